@@ -1,7 +1,7 @@
-"""How one partition follows its leader: what to ask it next, and what its answers do to the log.
+"""The state machine of one follower: its next request, and what each response does to its log.
 
     TRUNCATING ------> FETCHING <--------------------------------------------------+
-    where do we part?   |  ^  |  records are appended; a diverging epoch cuts the log
+    where do we diverge?|  ^  |  records are appended; a diverging epoch truncates the log
                         |  |  |
        out of range (1) |  |  | moved to tiered storage (109)
                         v  |  v
@@ -10,21 +10,21 @@
     leader's log lie? -----+                            v
                            +------------------- BUILDING_AUX: the tier is read
 
-Each state asks one thing and waits for one answer; `NEXT_STATES` says where each answer leads. The
-states from TIER_END to BUILDING_AUX are what KIP-405 calls BuildingRemoteLogAux. Anything that goes
-wrong on the way there and back leads to FETCHING again, after a pause: the leader's next answer to
-a fetch says what is to be done, whatever has changed meanwhile.
+Each state sends one request and waits for its response; `NEXT_STATES` maps each response to the
+next state. The states from TIER_END to BUILDING_AUX are KIP-405's BuildingRemoteLogAux. An error
+outside TRUNCATING leads to FETCHING after a pause: the response to the next fetch shows what to do,
+whatever has changed meanwhile.
 
-Rules it keeps (Kafka's `AbstractFetcherThread`, `ReplicaFetcherThread` and `TierStateMachine`):
+Rules (Kafka's `AbstractFetcherThread`, `ReplicaFetcherThread` and `TierStateMachine`):
 
-- an answer counts only if nothing has happened since it was asked for;
-- the log is cut where its history leaves the leader's, never merely at the high watermark, unless
-  it has no history at all (KIP-101, KIP-279; by the fetch itself: KIP-595);
-- the log gives nothing up before all that takes its place has been fetched (KIP-405);
-- a leader epoch that is over stops the partition until it gets a newer one, and so does a
-  disk that fails; everything else is tried again after `replica.fetch.backoff.ms`.
+- a response is ignored if the state has changed since its request;
+- the log is truncated where it diverges from the leader's, never just at the high watermark, unless
+  it has no epoch history (KIP-101, KIP-279; in the fetch itself: KIP-595);
+- the log deletes nothing before everything that replaces it has been fetched (KIP-405);
+- a fenced leader epoch or a failed disk stops the partition until it gets a newer epoch;
+  everything else is retried after `replica.fetch.backoff.ms`.
 
-Nothing here waits or knows how requests travel. See `followed_partitions.py` for many partitions.
+Nothing here blocks or does network I/O. See `followed_partitions.py` for many partitions.
 """
 
 from collections.abc import Callable, Mapping
@@ -48,7 +48,7 @@ from .follower_asks import Ask, AuxAsk, EpochEndAsk, FetchAsk, Fetched, Follower
 
 
 class FetchState(Enum):
-    """What a follower is about, and so what it asks."""
+    """The state of a follower, which decides its next request."""
 
     TRUNCATING = "asks where the epoch of its last record ends"
     FETCHING = "asks for records"
@@ -64,7 +64,7 @@ class FetchState(Enum):
 
 
 class FetchEvent(Enum):
-    """What an answer, or the cluster's metadata, has brought."""
+    """The outcome of a response or of a metadata change."""
 
     ELECTED = "a leader, and the log has a history to compare"
     ELECTED_UNKNOWN = "a leader, and the log must be cut before it may fetch"
@@ -109,7 +109,7 @@ NEXT_STATES: Mapping[tuple[FetchState, FetchEvent], FetchState] = MappingProxyTy
         (_S.TRUNCATING, _E.DIVERGED_FURTHER): _S.TRUNCATING,
         (_S.FETCHING, _E.FETCHED): _S.FETCHING,
         (_S.FETCHING, _E.DIVERGED): _S.FETCHING,
-        # The next fetch names the older epoch, and its answer says whether that is enough.
+        # The next fetch sends the older epoch; its response shows whether the logs still diverge.
         (_S.FETCHING, _E.DIVERGED_FURTHER): _S.FETCHING,
         (_S.FETCHING, _E.OUT_OF_RANGE): _S.RESET_END,
         (_S.FETCHING, _E.MOVED_TO_TIER): _S.TIER_END,
@@ -131,7 +131,7 @@ NEXT_STATES: Mapping[tuple[FetchState, FetchEvent], FetchState] = MappingProxyTy
         (_S.BUILDING_AUX, _E.BUILT): _S.FETCHING,
     }
 )
-"""Any other pair is our own mistake."""
+"""Any other pair is a bug."""
 
 TIMESTAMP_ASKED: Mapping[FetchState, int] = MappingProxyType(
     {
@@ -143,15 +143,15 @@ TIMESTAMP_ASKED: Mapping[FetchState, int] = MappingProxyType(
         _S.TIER_LOCAL: EARLIEST_LOCAL_TIMESTAMP,
     }
 )
-"""The states that wait for a ListOffsets answer, and the timestamp that each asks for."""
+"""The states that send ListOffsets, and the timestamp that each sends."""
 
 
 class _Trouble(Exception):
-    """An answer that cannot be used; the message says why."""
+    """A response that cannot be used; the message says why."""
 
 
 class FollowedPartition:
-    """See the top of this file."""
+    """One follower's state machine; see the top of this file."""
 
     def __init__(
         self, topic_id_partition: TopicIdPartition, log: UnifiedLog, options: FollowerOptions
@@ -167,21 +167,21 @@ class FollowedPartition:
         self.lag: int | None = None
         """Records behind the leader's high watermark; None before the first answer."""
         self.delayed_until_ms = 0
-        """Nothing is asked before."""
+        """No request is sent before this time."""
         self.trouble = ""
-        """Why it is delayed or has failed; empty while all is well."""
+        """Why it is delayed or has failed; empty if it is neither."""
         self._options = options
         self._outstanding: Ask | None = None
         self._leader_end = 0
         self._leader_start = 0
         self._from_last_tiered = False
         self._start = OffsetAndEpoch(0, 0)
-        """Where the log is to begin anew, and the epoch of the record there."""
+        """The offset to restart the log at, and the epoch of the record there."""
 
     # -- Leaders ------------------------------------------------------------------------------
 
     def follow(self, leader_epoch: int) -> None:
-        """Follow the leader of this epoch from now on. Nothing changes if that is so already."""
+        """Follow the leader of this epoch. Does nothing if that is already so."""
         if leader_epoch == self.leader_epoch and self.state is not FetchState.FAILED:
             return
         self.leader_epoch = leader_epoch
@@ -199,21 +199,21 @@ class FollowedPartition:
 
     @property
     def due_ms(self) -> int | None:
-        """When there is something to ask; None while an answer is awaited, and once failed."""
+        """When the next request is due; None while one is outstanding, or if failed."""
         is_idle = self._outstanding is None and self.state is not FetchState.FAILED
         return self.delayed_until_ms if is_idle else None
 
     def is_ready(self, now_ms: int) -> bool:
-        """Whether `ask` has something to ask."""
+        """Whether `ask` returns a request now."""
         due_ms = self.due_ms
         return due_ms is not None and due_ms <= now_ms
 
     def ask(self, now_ms: int) -> Ask | None:
-        """What to ask now; None while an answer is awaited, in a pause, or failed."""
+        """The request to send now; None while one is outstanding, during a pause, or if failed."""
         if not self.is_ready(now_ms):
             return None
         if self.state is FetchState.TRUNCATING and self.last_fetched_epoch == NO_EPOCH:
-            # No history: what is below the high watermark is all that is known to be right.
+            # No history: only records below the high watermark are known to match the leader's.
             self._guarded(lambda: self._cut(self.fetch_offset, is_enough=True), now_ms)
             if not self.is_ready(now_ms):
                 return None
@@ -246,7 +246,7 @@ class FollowedPartition:
     # -- Answers ------------------------------------------------------------------------------
 
     def fetched(self, ask: FetchAsk, answer: Fetched, now_ms: int) -> None:
-        """The leader's answer to a fetch."""
+        """Handle the leader's Fetch response."""
         if not self._is_awaited(ask):
             return
         if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -263,7 +263,7 @@ class FollowedPartition:
     def offset_found(
         self, ask: OffsetAsk, error: ErrorCode, offset_and_epoch: OffsetAndEpoch, now_ms: int
     ) -> None:
-        """The leader's answer to ListOffsets."""
+        """Handle the leader's ListOffsets response."""
         if not self._is_awaited(ask):
             return
         if error is not ErrorCode.NONE:
@@ -274,7 +274,7 @@ class FollowedPartition:
     def epoch_end_found(
         self, ask: EpochEndAsk, error: ErrorCode, epoch_end: EpochEndOffset, now_ms: int
     ) -> None:
-        """The leader's answer to OffsetForLeaderEpoch; (-1, -1) where it knows no end."""
+        """Handle the leader's OffsetForLeaderEpoch response; (-1, -1) is an unknown end."""
         if not self._is_awaited(ask):
             return
         if error is not ErrorCode.NONE:
@@ -287,17 +287,17 @@ class FollowedPartition:
             self._happens(FetchEvent.FOUND)
 
     def aux_fetched(self, ask: AuxAsk, state: AuxState, now_ms: int) -> None:
-        """The tier has given the state after the segment that was asked for."""
+        """Handle the state after the requested segment, read from the tier."""
         if self._is_awaited(ask):
             self._guarded(lambda: self._build(state), now_ms)
 
     def failed(self, ask: Ask, reason: str, now_ms: int) -> None:
-        """There is no answer: the leader could not be reached, or the tier has failed."""
+        """Handle a request without a response: the leader is unreachable, or the tier failed."""
         if self._is_awaited(ask):
             self._delay(reason, now_ms)
 
     def _is_awaited(self, ask: Ask) -> bool:
-        """Whether this is the answer that is waited for, which then it no longer is."""
+        """Whether `ask` is the outstanding request; if so, it no longer is."""
         if ask is not self._outstanding:
             return False
         self._outstanding = None
@@ -318,11 +318,11 @@ class FollowedPartition:
         self._continue_at_end(max(0, answer.high_watermark - log.log_end_offset))
 
     def _of_known_epochs(self, records: memoryview) -> memoryview:
-        """The batches that the leader of our epoch may have sent, with room for the first one.
+        """The batches up to our leader epoch; makes an empty log start at the first one.
 
-        Batches of a later epoch come from a leader that we have not been told of: its history is to
+        Batches of a later epoch come from a leader that we do not follow yet: the histories must
         be compared first. The first batch may begin below our end if the leader's log starts in the
-        middle of it: an empty log then begins with it.
+        middle of it: an empty log then starts at its base offset.
         """
         log, size = self.log, 0
         for batch in batches(records):
@@ -336,7 +336,7 @@ class FollowedPartition:
         return records[:size]
 
     def _diverged(self, leader: EpochEndOffset | None) -> None:
-        """Cut the log where the leader's history leaves ours (KIP-101, KIP-279)."""
+        """Truncate the log where it diverges from the leader's (KIP-101, KIP-279)."""
         assert leader is not None
         log = self.log
         end = log.log_end_offset
@@ -349,7 +349,7 @@ class FollowedPartition:
             if epoch_end < 0:
                 self._cut(min(leader.end_offset, end), is_enough=True)
             elif epoch != leader.epoch:
-                # Ours is older: the leader knows nothing of what we have after it.
+                # Ours is older: the leader has none of the epochs that we have after it.
                 self._cut(min(epoch_end, end), is_enough=False)
             else:
                 self._cut(min(leader.end_offset, epoch_end, end), is_enough=True)
@@ -389,7 +389,7 @@ class FollowedPartition:
         elif self._from_last_tiered:
             self._happens(FetchEvent.WANTS_PENDING)
         elif leader_end < log.log_end_offset:
-            # An unclean election, and not enough of a history to see it by.
+            # An unclean election, and too little history to detect the divergence.
             log.truncate_to(leader_end)
             self._happens(FetchEvent.FOUND_SHORTER)
             self._continue_at_end(0)
@@ -397,14 +397,14 @@ class FollowedPartition:
             self._happens(FetchEvent.FOUND)
 
     def _reset(self, leader_start: int) -> None:
-        """Begin where the leader's log does, tier included, unless ours reaches as far."""
+        """Restart at the leader's log start, tier included, unless our log reaches that far."""
         if leader_start > self.log.log_end_offset:
             self.log.truncate_fully_and_start_at(leader_start)
         self._happens(FetchEvent.FOUND_RESET)
         self._continue_at_end(max(0, self._leader_end - self.log.log_end_offset))
 
     def _take_start(self, start: OffsetAndEpoch) -> None:
-        """Where the leader's local log starts, or what it has yet to copy."""
+        """Handle the leader's local log start, or its earliest pending upload offset."""
         was_unknown = self._from_last_tiered and self.state is FetchState.TIER_LOCAL
         if was_unknown and start.offset != self._leader_start:
             raise _Trouble(
@@ -412,7 +412,7 @@ class FollowedPartition:
                 "earliest pending upload offset."
             )
         if start.offset <= self._leader_start:
-            # Nothing of the leader's log is in the tier alone.
+            # No part of the leader's log is only in the tier.
             self._reset(self._leader_start)
         elif start.epoch < 0:
             raise _Trouble(f"The leader does not know the epoch of its offset {start.offset}.")
@@ -435,14 +435,14 @@ class FollowedPartition:
     # -- What goes wrong ----------------------------------------------------------------------
 
     def _guarded(self, step: Callable[[], None], now_ms: int) -> None:
-        """Do what an answer asks for. What goes wrong is this partition's trouble alone."""
+        """Run the handler of a response. An error affects this partition only."""
         try:
             step()
         except _Trouble as error:
             self._delay(str(error), now_ms)
         except KafkaError as error:
             if error.code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD):
-                # Damaged on its way, or on the leader's disk, which may be mended.
+                # Damaged in transit or on the leader's disk: a retry may succeed.
                 self._delay(str(error), now_ms)
             else:
                 self._happens(FetchEvent.BROKEN)

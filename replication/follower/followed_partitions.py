@@ -1,9 +1,9 @@
 """The partitions that this broker follows from one leader (Kafka's `AbstractFetcherThread`).
 
-Each has a state of its own (`fetch_state.py`). Whoever owns this sends what `asks` gives, all asks
-of a kind in one request, and brings the answers back: one partition's pause or failure keeps no
-other from being asked. Partitions that have moved on go to the end of the next fetch, since a
-response has room for a few of them only.
+Each has its own state (`fetch_state.py`). The owner sends the result of `asks`, all asks of a kind
+in one request, and hands the responses back: one partition's pause or failure delays no other.
+Partitions that have advanced go to the end of the next fetch, since a response has room for only a
+few of them.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ class Asked(NamedTuple):
 
 
 class FollowedPartitions:
-    """See the top of this file."""
+    """All partitions followed from one leader; see the top of this file."""
 
     def __init__(self, options: FollowerOptions) -> None:
         self._options = options
@@ -38,7 +38,7 @@ class FollowedPartitions:
     def follow(
         self, name: TopicIdPartition, log: UnifiedLog, leader_epoch: int
     ) -> FollowedPartition:
-        """Follow the leader of this epoch with `log`; what goes on already is not disturbed."""
+        """Follow the leader of this epoch with `log`. Does nothing if that is already so."""
         partition = self._partitions.get(name)
         if partition is None or partition.log is not log:
             partition = FollowedPartition(name, log, self._options)
@@ -47,12 +47,12 @@ class FollowedPartitions:
         return partition
 
     def unfollow(self, names: Iterable[TopicIdPartition]) -> None:
-        """Another broker leads these, or none, or they are not here any more."""
+        """Stop following these: they have another leader, none, or no replica here any more."""
         for name in names:
             self._partitions.pop(name, None)
 
     def asks(self, now_ms: int) -> list[Asked]:
-        """Everything that can be asked now, in the order in which it is to be answered."""
+        """Every request that is due, in the order that the leader should fill its response."""
         asks: list[Asked] = []
         for partition in self._partitions.values():
             ask = partition.ask(now_ms)
@@ -63,7 +63,7 @@ class FollowedPartitions:
     def fetched(
         self, partition: FollowedPartition, ask: FetchAsk, answer: Fetched, now_ms: int
     ) -> None:
-        """A fetch is answered; a partition that has moved on lets others go first."""
+        """Handle a Fetch response. A partition that has advanced goes to the end."""
         before = partition.fetch_offset
         partition.fetched(ask, answer, now_ms)
         name = partition.topic_id_partition
@@ -71,18 +71,18 @@ class FollowedPartitions:
             self._partitions[name] = self._partitions.pop(name)
 
     def lost(self, asks: Iterable[Asked], reason: str, now_ms: int) -> None:
-        """A whole request has failed: nobody knows what became of it, and each is asked again."""
+        """Handle a failed request: its outcome is unknown, so each partition retries."""
         for partition, ask in asks:
             partition.failed(ask, reason, now_ms)
 
     def next_due_ms(self) -> int | None:
-        """When there is something to ask again; None while everything waits for an answer."""
+        """When the next request is due; None while every partition waits or has failed."""
         due_times = (partition.due_ms for partition in self._partitions.values())
         return min((due_ms for due_ms in due_times if due_ms is not None), default=None)
 
     @property
     def failed(self) -> list[TopicIdPartition]:
-        """Those that wait for news of their leader (FailedPartitionsCount)."""
+        """Failed partitions, which wait for a new leader epoch (FailedPartitionsCount)."""
         return [
             name
             for name, partition in self._partitions.items()
@@ -91,5 +91,5 @@ class FollowedPartitions:
 
     @property
     def max_lag(self) -> int:
-        """Records that the furthest of them is behind (MaxLag)."""
+        """The largest lag of any partition, in records (MaxLag)."""
         return max((partition.lag or 0 for partition in self._partitions.values()), default=0)

@@ -1,8 +1,8 @@
-"""What a follower asks, and what it is answered, one partition at a time.
+"""One partition's part of a follower's requests and responses.
 
-An ask is a value: whoever sends it puts the partitions of one leader into one request, and brings
-each answer back with the very ask that it answers. Two asks are never equal: an answer to an
-earlier one says nothing to the present one.
+An ask is an immutable value: the sender puts the partitions of one leader into one request, and
+returns each response together with its ask. Asks are compared by identity, so that the response to
+an earlier ask never matches the current one.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from ...clients.errors import ErrorCode
 from ...storage.log.aux_state import AuxRequest
 from ..partition.fetch_data import EpochEndOffset
 
-# -- What is asked -------------------------------------------------------------------------------
+# -- Requests ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,13 +22,13 @@ class FetchAsk:
     offset: int
     current_leader_epoch: int
     last_fetched_epoch: int
-    """-1: the log has no history, and the leader is to look for no divergence."""
+    """-1: the log has no history, and the leader does not check for divergence."""
     log_start_offset: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OffsetAsk:
-    """One partition of a ListOffsets request of a replica: the leader answers up to its log end."""
+    """One partition of a replica's ListOffsets request, which covers records up to the log end."""
 
     timestamp: int
     current_leader_epoch: int
@@ -44,7 +44,7 @@ class EpochEndAsk:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AuxAsk:
-    """Not for the leader: what `tiering.remote_log_aux` is to fetch from the tier."""
+    """A request to `tiering.remote_log_aux`, not to the leader: state to fetch from the tier."""
 
     request: AuxRequest
 
@@ -52,7 +52,7 @@ class AuxAsk:
 Ask = FetchAsk | OffsetAsk | EpochEndAsk | AuxAsk
 
 
-# -- What is answered ----------------------------------------------------------------------------
+# -- Responses -----------------------------------------------------------------------------------
 
 
 class Fetched(NamedTuple):
@@ -66,12 +66,12 @@ class Fetched(NamedTuple):
 
 
 class FollowerOptions(NamedTuple):
-    """What holds for all partitions that a broker follows."""
+    """The options of all partitions that a broker follows."""
 
     backoff_ms: int = 1000
     """replica.fetch.backoff.ms"""
     fetches_last_tiered: bool = False
     """follower.fetch.last.tiered.offset.enable (KIP-1023)"""
     truncates_on_fetch: bool = True
-    """Whether the leader compares histories when it is fetched from, as every broker does. A leader
-    in the same process, of a log that moves to another directory, does not."""
+    """Whether the leader detects divergence in a fetch, as every broker does. A leader in the same
+    process, for a log that moves to another directory, does not."""
