@@ -1,7 +1,7 @@
-"""What replication asks of the remote tier; `tiering.remote_log_manager` answers.
+"""The interface of the remote tier to replication; `tiering.remote_log_manager` implements it.
 
-Local reads never touch it. It is asked for records and for timestamps that are not on this broker's
-disk any more, and told which tiered partitions are led from here.
+Local reads never use it. It looks up records and timestamps that are no longer on this broker's
+disk, and is notified of the tiered partitions that this broker leads.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ class RemoteTier(Protocol):
 
     @property
     def is_fetch_throttled(self) -> bool:
-        """Whether remote fetches have exceeded their quota at the moment."""
+        """Whether remote fetches currently exceed their quota."""
         ...
 
     async def read(self, remote_read: RemoteRead) -> "RemoteFetchResult":
@@ -31,24 +31,24 @@ class RemoteTier(Protocol):
     async def offset_for_timestamp(
         self, lookup: RemoteTimestampLookup
     ) -> TimestampAndOffset | None:
-        """The first record at least that young, in whichever tier. Raises KafkaError."""
+        """The first record at or after the timestamp, local or remote. Raises KafkaError."""
         ...
 
     def on_leadership_change(
         self, leaders: "Sequence[LeaderPartition]", followers: Sequence[TopicIdPartition]
     ) -> None:
-        """These tiered partitions are led, or followed, from here now.
+        """Handle new leaders and followers among this broker's tiered partitions.
 
-        One that is led in this epoch already is configured otherwise now.
+        A leader whose epoch has not changed has a new configuration.
         """
         ...
 
     def on_tiering_disabled(
         self, leaders: "Sequence[LeaderPartition]", followers: Sequence[TopicIdPartition]
     ) -> None:
-        """These are not tiered any more; what the tier has of them is to go (KIP-950)."""
+        """Handle partitions that are no longer tiered; delete their remote data (KIP-950)."""
         ...
 
     def stop_partitions(self, partitions: Sequence[TopicIdPartition], delete: bool) -> None:
-        """These partitions are not here any more; with `delete` their remote data is to go."""
+        """Handle partitions that left this broker; with `delete`, delete their remote data."""
         ...

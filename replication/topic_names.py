@@ -1,8 +1,8 @@
 """Which topic names are allowed (`org.apache.kafka.common.internals.Topic`).
 
 A name is 1 to 249 characters of ``[a-zA-Z0-9._-]`` and neither ``.`` nor ``..``, because it becomes
-part of a directory's name. Metric names turn ``.`` into ``_``, so two topics that differ only
-there are refused: the later one collides.
+part of a directory's name. Metric names replace ``.`` with ``_``, so a topic that differs from an
+existing one only in these characters is rejected.
 """
 
 from collections.abc import Iterable
@@ -17,15 +17,15 @@ REMOTE_LOG_METADATA_TOPIC = "__remote_log_metadata"
 
 SHARE_GROUP_STATE_TOPIC = "__share_group_state"
 INTERNAL_TOPICS = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC})
-"""The topics that Kafka's clients are told are internal."""
+"""The topics that Metadata responses mark as internal."""
 NEVER_TIERED = INTERNAL_TOPICS | {REMOTE_LOG_METADATA_TOPIC}
-"""Topics whose segments stay on local disks whatever their configuration says."""
+"""Topics whose segments always stay on local disks, whatever their configuration."""
 
 _LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
 def validate_topic_name(name: str) -> None:
-    """Raises KafkaError(INVALID_TOPIC_EXCEPTION) for a name that no topic may have."""
+    """Raise KafkaError(INVALID_TOPIC_EXCEPTION) for an invalid topic name."""
     if not name:
         problem = "the empty string is not allowed"
     elif name in (".", ".."):
@@ -43,7 +43,7 @@ def validate_topic_name(name: str) -> None:
 
 
 def unified_name(name: str) -> str:
-    """The name as metrics see it; topics with equal ones collide."""
+    """The name as used in metrics; topics with equal ones collide."""
     return name.replace(".", "_")
 
 

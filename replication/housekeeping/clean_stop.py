@@ -1,7 +1,7 @@
-"""The last thing that a broker does: its logs are put on the disk, many at once.
+"""The last step of a broker's shutdown: flush and close its logs, many at once.
 
-An fsync waits for the file system's journal, and those that wait together share one commit: a
-hundred logs take hardly longer than ten (Kafka has num.recovery.threads.per.data.dir threads).
+An fsync waits for the file system's journal, and concurrent ones share one commit: a hundred logs
+take hardly longer than ten (Kafka uses num.recovery.threads.per.data.dir threads).
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from concurrent.futures import Executor
 from ...storage.manager.log_manager import LogManager
 
 FLUSH_THREADS = 8
-"""How many the executor should have; more only wait in another place."""
+"""How many threads the executor should have; more bring no gain."""
 
 
 async def close_logs(

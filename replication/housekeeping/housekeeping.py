@@ -1,16 +1,14 @@
-"""What a broker does for its logs by the clock.
+"""A broker's periodic work on its logs.
 
 Retention, the removal of deleted files, fsync of closed segments, the checkpoints of high
-watermarks, recovery points and log starts, and forgetting idle producers: each on its own interval,
-under Kafka's names (`LogManager.startup`, `ReplicaManager.startHighWatermarkCheckPointThread`).
+watermarks, recovery points and log starts, and the expiration of idle producers: each at its own
+interval (`LogManager.startup`, `ReplicaManager.startHighWatermarkCheckPointThread`). Compaction is
+in `log_compaction.py`.
 
-Compaction has a file of its own, `log_compaction.py`.
-
-Everything is done on the event loop, because the logs are, except for flushes, the removal of files
-and the cleaner's reading and writing, which run in the executors handed in. Retention that deletes
-writes the log's history durably, and lets others in before the next log. A failing disk takes
-its directory offline inside the log manager; any other failure stops the work on one log for this
-turn, and is reported by the supervisor.
+Everything runs on the event loop, which owns the logs, except for flushes, file removal and the
+cleaner's I/O, which run in the given executors. Retention that deletes segments syncs the epoch
+checkpoint, and yields before the next log. A failed disk takes its directory offline inside the log
+manager; any other failure skips one log for this round, and the supervisor reports it.
 """
 
 import asyncio
@@ -49,14 +47,14 @@ class HousekeepingConfig:
     flush_offset_checkpoint_interval_ms: int = 60_000
     flush_start_offset_checkpoint_interval_ms: int = 60_000
     producer_id_expiration_check_interval_ms: int = 600_000
-    # Kafka flushes a closed segment from its scheduler right away; ours waits at most this long.
+    # Kafka's scheduler flushes a closed segment right away; ours waits at most this long.
     flush_check_interval_ms: int = 3_000
     delete_check_interval_ms: int = 1_000
     cleaner: CleanerConfig = field(default_factory=CleanerConfig)
 
 
 class Housekeeping:
-    """Keeps the logs in order until it is stopped."""
+    """Runs the periodic work on the logs until stopped."""
 
     def __init__(
         self,
@@ -77,11 +75,11 @@ class Housekeeping:
             config.cleaner, log_manager, environment, self._cleaner_executor, supervisor
         )
         self._put_off: list[Deletion] = []
-        """What could not be removed for want of descriptors."""
+        """Deletions that failed for lack of file descriptors."""
         self._tasks = TaskOwner(16)
 
     def start(self) -> None:
-        """Begin; the running loop's timers set the pace."""
+        """Start the periodic tasks on the running event loop."""
         config, logs = self._config, self._log_manager
         jobs: tuple[tuple[str, int, Callable[[], object]], ...] = (
             (
@@ -118,7 +116,7 @@ class Housekeeping:
             self._tasks.start(self.compaction.run(), COMPACTION)
 
     async def stop(self) -> None:
-        """End after what is being done now."""
+        """Stop once the current work is done."""
         await self._tasks.stop()
 
     async def _repeat(self, name: str, interval_ms: int, job: Callable[[], object]) -> None:
@@ -137,12 +135,12 @@ class Housekeeping:
                 async for log in self._online_logs():
                     with self._supervisor.attempt(name, log.topic_partition):
                         if work(log, self._environment.wall_clock_ms()):
-                            # Something was deleted, and that synced: others come first now.
+                            # A deletion syncs to disk: yield to other tasks first.
                             await asyncio.sleep(0)
             await asyncio.sleep(interval_ms / 1000)
 
     async def _online_logs(self) -> AsyncIterator[UnifiedLog]:
-        """Every log whose directory works; of thousands a few a turn, the loop has clients."""
+        """Every log in an online directory; yields to the event loop every few hundred logs."""
         for index, log in enumerate(self._log_manager.online_logs()):
             if index % _LOGS_PER_TURN == _LOGS_PER_TURN - 1:
                 await asyncio.sleep(0)
@@ -158,7 +156,7 @@ class Housekeeping:
             await asyncio.sleep(interval_s)
 
     async def _delete_due(self) -> None:
-        """Remove files in a thread: on the loop, a large one would keep all clients waiting."""
+        """Remove files in a thread: on the loop, a large one would block all clients."""
         loop = asyncio.get_running_loop()
         now_ms = self._environment.wall_clock_ms()
         due = [
@@ -170,7 +168,7 @@ class Housekeeping:
                 try:
                     await loop.run_in_executor(self._cleaner_executor, deletion.remove)
                 except OSError as error:
-                    # For want of descriptors: it goes another time.
+                    # Out of file descriptors: retried later.
                     self._put_off.append(deletion)
                     _report(deletion.log_dir, error)
 
@@ -181,7 +179,7 @@ class Housekeeping:
                 await self.flush()
 
     async def flush(self) -> None:
-        """fsync what is due: closed segments, and logs whose flush.ms is over."""
+        """fsync closed segments, and logs whose flush.ms has passed."""
         loop = asyncio.get_running_loop()
         async for log in self._online_logs():
             with self._supervisor.attempt(_FLUSH, log.topic_partition):
@@ -197,7 +195,7 @@ class Housekeeping:
 
 
 def _report(log_dir: LogDir, error: OSError) -> None:
-    """Take the directory offline for `error`; raise what says nothing about its disk."""
+    """Take the directory offline for `error`; raise an error that is not the disk's."""
     failure = log_dir.fail(error)
     if log_dir.is_online:
         raise failure from error

@@ -1,10 +1,10 @@
-"""Compaction by the clock: the dirtiest log is cleaned, then the next, then there is a pause.
+"""Periodic compaction: cleans the dirtiest log, then the next, and pauses when none is due.
 
-What a cleaning reads and writes belongs to nobody else, so each of its bounded steps runs in the
-executor handed in, and `log.cleaner.io.max.bytes.per.second` decides how long to wait between two
-of them. Choosing a log and swapping a cleaned segment in are done on the event loop, because the
-logs are. A log whose records cannot be read is named uncleanable and left alone until the broker
-starts again (Kafka's `LogCleaner` and `LogCleanerManager`).
+A cleaning shares none of the data that it reads and writes, so its bounded steps run in the given
+executor, with pauses that keep it within `log.cleaner.io.max.bytes.per.second`. Choosing a log and
+swapping in a cleaned segment run on the event loop, which owns the logs. A log with unreadable
+records is marked uncleanable and skipped until the broker restarts (Kafka's `LogCleaner` and
+`LogCleanerManager`).
 """
 
 import asyncio
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 COMPACTION = "Compaction"
-"""The loop's name, to whoever watches it."""
+"""The name of this loop in the supervisor's reports."""
 
 _CLEANER = "kafka.log:type=LogCleaner,name="
 _MANAGER = "kafka.log:type=LogCleanerManager,name="
@@ -66,7 +66,7 @@ class LogCompaction:
 
     @property
     def config(self) -> CleanerConfig:
-        """May be changed at any time; a cleaning that is under way keeps its buffers."""
+        """The configuration, which may change at any time; a running cleaning keeps its buffers."""
         return self._config
 
     @config.setter
@@ -74,10 +74,10 @@ class LogCompaction:
         self._config = config
         self._is_changed.set()
 
-    # -- What it tells ------------------------------------------------------------------------
+    # -- Metrics ------------------------------------------------------------------------------
 
     def metrics(self) -> dict[str, float]:
-        """Values by the names of Kafka's MBeans, of the last cleaning and of this moment."""
+        """Values of the last cleaning and of now, by the names of Kafka's MBeans."""
         metrics = {
             _CLEANER + "max-buffer-utilization-percent": 0.0,
             _CLEANER + "cleaner-recopy-percent": 0.0,
@@ -105,22 +105,22 @@ class LogCompaction:
         """One of `metrics`."""
         return self.metrics()[name]
 
-    # -- By the clock -------------------------------------------------------------------------
+    # -- The loop -----------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Clean whatever is due, again and again."""
+        """Clean every log that is due, until cancelled."""
         while True:
             was_due = False
             with self._supervisor.attempt(COMPACTION):
                 was_due = await self.clean_dirtiest()
-            # One turn of the loop for others between two logs, however small they are.
+            # Yield to other tasks between two logs, however small.
             if was_due:
                 await asyncio.sleep(0)
             else:
                 await self._rest(lambda: self._config.backoff_ms / 1000)
 
     async def _rest(self, seconds: Callable[[], float]) -> None:
-        """Do nothing for so long, which may change meanwhile."""
+        """Sleep for `seconds()`, evaluated again when the configuration changes."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         while (rest := seconds() - (loop.time() - began)) > _TICK_S:
@@ -129,7 +129,7 @@ class LogCompaction:
                 await asyncio.wait_for(self._is_changed.wait(), rest)
 
     async def clean_dirtiest(self) -> bool:
-        """Clean the log that needs it most; False if none does."""
+        """Clean the dirtiest log that is due; False if none is."""
         now_ms = self._last_run_ms = self._environment.wall_clock_ms()
         measured = [
             cleanable for log in self._compacted_logs() if (cleanable := self._measure(log, now_ms))
@@ -165,7 +165,7 @@ class LogCompaction:
         except OSError as error:
             log.log_dir.fail(error)
         except ResourcesExhaustedError:
-            # Another time.
+            # Retried later.
             pass
         except Exception as error:
             self._give_up(log, error)
@@ -178,7 +178,7 @@ class LogCompaction:
         return checkpoint
 
     def _on_move(self, before: UnifiedLog, after: UnifiedLog) -> None:
-        """A log is in another directory now: so is what is known of its cleaning."""
+        """Move the cleaner checkpoint of a log that has moved to another directory."""
         source, target = self._checkpoint(before.log_dir), self._checkpoint(after.log_dir)
         if not source.hand_over(before, target, after):
             return
@@ -205,7 +205,7 @@ class LogCompaction:
     # -- One log ------------------------------------------------------------------------------
 
     async def _clean(self, chosen: CleanableLog) -> None:
-        # Only here: most starts have nothing to clean, and should not wait for this.
+        # Imported here because most starts have nothing to clean.
         from ...storage.cleaner.log_cleaner import LogCleaning
 
         log = chosen.log
@@ -214,7 +214,7 @@ class LogCompaction:
             cleaning = LogCleaning(chosen, self._config, self._environment.wall_clock_ms())
             await self._clean_whole(cleaning)
         except OSError as error:
-            # The directory of a log that is deleted meanwhile goes: nothing is wrong then.
+            # Not an error if the log was deleted meanwhile, with its directory.
             if not log.local.is_released:
                 failure = log.log_dir.fail(error)
                 if log.log_dir.is_online:
@@ -224,20 +224,20 @@ class LogCompaction:
             self._abandon(cleaning)
             raise
         except Exception as error:
-            # Whatever lies in one log, the others are cleaned (Kafka's `LogCleaner.cleanLog`).
+            # One bad log must not stop the cleaning of others (Kafka's `LogCleaner.cleanLog`).
             self._give_up(log, error)
             self._abandon(cleaning)
 
     async def _clean_whole(self, cleaning: "LogCleaning") -> None:
-        """Run one round. Segments that go meanwhile are passed by; so is a log that is cut."""
+        """Run one cleaning. Skips segments deleted meanwhile; stops if the log is truncated."""
         wall_clock_ms = self._environment.wall_clock_ms
         started_ms = wall_clock_ms()
         is_whole = True
         await self._in_steps(cleaning.read_keys())
         checkpoint = self._checkpoint(cleaning.log_dir)
         if not checkpoint.knows(cleaning.log):
-            # Before the first hole: a start must not take it for a tail that a loss of power took,
-            # not even once the topic is compacted no more (`log_loader.py`).
+            # Before the first gap, which a start must not take for a tail lost in a power failure,
+            # even if the topic is no longer compacted (`log_loader.py`).
             await self._note(cleaning.log, checkpoint.first_dirty_offset(cleaning.log))
         for group in cleaning.groups():
             if not cleaning.is_log_current:
@@ -249,18 +249,18 @@ class LogCompaction:
             self._count(cleaning.stats, wall_clock_ms() - started_ms)
 
     def _abandon(self, cleaning: "LogCleaning | None") -> None:
-        """Remove what a cleaning has begun, after a failure that is not the disk's."""
+        """Remove the files of an unfinished cleaning, after a failure that is not the disk's."""
         if cleaning is None:
             return
         try:
             cleaning.abandon()
         except KafkaError:
-            # A disk that fails now is offline already, and its listener knows.
+            # A failed disk is already offline and reported.
             if cleaning.log_dir.is_online:
                 raise
 
     async def _in_steps(self, steps: Iterator[int]) -> None:
-        """Run a generator in the executor, no faster than the bound on I/O allows."""
+        """Run a generator in the executor, no faster than the I/O limit allows."""
         loop = asyncio.get_running_loop()
         while True:
             began = loop.time()

@@ -1,18 +1,18 @@
-"""The purgatory: where operations wait until they can complete or their time is up.
+"""The purgatory holds delayed operations until they complete or time out.
 
 A produce with acks=all waits for the high watermark, a fetch for enough bytes, a remote fetch for
-the object store. Each is a `DelayedOperation`, watched under the keys whose movement may complete
-it (partitions, mostly); whoever moves one of them calls `check_and_complete(key)`
+the object store. Each is a `DelayedOperation`, watched under keys (mostly partitions); code that
+changes the state of a key calls `check_and_complete(key)`, which may complete the operation
 (Kafka's `DelayedOperationPurgatory`).
 
-Rules it keeps:
+Rules:
 
 - an operation completes exactly once: by its condition, by its deadline, or by force;
-- `on_complete` runs in the very call that completed it, after it has left every watch list and
-  the timer, so nothing remembers a finished operation (Kafka purges lazily; with one thread there
-  is no race to allow for, and no list to sweep);
-- the number of waiting operations is bounded: one more than the limit doesn't wait but expires on
-  arrival, which is a legal answer for every operation (a short fetch, a timed-out produce).
+- `on_complete` runs in the call that completes the operation, after it has left every watch list
+  and the timer, so nothing refers to a finished operation (Kafka purges lazily; with one thread
+  there are no races, and no lists to sweep);
+- the number of waiting operations is limited: an operation above the limit expires immediately,
+  which is a valid outcome for every operation (a short fetch, a timed-out produce).
 
 Everything happens on the event loop's thread; nothing here blocks or awaits.
 """
@@ -24,7 +24,7 @@ from .timer_wheel import TimerEntry, TimerLoop, TimerWheel
 
 
 class DelayedOperation(TimerEntry):
-    """One waiting operation. Subclasses give the condition, the answer, and what expiry adds."""
+    """One waiting operation. Subclasses define its condition, completion and expiration."""
 
     __slots__ = ("delay_ms", "is_completed", "keys", "place")
 
@@ -32,23 +32,23 @@ class DelayedOperation(TimerEntry):
         super().__init__()
         self.delay_ms = delay_ms
         self.is_completed = False
-        # Where it waits and for what; the purgatory's to set, empty before and after waiting.
+        # The watch lists and keys it waits on; set by the purgatory, empty unless waiting.
         self.place: WaitingPlace | None = None
         self.keys: Sequence[Hashable] = ()
 
     def try_complete(self) -> bool:
-        """Complete by `force_complete` if the condition holds; whether it is complete now."""
+        """Call `force_complete` if the condition holds; returns whether it is complete now."""
         raise NotImplementedError
 
     def on_complete(self) -> None:
-        """Give the answer. Called once, whatever the reason."""
+        """Send the response. Called once, however the operation completed."""
         raise NotImplementedError
 
     def on_expiration(self) -> None:
-        """Called before `on_complete` when the deadline was the reason; for metrics."""
+        """Called before `on_complete` if the deadline passed; for metrics."""
 
     def force_complete(self) -> bool:
-        """Complete unless that has happened already. True for the one call that did it."""
+        """Complete the operation. Returns False if it was already complete."""
         if self.is_completed:
             return False
         self.is_completed = True
@@ -57,7 +57,7 @@ class DelayedOperation(TimerEntry):
         return True
 
     def expire(self) -> None:
-        """Complete because time is up."""
+        """Complete the operation because its deadline has passed."""
         if self.is_completed:
             return
         self.is_completed = True
@@ -79,7 +79,7 @@ class DelayedOperation(TimerEntry):
 
 
 class WaitingPlace:
-    """The watch lists: which operations wait for which key, and how many wait at all."""
+    """The watch lists: the operations waiting on each key, and the total number waiting."""
 
     __slots__ = ("count", "expired_total", "watchers")
 
@@ -105,7 +105,7 @@ class WaitingPlace:
         watchers = self.watchers
         for key in operation.keys:
             waiting = watchers.get(key)
-            # One operation may name a key twice; the first removal was enough.
+            # An operation may list a key twice; the first removal was enough.
             if waiting is not None:
                 waiting.pop(operation, None)
                 if not waiting:
@@ -117,7 +117,7 @@ OperationT = TypeVar("OperationT", bound=DelayedOperation)
 
 
 class Purgatory(Generic[OperationT]):
-    """All waiting operations of one kind, by what they wait for."""
+    """All waiting operations of one kind, by key."""
 
     def __init__(self, name: str, loop: TimerLoop, operations_max: int = 100_000) -> None:
         self.name = name
@@ -126,27 +126,28 @@ class Purgatory(Generic[OperationT]):
         self._place = WaitingPlace()
 
     def __len__(self) -> int:
-        """How many operations wait (Kafka's metric NumDelayedOperations)."""
+        """The number of waiting operations (Kafka's metric NumDelayedOperations)."""
         return self._place.count
 
     @property
     def watched(self) -> int:
-        """How often they are watched: once for each key (Kafka's metric PurgatorySize)."""
+        """The number of watch list entries, one for each key (Kafka's metric PurgatorySize)."""
         return sum(map(len, self._place.watchers.values()))
 
     @property
     def expired_total(self) -> int:
-        """How many operations have run out of time since the start."""
+        """The number of expired operations since the start."""
         return self._place.expired_total
 
     def is_watched(self, key: Hashable) -> bool:
-        """Whether anything waits for `key`; the cheap question before `check_and_complete`."""
+        """Whether any operation waits on `key`; a cheap check before `check_and_complete`."""
         return key in self._place.watchers
 
     def try_complete_else_watch(self, operation: OperationT, keys: Sequence[Hashable]) -> bool:
-        """Complete at once if the condition holds; else wait for the keys and the deadline.
+        """Complete at once if the condition holds; else watch the keys and the deadline.
 
-        Returns whether the operation is complete. With no time or no room it expires on the spot.
+        Returns whether the operation is complete. It expires at once if its delay is zero or the
+        purgatory is full.
         """
         if operation.try_complete():
             return True
@@ -159,19 +160,19 @@ class Purgatory(Generic[OperationT]):
         return False
 
     def check_and_complete(self, key: Hashable) -> int:
-        """Something about `key` has moved: try all that wait for it. How many completed."""
+        """Try all operations waiting on `key`; returns how many completed."""
         waiting = self._place.watchers.get(key)
         if waiting is None:
             return 0
         completed = 0
-        # A copy, because completing leaves the list and may start operations that enter it.
+        # Iterate over a copy: completing removes entries, and may add new ones.
         for operation in list(waiting):
             if not operation.is_completed and operation.try_complete():
                 completed += 1
         return completed
 
     def shutdown(self) -> None:
-        """Expire everything that waits: the process is stopping."""
+        """Expire all waiting operations, as the process stops."""
         while self._place.watchers:
             waiting = next(iter(self._place.watchers.values()))
             next(iter(waiting)).expire()

@@ -1,15 +1,15 @@
 """A timer wheel: thousands of deadlines on one timer of the event loop.
 
-A delayed operation nearly always completes before its deadline, so adding and cancelling must cost
-next to nothing, and expiring may cost a little more. Deadlines are rounded up to a tick; entries of
-one tick share a bucket (a dict used as an ordered set), and a heap holds each bucket's tick once.
-Kafka's `TimingWheel` reaches the same with rings of rings; a sparse dict of buckets needs no
-overflow wheels and no cascading.
+A delayed operation nearly always completes before its deadline, so adding and cancelling must be
+very cheap; expiring may cost a little more. Deadlines are rounded up to a tick; entries of one tick
+share a bucket (a dict used as an ordered set), and a heap holds each bucket's tick once. Kafka's
+`TimingWheel` uses hierarchical wheels; a sparse dict of buckets needs no overflow wheels and no
+cascading.
 
-Rules it keeps:
+Rules:
 
 - an entry never expires before its deadline, and at most one tick plus the loop's delay after it;
-- the event loop carries at most one timer for the whole wheel, set to the earliest bucket;
+- the event loop has at most one timer for the whole wheel, set to the earliest bucket;
 - one turn of the loop expires at most `EXPIRATIONS_PER_TURN` entries, so that ten thousand
   deadlines in one tick do not stall requests that are being served;
 - ticks left in the heap by emptied buckets are swept before they outnumber the live ones.
@@ -28,13 +28,13 @@ _SWEEP_FLOOR = 256
 
 
 class TimerHandle(Protocol):
-    """What the loop returns for a timer; all we need is to take it back."""
+    """The handle of a timer, used only to cancel it."""
 
     def cancel(self) -> None: ...
 
 
 class TimerLoop(Protocol):
-    """The part of the running event loop that keeps time (asyncio's loops fit)."""
+    """The clock and timers of an event loop (asyncio's loops fit)."""
 
     def time(self) -> float: ...
 
@@ -42,16 +42,16 @@ class TimerLoop(Protocol):
 
 
 class TimerEntry:
-    """Something with a deadline. Subclasses say what happens when it passes."""
+    """An object with a deadline. Subclasses implement `on_deadline`."""
 
     __slots__ = ("bucket",)
 
     def __init__(self) -> None:
-        # The wheel's; held here so that cancelling needs no search.
+        # Set by the wheel; kept here so that cancelling needs no search.
         self.bucket: dict[TimerEntry, None] | None = None
 
     def on_deadline(self) -> None:
-        """Called by the wheel once, after the deadline, unless cancelled before."""
+        """Called once by the wheel after the deadline, unless cancelled."""
         raise NotImplementedError
 
     @property
@@ -59,7 +59,7 @@ class TimerEntry:
         return self.bucket is not None
 
     def cancel(self) -> None:
-        """Take the entry off the wheel; harmless when it is not on it."""
+        """Remove the entry from its wheel, if it is on one."""
         bucket = self.bucket
         if bucket is not None:
             del bucket[self]
@@ -87,7 +87,7 @@ class TimerWheel:
         return sum(map(len, self._buckets.values())) + sum(map(len, self._due))
 
     def add(self, entry: TimerEntry, delay_ms: float) -> None:
-        """Schedule `entry` to expire `delay_ms` milliseconds from now, not before."""
+        """Schedule `entry` to expire no sooner than `delay_ms` milliseconds from now."""
         assert entry.bucket is None, "an entry is on the wheel once"
         tick = ceil((self._loop.time() + delay_ms / 1000.0) * self._ticks_per_second)
         bucket = self._buckets.get(tick)
@@ -97,7 +97,7 @@ class TimerWheel:
         entry.bucket = bucket
 
     def close(self) -> None:
-        """Forget every entry without expiring it, and take the timer off the loop."""
+        """Cancel every entry without expiring it, and cancel the loop's timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -119,7 +119,7 @@ class TimerWheel:
         return bucket
 
     def _sweep(self) -> None:
-        """Drop emptied buckets. The heap has doubled since the last sweep, so adds have paid."""
+        """Drop empty buckets. The heap has doubled since the last sweep, so this amortises."""
         self._buckets = {tick: bucket for tick, bucket in self._buckets.items() if bucket}
         self._ticks = list(self._buckets)
         heapify(self._ticks)
@@ -134,7 +134,7 @@ class TimerWheel:
     def _on_timer(self) -> None:
         self._timer = None
         now = self._loop.time()
-        # The very expression given to call_at, so that rounding can't leave a tick never due.
+        # The same expression as for call_at, so that rounding cannot leave a tick never due.
         while self._ticks and self._ticks[0] / self._ticks_per_second <= now:
             self._due.append(self._buckets.pop(heappop(self._ticks)))
         self._expire_due(EXPIRATIONS_PER_TURN)
