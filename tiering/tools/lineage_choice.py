@@ -1,20 +1,20 @@
-"""Which of the segments in a tier are one partition's log, when nothing but the tier is left.
+"""Chooses the segments that make up one partition's log, from the tier alone.
 
-The metadata topic would say it; here it is worked out again from the manifests (KIP-405 leaves this
-"recovery of the metadata" as future work). The rules:
+Without the metadata topic, the manifests are the only source (KIP-405 leaves this "recovery of the
+metadata" as future work). The rules:
 
-- Only whole segments count: a manifest, and every part that it names, of its size.
-- The newest leader is right (KIP-101): the segment with the highest leader epoch, and of those the
-  one that reaches furthest, is the *tail*. Its `leader_epoch_checkpoint` is the history of the log
-  up to its end, and the log ends there.
-- From the beginning on, each offset is looked for as the history has it, by (leader epoch, offset),
-  just as a reader does. The segments that are found on this walk are kept. What is not found is of
-  a branch that an unclean election cut off, or another copy of what is kept, and is left out.
-- Offsets that no segment holds are a *hole*. Before the first segment there is none: the log starts
-  where its first segment does.
+- Only complete segments count: a manifest, and every part that it names, with the right size.
+- The newest leader wins (KIP-101): the *tail* is the segment with the highest leader epoch, and
+  among those the highest end offset. Its `leader_epoch_checkpoint` is the history of the log up to
+  its end, and the log ends there.
+- From the start on, each offset is looked up by (leader epoch, offset) in that history, as a reader
+  does. The segments found this way are kept. The others, from a branch that an unclean election cut
+  off or copies of kept segments, are left out.
+- Offsets that no segment holds are a *hole*. There is no hole before the first segment: the log
+  starts there.
 
-Where the log began is known to the segment only: records that DeleteRecords had taken away come
-back as far as their segment is still there.
+The tier does not record the log start offset: records deleted by DeleteRecords come back if their
+segment still exists.
 """
 
 from collections.abc import Sequence
@@ -43,9 +43,9 @@ class Hole(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """Offsets of one leader epoch that are read from one segment.
+    """Offsets of one leader epoch to read from one segment.
 
-    A segment may hold more: what a later leader cut off, or what another copy holds as well.
+    A segment may hold more: records that a later leader truncated, or that another copy also holds.
     """
 
     segment: RemoteLogSegmentMetadata
@@ -56,7 +56,7 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TierLineage:
-    """One partition's log, as far as the tier has it."""
+    """The part of one partition's log that is in the tier."""
 
     topic_id_partition: TopicIdPartition
     history: EpochHistory
@@ -64,17 +64,17 @@ class TierLineage:
     log_end_offset: int
     """One past the last record."""
     segments: tuple[RemoteLogSegmentMetadata, ...]
-    """What is needed to read all of it, in the order of their first use."""
+    """The segments needed to read the log, in the order of their first use."""
     left_out: tuple[RemoteLogSegmentMetadata, ...]
     holes: tuple[Hole, ...]
     highest_epoch: int
-    """Of all segments, dead branches too: a new leader's epoch must be higher."""
+    """The highest epoch of all segments, dead branches too: a new leader's must be higher."""
     stretches: tuple[Stretch, ...] = ()
-    """Which segment to read each offset from, in offset order; nothing covers the holes."""
+    """The segment to read each offset from, in offset order; none covers a hole."""
 
 
 def tail_of(segments: Sequence[RemoteLogSegmentMetadata]) -> RemoteLogSegmentMetadata:
-    """The segment whose epoch history decides; at least one segment must be given."""
+    """The segment with the authoritative epoch history; `segments` must not be empty."""
     return max(
         segments,
         key=lambda each: (
@@ -87,7 +87,7 @@ def tail_of(segments: Sequence[RemoteLogSegmentMetadata]) -> RemoteLogSegmentMet
 
 
 def finished(segment: RemoteLogSegmentMetadata) -> RemoteLogSegmentMetadataUpdate:
-    """The event that says that a segment, announced in its manifest, is whole."""
+    """The COPY_SEGMENT_FINISHED event of a segment, from its manifest."""
     return RemoteLogSegmentMetadataUpdate(
         segment_id=segment.segment_id,
         event_timestamp_ms=segment.event_timestamp_ms,
@@ -99,7 +99,7 @@ def finished(segment: RemoteLogSegmentMetadata) -> RemoteLogSegmentMetadataUpdat
 def remote_log_of(
     partition: TopicIdPartition, segments: Sequence[RemoteLogSegmentMetadata]
 ) -> RemoteLog:
-    """What a broker would know of these segments, all of them finished."""
+    """The `RemoteLog` of these segments, all finished."""
     remote = RemoteLog(partition)
     for segment in sorted(segments, key=lambda each: (each.event_timestamp_ms, each.start_offset)):
         remote.apply_copy_started(segment)
@@ -110,7 +110,7 @@ def remote_log_of(
 def choose_lineage(
     segments: Sequence[RemoteLogSegmentMetadata], history: EpochHistory
 ) -> TierLineage:
-    """The log that ends with the tail of these segments, whose epoch history is `history`."""
+    """The log that ends with the tail of these segments; `history` is the tail's."""
     tail = tail_of(segments)
     partition, end = tail.topic_id_partition, tail.end_offset + 1
     remote = remote_log_of(partition, segments)
@@ -131,7 +131,7 @@ def choose_lineage(
             holes.append(Hole(offset, following - 1))
             offset = following
             continue
-        # As its manifest announces it: it is announced again before it is finished.
+        # The manifest's version (COPY_SEGMENT_STARTED), which is written again before the finish.
         kept[segment.segment_id] = announced[segment.segment_id]
         stretches.append(Stretch(announced[segment.segment_id], offset, until))
         offset = until
@@ -149,7 +149,7 @@ def choose_lineage(
 
 
 def after_last_hole(lineage: TierLineage) -> TierLineage:
-    """The same log from where nothing is missing any more; what lies before is left out."""
+    """The same log from the end of its last hole on; everything before is left out."""
     if not lineage.holes:
         return lineage
     start = lineage.holes[-1].last + 1
@@ -173,8 +173,8 @@ def _first_readable(
     at_least: int,
     end: int,
 ) -> int:
-    """The first offset from `at_least` on that some segment holds as the history has it."""
-    # A readable stretch begins where a segment's epoch does, or where the history's epoch does.
+    """The first offset from `at_least` on that some segment holds in the history's epoch."""
+    # A readable stretch begins where an epoch begins, in a segment or in the history.
     starts = {start for each in segments for _, start in each.segment_leader_epochs}
     starts |= {start for _, start in history}
     starts.add(at_least)
@@ -187,7 +187,7 @@ def _first_readable(
 
 
 def _from_start(history: EpochHistory, start: int) -> list[tuple[int, int]]:
-    """The history of the offsets from `start` on; the epoch of `start` begins there."""
+    """The history from `start` on; the epoch of `start` begins there."""
     epoch = epoch_of_offset(history, start)
     later = [(each, first) for each, first in history if first > start]
     return [(epoch, start), *later] if epoch >= 0 else later

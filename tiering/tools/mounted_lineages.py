@@ -1,9 +1,9 @@
-"""What a mounted tier holds now: the pure half of mounting another cluster's tier.
+"""The contents of another cluster's mounted tier, without the serving of it.
 
-Each look lists the bucket, reads the manifests that are new since the last one, and decides every
-partition's log anew as a rebuild would (`lineage_choice.py`). A segment whose manifest has gone is
-gone with it. A partition that cannot be decided on just now (its tail was deleted between listing
-and reading) keeps what the look before has found.
+Each look lists the bucket, reads the manifests that are new since the last look, and chooses every
+partition's log as a rebuild would (`lineage_choice.py`). A segment without a manifest is dropped. A
+partition that cannot be read now (its tail was deleted between listing and reading) keeps the
+result of the previous look.
 """
 
 from dataclasses import dataclass, field
@@ -40,16 +40,16 @@ class MountedTopic(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MountedPartition:
-    """A partition's log as the mounted tier has it."""
+    """A partition's log in the mounted tier."""
 
     lineage: TierLineage
     remote: RemoteLog
-    """For readers: its segments, all finished."""
+    """Its segments, all finished, for readers."""
 
 
 @dataclass(slots=True)
 class MountedView:
-    """Everything that a look at the tier has found."""
+    """The result of one look at the tier."""
 
     topics: dict[str, MountedTopic] = field(default_factory=dict[str, MountedTopic])
     partitions: dict[TopicIdPartition, MountedPartition] = field(
@@ -58,18 +58,18 @@ class MountedView:
 
 
 class TierWatcher:
-    """Looks at one tier again and again, and reads only what is new."""
+    """Looks at one tier repeatedly, and reads only new manifests."""
 
     def __init__(self, tier: TierReader, topics: frozenset[str]) -> None:
         self._tier = tier
         self._only = topics
-        """The topics that are wanted; all of them if it is empty."""
+        """The topics to mount; all if empty."""
         self._manifests: dict[str, Manifest] = {}
         self._segments_of: dict[TopicIdPartition, frozenset[str]] = {}
         self._view = MountedView()
 
     async def look(self) -> MountedView:
-        """What is there now. Raises RemoteStorageError if the store does not answer."""
+        """The current contents. Raises RemoteStorageError if the store does not answer."""
         survey = Survey(sort_out(await self._tier.list()))
         whole = {
             segment.stem: segment
@@ -130,8 +130,8 @@ class TierWatcher:
             content = await read_part(self._tier, manifest, IndexType.LEADER_EPOCH.value)
             history = parse_epochs(content)
         except (DamagedPartError, MalformedCheckpointError):
-            # Deleted meanwhile, or damaged: the next look decides.
+            # Deleted meanwhile, or damaged: the next look tries again.
             return None
-        # A reader that is led into a hole would begin again and again.
+        # A reader that reached a hole would reset its offset forever.
         lineage = after_last_hole(choose_lineage(segments, history))
         return MountedPartition(lineage, remote_log_of(tail.topic_id_partition, segments))

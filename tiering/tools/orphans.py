@@ -1,21 +1,21 @@
-"""Objects in a tier that nobody will ever read or delete: what a scrub looks for.
+"""Finds orphans for a scrub: objects in a tier that no broker will ever read or delete.
 
 COPY_SEGMENT_STARTED is in the metadata topic before the first object of a segment is written, and
-DELETE_SEGMENT_FINISHED comes after the last one is gone. So an object that was listed *before* the
-metadata was read to its end, and that is not in the metadata, is an orphan: what a killed broker
-or a store that failed half-way has left, or what is left of a deleted topic. The rules:
+DELETE_SEGMENT_FINISHED follows the removal of the last one. So an object that was listed *before*
+the metadata was read to its end, and is not in the metadata, is an orphan: left by a killed broker,
+a failed store or a deleted topic. The rules:
 
-- The listing comes first, then the metadata, whole. Half of it is as good as none.
-- Whatever a segment's state is, while the metadata knows the segment its objects are not orphans:
-  unfinished copies and deletions are for the leader, or the next one, to clean up.
-- A whole segment of a living topic that the metadata does not know, and that is no second copy of
-  one that it knows, says that the metadata was lost, or that another cluster writes here: a rebuild
-  would bring it back. It is reported, and left alone unless somebody who knows says otherwise.
-- A partition that the metadata has never heard of may be another cluster's, in the same bucket:
-  its objects are left alone unless somebody who knows says otherwise.
-- An orphan goes only when it was one in an earlier look as well, and is older than the grace time:
-  by the store's own clock, or, where the store does not tell, since the earlier look.
-- The manifest goes first, so that half a segment never looks whole.
+- The listing comes first, then all of the metadata. Incomplete metadata is useless.
+- While the metadata has a segment, in any state, its objects are not orphans: the leader, or the
+  next one, cleans up unfinished copies and deletions.
+- A complete segment of an existing topic that is neither in the metadata nor a second copy of one
+  that is, means that metadata was lost, or that another cluster writes here: a rebuild would bring
+  it back. It is reported, and removed only if the operator says so.
+- A partition that is not in the metadata may belong to another cluster in the same bucket: its
+  objects are removed only if the operator says so.
+- An orphan is removed only if an earlier look saw it too and it is older than the grace time: by
+  the store's clock, or since the earlier look if the store has no modification times.
+- The manifest is removed first, so that a partial segment never looks complete.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,15 +34,15 @@ _TEMPORARY = ".tmp"
 
 
 class Orphan(NamedTuple):
-    """Objects of one segment to which no metadata refers."""
+    """Objects of one segment that no metadata refers to."""
 
     segment: StoredSegment
     objects: tuple[TierObject, ...]
-    """In the order in which they are removed."""
+    """In the order of their removal."""
     reason: str
     is_of_known_partition: bool
     is_whole: bool = False
-    """Whether a rebuild would bring it back: it is more likely that the metadata is lost."""
+    """Whether a rebuild would bring it back, so that lost metadata is more likely."""
 
     @property
     def id(self) -> Uuid:
@@ -54,7 +54,7 @@ class Orphan(NamedTuple):
 
     @property
     def modified_ms(self) -> int | None:
-        """When the youngest of the objects was written; None if the store does not tell."""
+        """The latest modification time of the objects; None if the store does not report it."""
         times = [each.modified_ms for each in self.objects if each.modified_ms is not None]
         return max(times) if len(times) == len(self.objects) else None
 
@@ -62,7 +62,7 @@ class Orphan(NamedTuple):
 def find_orphans(
     listing: Listing, remote_logs: Mapping[TopicIdPartition, RemoteLog]
 ) -> list[Orphan]:
-    """The orphans of a listing, as the metadata has it that was read after the listing."""
+    """The orphans of a listing, by metadata that was read after the listing."""
     orphans: list[Orphan] = []
     for segment in listing.segments.values():
         is_whole = False
@@ -86,7 +86,7 @@ def find_orphans(
 
 
 def is_unknown_whole(segment: StoredSegment, remote: RemoteLog) -> bool:
-    """Whether a segment that the metadata does not know is all there, and no second copy."""
+    """Whether a segment that is not in the metadata is complete, and no second copy."""
     log = segment.objects.get(LOG_SUFFIX)
     if not segment.has_manifest or log is None or remote.partition_delete_state is not None:
         return False
@@ -113,14 +113,14 @@ def _in_order(objects: Iterable[TierObject]) -> tuple[TierObject, ...]:
 
 
 class Looks:
-    """What was an orphan when, from look to look. It remembers as much as there are orphans."""
+    """When each orphan of the last look was first seen."""
 
     def __init__(self, grace_ms: int) -> None:
         self._grace_ms = grace_ms
         self._first_seen_ms: dict[Uuid, int] = {}
 
     def ripe(self, orphans: Iterable[Orphan], now_ms: int) -> list[Orphan]:
-        """Take note of a look; those of its orphans that may go now."""
+        """Record a look's orphans; returns those that may be removed now."""
         seen = {orphan.id: self._first_seen_ms.get(orphan.id) for orphan in orphans}
         ripe = [
             orphan

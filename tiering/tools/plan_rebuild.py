@@ -1,7 +1,7 @@
-"""From a survey of a tier to the plan of the cluster that comes back from it.
+"""Plans the rebuild of a cluster from a survey of its tier.
 
-Beside the manifests two small objects are read for each partition, those of its tail segment: the
-epoch history, which decides what belongs to the log, and the state of the producers at its end.
+Besides the manifests, two small objects of each partition's tail segment are read: the epoch
+history, which decides what belongs to the log, and the producer state at its end.
 """
 
 from collections.abc import Container, Sequence
@@ -35,7 +35,7 @@ from .tier_survey import (
 
 @dataclass(slots=True)
 class RebuildPlan:
-    """What comes back, and what a person should know about it."""
+    """The topics to rebuild, and the findings about them."""
 
     topics: list[PlannedTopic] = field(default_factory=list[PlannedTopic])
     findings: list[Finding] = field(default_factory=list[Finding])
@@ -46,7 +46,7 @@ class RebuildPlan:
 
     @property
     def next_producer_id(self) -> int:
-        """Above every producer id that any partition remembers."""
+        """One above the highest producer id in any partition's snapshot."""
         return 1 + max(
             (
                 entry.producer_id
@@ -61,10 +61,10 @@ class RebuildPlan:
 async def plan_rebuild(
     tier: TierReader, survey: Survey, *, skip_holes: bool, chosen: Container[Uuid] = ()
 ) -> RebuildPlan:
-    """Decide what comes back. Raises RemoteStorageError if the store does not answer.
+    """Decide what to rebuild. Raises RemoteStorageError if the store does not answer.
 
-    A partition with a hole is trouble, unless `skip_holes` says that it may begin after its last.
-    So are two topics of one name, unless one of them is `chosen`.
+    A partition with a hole is trouble, unless `skip_holes` lets it begin after its last hole. So
+    are two topics with one name, unless one of them is `chosen`.
     """
     plan = RebuildPlan(findings=list(survey.findings))
     names = newest_topics(survey.manifests.values(), chosen)
@@ -124,7 +124,7 @@ def _outlived(name: str, topic_id: Uuid, kept: Uuid, chosen: Container[Uuid]) ->
 async def _plan_partition(
     tier: TierReader, manifests: Sequence[Manifest], plan: RebuildPlan, *, skip_holes: bool
 ) -> PlannedPartition | None:
-    """None, with a finding, if the partition cannot come back."""
+    """Plan one partition; None, with a finding, if it cannot be rebuilt."""
     segments = [manifest.metadata for manifest in manifests]
     tail = tail_of(segments)
     manifest = next(each for each in manifests if each.metadata is tail)

@@ -1,17 +1,17 @@
-"""Whether a segment in the tier is what its manifest says, byte for byte and record for record.
+"""Checks a segment in the tier against its manifest, byte by byte and record by record.
 
-The log is read once, front to back, a few megabytes at a time; a piece of it and one batch that
-spans two pieces are all that is in memory. On the way:
+The log is read once from start to end, a few megabytes at a time; only one piece, and a batch that
+spans two pieces, are in memory. The checks:
 
-- size and CRC32C of each object are those of the manifest;
-- each batch has its own CRC right, its offsets go on where the one before ended, and its leader
-  epoch is the one that the manifest gives its offsets;
-- each entry of the offset index points to the beginning of a batch, at or below its offset; entries
-  of the time index ascend and promise no record that is younger than all are;
-- aborted transactions end within the segment, the producers' snapshot is one, and the epoch
-  history tells the same of the segment's offsets as its manifest does.
+- the size and CRC32C of each object match the manifest;
+- each batch's CRC is valid, its offsets continue from the previous batch, and its leader epoch is
+  the manifest's for its offsets;
+- each entry of the offset index points to the start of a batch, at or below its offset; entries
+  of the time index ascend and none exceeds the segment's max timestamp;
+- aborted transactions end within the segment, the producer snapshot is valid, and the epoch history
+  matches the manifest's epochs for the segment's offsets.
 
-A gap between two batches is a note and no trouble: a topic that was compacted once has them.
+A gap between two batches is only a note: a topic that was once compacted has gaps.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -47,15 +47,15 @@ class _Problem(NamedTuple):
 
 
 Watch = Callable[[RecordBatch], None]
-"""Shown each batch that was checked, in passing, whatever is wrong with it."""
+"""A callback that gets each checked batch, even one with problems."""
 
 
 def _nobody(_batch: RecordBatch) -> None:
-    """Nobody watches."""
+    """A `Watch` that does nothing."""
 
 
 class BatchWalk:
-    """Follows the batches of one segment, in order, and says what is wrong with them."""
+    """Checks the batches of one segment in order and yields their problems."""
 
     def __init__(
         self, segment: RemoteLogSegmentMetadata, offset_index: bytes, watch: Watch = _nobody
@@ -69,9 +69,9 @@ class BatchWalk:
         self._rest = b""
 
     def feed(self, piece: bytes) -> Iterator[_Problem]:
-        """The next bytes of the log. After a batch that cannot be one there is nothing to follow.
+        """Check the next bytes of the log.
 
-        Raises KafkaError then.
+        Raises KafkaError if bytes are not a batch: the rest cannot be checked.
         """
         content = self._rest + piece if self._rest else piece
         used = 0
@@ -83,7 +83,7 @@ class BatchWalk:
         self._rest = content[used:]
 
     def end(self) -> Iterator[_Problem]:
-        """There are no more bytes."""
+        """Check the end of the log."""
         if self._rest:
             yield _Problem(f"the log ends within a batch, at position {self._position}")
         elif self._expected != self._segment.end_offset + 1:
@@ -130,9 +130,10 @@ def _whole_entries(content: bytes, size: int) -> bytes:
 async def check_segment(
     tier: TierReader, manifest: Manifest, watch: Watch = _nobody
 ) -> list[Finding]:
-    """Read a segment whole. Raises RemoteStorageError if the store does not answer.
+    """Read and check a whole segment. Raises RemoteStorageError if the store does not answer.
 
-    One that retention has removed meanwhile, its manifest first, is nothing to be told.
+    Returns no findings if retention has removed the segment meanwhile, which deletes the manifest
+    first.
     """
     findings = await _check(tier, manifest, watch)
     if findings:

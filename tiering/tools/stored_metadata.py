@@ -1,8 +1,8 @@
-"""The metadata topic as it lies on the disk of a broker that is stopped.
+"""Reads the metadata topic from the disk of a stopped broker.
 
-Where bytes stand that are no record batch the next whole one behind them is looked for, and what
-lies between is a finding: whoever asks learns what it does not know. The end of the last file is
-reported as a note only: a broker that is killed while it writes leaves a partial batch there.
+Bytes that are not a record batch are skipped up to the next complete batch, and reported as a
+finding, so that the caller knows what was not read. At the end of the last file they are only a
+note: a broker killed during a write leaves a partial batch there.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ _ADVICE = "what it told of remote segments is not known here"
 
 
 class _Unread(NamedTuple):
-    """Bytes of a file that are no record batch."""
+    """Bytes of a file that are not a record batch."""
 
     path: str
     position: int
@@ -34,7 +34,7 @@ class _Unread(NamedTuple):
     reason: str
 
     def finding(self, offset: int, next_offset: int) -> Finding:
-        """`offset` is the first that was not read, `next_offset` the first that was again."""
+        """The finding for the unread offsets from `offset` to before `next_offset`."""
         problem = (
             f"at position {self.position} stands no whole record batch ({self.reason}): "
             f"{self.end - self.position} bytes were not read"
@@ -52,16 +52,16 @@ class _Unread(NamedTuple):
 
 
 class StoredMetadata:
-    """Reads the topic's partitions one after the other."""
+    """Reads the topic's partitions one by one."""
 
     def __init__(self, files: Files, metadata: KnownMetadata) -> None:
         self._files = files
         self._metadata = metadata
         self.findings: list[Finding] = []
-        """What was not read."""
+        """The bytes and offsets that were not read."""
 
     def read(self, directory: str, partition: TopicPartition) -> None:
-        """Fold in a partition's log. Raises OSError, and KafkaError if its beginning is gone."""
+        """Apply a partition's log. Raises OSError, and KafkaError if its start is missing."""
         expected = 0
         unread: _Unread | None = None
         for name in self._files.listdir(directory):
@@ -90,13 +90,13 @@ class StoredMetadata:
 
 
 def _lost(path: str, expected: int, base: int) -> Finding:
-    """A file before this one is gone, or was cut."""
+    """The finding for a missing or truncated file before this one."""
     problem = "a file before it was removed or cut, and what was in it was not read"
     return Finding(path, problem, _ADVICE, offsets=(expected, base - 1))
 
 
 def _batches(content: bytes, path: str, expected: int) -> Iterator[RecordBatch | _Unread]:
-    """The sound batches of a file, and between them what is none."""
+    """The valid batches of a file, and the unreadable bytes between them."""
     view = memoryview(content)
     position = 0
     while position < len(view):
@@ -112,7 +112,7 @@ def _batches(content: bytes, path: str, expected: int) -> Iterator[RecordBatch |
 
 
 def _batch_at(view: memoryview, position: int) -> RecordBatch | str:
-    """The batch that stands there, sound in itself; or why there is none."""
+    """The valid batch at a position, or why there is none."""
     try:
         batch = RecordBatch(view, position)
         batch.ensure_valid()
@@ -122,10 +122,10 @@ def _batch_at(view: memoryview, position: int) -> RecordBatch | str:
 
 
 def _next_batch(content: bytes, damaged_at: int, expected: int) -> int:
-    """Where the next sound batch begins; the end of the file if none does."""
+    """Where the next valid batch begins, or the end of the file if there is none."""
     view = memoryview(content)
     if len(content) - damaged_at >= LOG_OVERHEAD:
-        # Only another field may be damaged: then its length leads to the next one.
+        # If only another field is damaged, the length leads to the next batch.
         length: int = OFFSET_AND_LENGTH.unpack_from(content, damaged_at)[1]
         position = damaged_at + LOG_OVERHEAD + length
         if damaged_at < position < len(content) and _may_begin(content, position, expected):
@@ -143,7 +143,7 @@ def _next_batch(content: bytes, damaged_at: int, expected: int) -> int:
 
 
 def _may_begin(content: bytes, position: int, expected: int) -> bool:
-    """Whether a batch of these offsets and of a possible size may stand there."""
+    """Whether the header at a position has a plausible size and base offset."""
     if len(content) - position < BATCH_OVERHEAD:
         return False
     header: tuple[int, int] = OFFSET_AND_LENGTH.unpack_from(content, position)

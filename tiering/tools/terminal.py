@@ -1,8 +1,8 @@
-"""What the tools say, and how: lines for people, JSON for machines, progress for who watches.
+"""The tools' output: lines for people, JSON for machines, and progress.
 
-Answers go to standard output and everything else to standard error, so that either can be piped.
-Progress is a bar with Rich (`pip install tierlog[cli]`), a line now and then without it, and
-nothing at all where standard error is not a terminal or JSON was asked for.
+Results go to standard output and everything else to standard error, so that either can be piped.
+Progress is a bar with Rich (`pip install tierlog[cli]`), an occasional line without it, and nothing
+if standard error is not a terminal or the output is JSON.
 """
 
 import json
@@ -30,33 +30,33 @@ class _RichProgress(Protocol):
 
 
 class Output:
-    """Says things on behalf of one command."""
+    """The output of one command."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
 
     def line(self, text: str) -> None:
-        """A line of the answer, for people; machines get `result` instead."""
+        """Print a line of the result, for people; machines get `result` instead."""
         if not self._as_json:
             print(text, flush=True)
 
     def finding(self, finding: Finding) -> None:
-        """Something that is not as it should be."""
+        """Print a finding, for people."""
         self.line(f"{'' if finding.is_trouble else 'note: '}{finding}")
 
     def result(self, content: Mapping[str, object]) -> None:
-        """The whole answer, for machines."""
+        """Print the whole result, for machines."""
         if self._as_json:
             print(json.dumps(content, indent=2), flush=True)
 
     def json_line(self, content: Mapping[str, object]) -> None:
-        """A part of the answer, for machines: one object a line, as many as there are."""
+        """Print a part of the result, for machines: one JSON object per line."""
         if self._as_json:
             print(json.dumps(content), flush=True)
 
     @contextmanager
     def progress(self, what: str) -> Generator[Progress]:
-        """Show how far something has come while the context lasts."""
+        """Show the progress of a task while the context lasts."""
         if self._as_json or not sys.stderr.isatty():
             yield _silent
             return
@@ -73,13 +73,13 @@ class Output:
 
 
 def cannot_run(sentence: str) -> int:
-    """Say in one line why nothing was done; the exit code for it."""
+    """Print in one line why nothing was done; returns the exit code."""
     print(f"tierlog: {sentence}", file=sys.stderr, flush=True)
     return CANNOT_RUN
 
 
 def finding_fields(finding: Finding) -> dict[str, object]:
-    """A finding for machines."""
+    """A finding as JSON fields."""
     return {
         "key": finding.key,
         "problem": finding.problem,
@@ -90,7 +90,7 @@ def finding_fields(finding: Finding) -> dict[str, object]:
 
 
 def human_bytes(nbytes: int) -> str:
-    """A size as people read it: 1.5 GiB."""
+    """A human-readable size, such as 1.5 GiB."""
     size = float(nbytes)
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if size < 1024 or unit == "TiB":
@@ -100,7 +100,7 @@ def human_bytes(nbytes: int) -> str:
 
 
 def table(head: list[str], rows: list[list[str]]) -> list[str]:
-    """Columns that stand below one another; numbers to the right."""
+    """Lines with aligned columns; numbers are right-aligned."""
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     lines: list[str] = []
     for row in (head, *rows):
@@ -113,7 +113,7 @@ def table(head: list[str], rows: list[list[str]]) -> list[str]:
 
 
 def _silent(_done: int, _total: int) -> None:
-    """Nobody watches."""
+    """A `Progress` that does nothing."""
 
 
 def _rich_bar() -> _RichProgress | None:

@@ -1,8 +1,8 @@
-"""Whether a tier is whole: every segment by itself, all of them together, and the metadata.
+"""Checks a tier for completeness: each segment, all segments together, and the metadata.
 
-What the segments say together is decided as a rebuild would decide it (`lineage_choice.py`): holes
-in a partition are trouble, branches that an election cut off are worth a note. Against the metadata
-topic, if it was read: each segment that it calls finished must be there as it describes it.
+A partition's segments are combined as in a rebuild (`lineage_choice.py`): holes are trouble,
+branches that an election cut off are notes. If the metadata topic was read, each segment that it
+calls finished must exist and match it.
 """
 
 from collections.abc import Mapping, Set as AbstractSet
@@ -32,15 +32,15 @@ from .tier_survey import (
 )
 
 WORKERS = 4
-"""Segments that are read at once; each has a piece of its log in memory."""
+"""Number of segments read at once; each has a piece of its log in memory."""
 
 
 async def check_survey(
     tier: TierReader, survey: Survey, remote_logs: Mapping[TopicIdPartition, RemoteLog] | None
 ) -> list[Finding]:
-    """Every finding that needs no reading of records.
+    """Every finding that requires no reading of records.
 
-    `remote_logs` comes from the metadata topic; None if that was not read.
+    `remote_logs` comes from the metadata topic; None if it was not read.
     Raises RemoteStorageError if the store does not answer.
     """
     lineages = await _lineages(tier, survey)
@@ -59,7 +59,7 @@ async def check_survey(
 async def _look_for_younger(
     tier: TierReader, survey: Survey, remote_logs: Mapping[TopicIdPartition, RemoteLog]
 ) -> None:
-    """Add what was copied after the listing and before the metadata was read."""
+    """Add the segments copied after the listing and before the metadata was read."""
     unseen = [
         segment
         for remote in remote_logs.values()
@@ -72,7 +72,7 @@ async def _look_for_younger(
         listing = sort_out(await tier.list(object_key(segment, "")))
         stored = listing.segments.get(object_stem(segment))
         if stored is not None and stored.has_manifest:
-            # What is wrong with it was told already, if it was there before.
+            # The first survey already has the findings of a segment that it listed.
             again = Survey(listing)
             await read_manifest(tier, stored, again)
             survey.manifests.update(again.manifests)
@@ -81,7 +81,7 @@ async def _look_for_younger(
 
 
 async def check_segments(tier: TierReader, survey: Survey, progress: Progress) -> list[Finding]:
-    """Read every whole segment. Raises RemoteStorageError if the store does not answer."""
+    """Check every whole segment. Raises RemoteStorageError if the store does not answer."""
     findings: list[Finding] = []
     done = 0
 
@@ -101,7 +101,7 @@ async def _gone_since(
     remote_logs: Mapping[TopicIdPartition, RemoteLog],
     needed: AbstractSet[str],
 ) -> set[str]:
-    """Of the whole segments that the metadata does not know, those deleted since the listing."""
+    """The needed segments that the metadata lacks and that were deleted since the listing."""
     gone: set[str] = set()
 
     async def look(stored: StoredSegment) -> None:
@@ -124,7 +124,7 @@ def _knows(remote_logs: Mapping[TopicIdPartition, RemoteLog], stored: StoredSegm
 
 
 async def _lineages(tier: TierReader, survey: Survey) -> list[TierLineage]:
-    """What a rebuild would make of each partition."""
+    """The lineage that a rebuild would choose for each partition."""
     lineages: list[TierLineage] = []
     for manifests in survey.partitions().values():
         segments = [manifest.metadata for manifest in manifests]
@@ -133,14 +133,14 @@ async def _lineages(tier: TierReader, survey: Survey) -> list[TierLineage]:
         try:
             history = parse_epochs(await read_part(tier, manifest, IndexType.LEADER_EPOCH.value))
         except (DamagedPartError, MalformedCheckpointError):
-            # Told where the segment itself is checked.
+            # Reported by the check of the segment itself.
             continue
         lineages.append(choose_lineage(segments, history))
     return lineages
 
 
 def lineage_findings(lineage: TierLineage) -> list[Finding]:
-    """What is to be said of a partition's segments together."""
+    """The findings about a partition's segments together."""
     where = partition_prefix(lineage.topic_id_partition)
     findings = [
         Finding(
@@ -166,7 +166,7 @@ def lineage_findings(lineage: TierLineage) -> list[Finding]:
 
 
 def unused_findings(survey: Survey) -> list[Finding]:
-    """Objects that no manifest speaks of: orphans, unless they are on their way just now."""
+    """Objects that no manifest names: orphans, unless they are being uploaded right now."""
     findings: list[Finding] = []
     for stored in survey.listing.segments.values():
         if not stored.has_manifest:
@@ -187,10 +187,10 @@ def unused_findings(survey: Survey) -> list[Finding]:
 def metadata_findings(
     survey: Survey, remote_logs: Mapping[TopicIdPartition, RemoteLog], needed: AbstractSet[str]
 ) -> list[Finding]:
-    """What the metadata topic and the objects say of one another.
+    """The differences between the metadata topic and the objects.
 
-    `needed` are the segments of which a rebuild would make the logs: where the metadata does not
-    know one of them, records are lost to readers that are not lost.
+    `needed` are the segments that a rebuild would use: if the metadata lacks one, readers cannot
+    reach its records, although they still exist.
     """
     findings: list[Finding] = []
     for remote in remote_logs.values():

@@ -1,8 +1,8 @@
-"""What `tierlog tier ls` shows: the partitions of a tier, their offsets, sizes and states.
+"""The output of `tierlog tier ls`: the partitions of a tier, their offsets, sizes and states.
 
-A segment's state is what the metadata topic says of it, if that was read. Seen from the bucket
-alone it is `whole` (a manifest, and all that the manifest names) or `incomplete`, and a segment
-that the topic knows nothing of is `unknown`.
+A segment's state comes from the metadata topic, if it was read; a segment that the topic does not
+have is `unknown`. From the bucket alone the state is `whole` (a manifest, and every object that it
+names) or `incomplete`.
 """
 
 from collections import Counter
@@ -32,15 +32,15 @@ class ListedSegment:
     segment_id: str
     start_offset: int
     end_offset: int | None
-    """None where neither a manifest nor the metadata tells."""
+    """None if neither a manifest nor the metadata has it."""
     leader_epochs: tuple[tuple[int, int], ...]
     nbytes: int
-    """All its objects together."""
+    """The total size of its objects."""
     state: str
     key: str
 
     def fields(self) -> dict[str, object]:
-        """For machines."""
+        """The segment as JSON fields."""
         return {
             "segment_id": self.segment_id,
             "start_offset": self.start_offset,
@@ -76,12 +76,12 @@ class ListedPartition:
 
     @property
     def states(self) -> str:
-        """How many segments are in each state."""
+        """The number of segments in each state."""
         counted = Counter(each.state for each in self.segments)
         return ", ".join(f"{count} {state}" for state, count in sorted(counted.items()))
 
     def fields(self) -> dict[str, object]:
-        """For machines."""
+        """The partition as JSON fields."""
         topic_id, topic, partition = self.topic_id_partition
         return {
             "topic": topic,
@@ -97,9 +97,9 @@ class ListedPartition:
 def list_contents(
     survey: Survey, remote_logs: Mapping[TopicIdPartition, RemoteLog] | None
 ) -> list[ListedPartition]:
-    """The partitions by topic and number, their segments by start offset.
+    """The partitions by topic and number, with their segments by start offset.
 
-    `remote_logs` comes from the metadata topic; None if that was not read.
+    `remote_logs` comes from the metadata topic; None if it was not read.
     """
     partitions: dict[TopicIdPartition, ListedPartition] = {}
 

@@ -1,8 +1,8 @@
-"""Reading a tier from outside: list it, read its manifests, say what does not fit together.
+"""Surveys a tier from outside: lists it, reads its manifests and reports inconsistencies.
 
-Manifests are read a few at a time, so even a bucket with a million segments is read in bounded
-memory but for what is kept of each of them. What cannot be read becomes a finding and is left out;
-an unreachable store is an error, never an empty tier.
+Manifests are read a few at a time, so memory is bounded apart from what is kept of each segment,
+even for a million. An unreadable manifest becomes a finding, and its segment is left out; an
+unreachable store is an error, never an empty tier.
 """
 
 from collections.abc import Callable, Container
@@ -20,13 +20,13 @@ from .in_parallel import in_parallel
 from .stored_segments import Listing, StoredSegment, missing_parts, sort_out
 
 WORKERS = 16
-"""Requests to the store at once."""
+"""Number of concurrent requests to the store."""
 
 _SHOWN = 500
-"""Characters of a key or of a problem on one line."""
+"""The maximum characters of a key or a problem on one line."""
 
 Progress = Callable[[int, int], None]
-"""Told how much of how much is done."""
+"""A callback that gets the number of items done and their total."""
 
 
 class TierReader(Protocol):
@@ -38,15 +38,15 @@ class TierReader(Protocol):
 
 
 class Finding(NamedTuple):
-    """Something that is not as it should be: which object, what it is, what to do."""
+    """A problem in the tier: the object, what is wrong with it, what to do."""
 
     key: str
     problem: str
     advice: str
     is_trouble: bool = True
-    """False for what is worth knowing and harms nobody."""
+    """False for a harmless note."""
     offsets: tuple[int, ...] = ()
-    """The first and the last offset that it is about; empty where they are not known."""
+    """The first and last affected offset; empty if unknown."""
 
     def __str__(self) -> str:
         where = f" (offsets {self.offsets[0]} to {self.offsets[-1]})" if self.offsets else ""
@@ -54,22 +54,22 @@ class Finding(NamedTuple):
 
 
 def _plain(text: str) -> str:
-    """Text for a line on a terminal; keys and what libraries say of content may be anybody's."""
+    """Text that is safe to print on one line; keys and library errors are untrusted."""
     cut = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
     return cut if cut.isprintable() else cut.encode("unicode_escape").decode()
 
 
 @dataclass(slots=True)
 class Survey:
-    """A tier as its listing and its manifests tell it."""
+    """The contents of a tier, from its listing and its manifests."""
 
     listing: Listing
     manifests: dict[str, Manifest] = field(default_factory=dict[str, Manifest])
-    """Of whole segments only, by stem."""
+    """By stem; complete segments only."""
     findings: list[Finding] = field(default_factory=list[Finding])
 
     def partitions(self) -> dict[TopicIdPartition, list[Manifest]]:
-        """The whole segments of each partition, by start offset."""
+        """The complete segments of each partition, by start offset."""
         by_partition: dict[TopicIdPartition, list[Manifest]] = {}
         for manifest in self.manifests.values():
             by_partition.setdefault(manifest.metadata.topic_id_partition, []).append(manifest)
@@ -78,7 +78,7 @@ class Survey:
         return dict(sorted(by_partition.items(), key=lambda item: item[0][1:]))
 
     def only(self, topics: Container[str]) -> "Survey":
-        """What it tells of these topics."""
+        """The survey of these topics only."""
         segments = {
             stem: stored
             for stem, stored in self.listing.segments.items()
@@ -92,7 +92,7 @@ class Survey:
 
 
 class DamagedPartError(Exception):
-    """A part of a segment is not what its manifest says."""
+    """A part of a segment does not match its manifest."""
 
 
 async def read_part(tier: TierReader, manifest: Manifest, suffix: str) -> bytes:
@@ -112,7 +112,7 @@ async def read_part(tier: TierReader, manifest: Manifest, suffix: str) -> bytes:
 
 
 def _no_progress(_done: int, _total: int) -> None:
-    """Nobody watches."""
+    """A `Progress` that does nothing."""
 
 
 async def survey_tier(
@@ -120,7 +120,7 @@ async def survey_tier(
 ) -> Survey:
     """List a tier and read every manifest. Raises RemoteStorageError if the store does not answer.
 
-    Segments without a manifest are no finding: one may be on its way just now.
+    A segment without a manifest is not a finding: it may be being uploaded right now.
     """
     survey = Survey(sort_out(await tier.list()))
     whole = [each for each in survey.listing.segments.values() if each.has_manifest]
@@ -133,7 +133,7 @@ async def survey_tier(
         progress(done, len(whole))
 
     await in_parallel(whole, look, workers)
-    # In the order of the listing, whichever answer came first.
+    # Restore the listing's order, as responses arrive in any order.
     survey.manifests = {
         each.stem: survey.manifests[each.stem] for each in whole if each.stem in survey.manifests
     }
@@ -142,7 +142,7 @@ async def survey_tier(
 
 
 async def read_manifest(tier: TierReader, segment: StoredSegment, survey: Survey) -> None:
-    """Read one manifest into a survey, or a finding about it. Raises RemoteStorageError."""
+    """Add one manifest, or a finding about it, to a survey. Raises RemoteStorageError."""
     key = segment.key(MANIFEST_SUFFIX)
     size = segment.objects[MANIFEST_SUFFIX].size
     if size > MANIFEST_BYTES_MAX:
@@ -180,7 +180,7 @@ def offsets_of(segment: RemoteLogSegmentMetadata) -> tuple[int, int]:
 
 
 def _contradiction(segment: RemoteLogSegmentMetadata) -> str | None:
-    """What the metadata of no segment says, beyond what cannot even be decoded."""
+    """The error in metadata that decodes but is inconsistent; None if there is none."""
     start, end = offsets_of(segment)
     epochs = segment.segment_leader_epochs
     if epochs[0][1] == start and epochs[-1][1] <= end:
