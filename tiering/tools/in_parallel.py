@@ -1,7 +1,6 @@
-"""Many slow calls, a few at a time: an object store is asked in parallel, and never all at once.
+"""Runs many slow calls, such as object store requests, a few at a time.
 
-What is in memory is bounded by the number of workers, because an item is taken only when one is
-free to work on it.
+Memory is bounded by the number of workers: each takes an item only when it is free.
 """
 
 import asyncio
@@ -14,7 +13,7 @@ T = TypeVar("T")
 async def in_parallel(
     items: Iterable[T], work: Callable[[T], Awaitable[None]], workers: int
 ) -> None:
-    """Do `work` for every item, `workers` at once. Raises the first failure, and stops the rest."""
+    """Run `work` for every item, `workers` at once. Raises the first failure and stops the rest."""
     remaining = iter(items)
 
     async def worker() -> None:

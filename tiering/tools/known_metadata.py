@@ -1,8 +1,8 @@
-"""The metadata topic, folded by somebody who only looks at it.
+"""The state of the metadata topic, for read-only tools.
 
-What a broker's metadata manager keeps for its own partitions, a tool keeps for all of them. A
-record that is no event is skipped here as it is there, and reported. Nothing is lost with it: a
-whole segment that the topic does not name is left alone (`orphans.py`).
+A broker's metadata manager keeps this for its own partitions, a tool for all of them. Both skip and
+report a record that is not an event. This is safe: a complete segment that the topic does not name
+is left alone (`orphans.py`).
 """
 
 from typing import TYPE_CHECKING
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 
 class KnownMetadata:
-    """Every partition that the topic tells of."""
+    """The remote log of every partition in the topic."""
 
     def __init__(self, skipped: SkippedEvents | None = None) -> None:
-        """`skipped`: for who reads again and again, and is to tell of each thing once."""
+        """`skipped` lets a caller that reads repeatedly report each record once."""
         self.remote_logs: dict[TopicIdPartition, RemoteLog] = {}
         self.skipped = SkippedEvents() if skipped is None else skipped
 
     def apply_all(self, batch: RecordBatch, number: int) -> None:
-        """Fold in the records of a batch."""
+        """Apply the records of a batch."""
         try:
             for record in batch.records():
                 self.apply(record.value or b"", number, record.offset)
@@ -38,7 +38,7 @@ class KnownMetadata:
             self.skipped.skip(number, batch.base_offset, error.message)
 
     def apply(self, value: bytes, number: int, offset: int) -> None:
-        """Fold in the value of a record at this offset of a partition of the topic."""
+        """Apply the value of the record at `offset` in partition `number` of the topic."""
         try:
             event = decode_event(value)
         except KafkaError as error:

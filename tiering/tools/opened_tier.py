@@ -1,7 +1,7 @@
-"""A tier, open for as long as a tool works on it.
+"""Opens a tier for the time that a tool uses it.
 
-Whoever opens it may be a command, or one of many tasks of a Spark job on another machine: threads
-and connections are made here and are gone at the end.
+The caller may be a command, or one of many tasks of a Spark job on another machine, so the threads
+and connections are created here and closed at the end.
 """
 
 from collections.abc import AsyncGenerator
@@ -17,7 +17,7 @@ _THREADS = 16
 
 @asynccontextmanager
 async def opened_tier(location: RemoteUrl) -> AsyncGenerator[TierFileSystem]:
-    """The objects at a location. What does not answer shows at the first call, not here."""
+    """Open the tier at a location. An unreachable store fails at the first call, not here."""
     pool = ThreadedPool(_THREADS, "tier-tool")
     tier = TierFileSystem(location, OsFiles(), pool)
     try:

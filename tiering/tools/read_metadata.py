@@ -1,8 +1,8 @@
-"""The metadata topic of a cluster that runs, read from its first record to its last.
+"""Reads the metadata topic of a running cluster from start to end.
 
-For those who only look: a tool, or a scrub. Whoever would delete what the metadata does not know
-must have read all of it, so a topic that is missing or has lost its beginning is an error. What
-nobody can make sense of is stepped over, as by every broker.
+For read-only use by tools and scrubs. A scrub deletes what is not in the metadata, so it must read
+all of it: a topic that is missing or does not begin at offset 0 is an error. Undecodable records
+are skipped, as by every broker.
 """
 
 from collections.abc import Mapping
@@ -22,10 +22,10 @@ _POLL_MS = 500
 async def metadata_of_cluster(
     bootstrap: str, environment: Environment, skipped: SkippedEvents | None = None
 ) -> Mapping[TopicIdPartition, RemoteLog]:
-    """What the metadata topic of a running cluster says now.
+    """The current content of a running cluster's metadata topic.
 
-    What is no event is stepped over, and told through `skipped`. Raises KafkaError, also if the
-    topic is missing or has lost its beginning.
+    Records that are no events are skipped and reported to `skipped`. Raises KafkaError, also if the
+    topic is missing or does not begin at offset 0.
     """
     from ...clients.consumer.consumer import Consumer
 
@@ -57,14 +57,14 @@ async def metadata_of_cluster(
 
 
 def no_metadata(where: str) -> KafkaError:
-    """There is nothing to read."""
+    """The error for a missing metadata topic."""
     return KafkaError(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no {METADATA_TOPIC} in {where}."
     )
 
 
 def incomplete(partition: TopicPartition, offset: int) -> KafkaError:
-    """The beginning is gone, and with it segments that are still there."""
+    """The error for a partition without its first records, which may describe existing segments."""
     return KafkaError(
         ErrorCode.OFFSET_OUT_OF_RANGE,
         f"The metadata is not complete: {partition} begins at offset {offset}.",

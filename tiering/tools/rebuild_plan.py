@@ -1,15 +1,15 @@
-"""What a cluster that is rebuilt from its tier will be: topics, partitions, configs, segments.
+"""The plan of a cluster rebuilt from its tier: topics, partitions, configs, segments.
 
-Everything is decided here before anything is written, and said: whoever rebuilds can look at the
-plan first. The rules beside those of a single partition (`lineage_choice.py`):
+Everything is decided here before anything is written, so that the operator can review the plan
+first. The rules, besides those of a single partition (`lineage_choice.py`):
 
-- A topic comes back under its old id, with as many partitions as its newest manifest says, or as
-  its segments show; a partition without a segment comes back empty.
-- Its configuration is that of the newest manifest. Where no manifest tells (they were written by
-  an older tierlog), it is tiered and kept for ever: nothing is deleted on a guess.
-- Of two topics of one name the younger one is proposed, and somebody must choose: one was deleted
-  and the other made after it, or two clusters have written under one prefix.
-- What holds no whole segment does not come back.
+- A topic keeps its id, and gets as many partitions as its newest manifest says, or as its segments
+  show if that is more; a partition without a segment is empty.
+- Its configuration is that of the newest manifest. If no manifest has one (older tierlog versions
+  wrote none), it is tiered with unlimited retention: nothing is deleted on a guess.
+- Of two topics with one name the younger one is proposed, and the operator must choose: one was
+  deleted and the other created later, or two clusters have written under one prefix.
+- A topic without a complete segment is not rebuilt.
 """
 
 from collections.abc import Container, Iterable, Mapping
@@ -25,21 +25,21 @@ KEPT_FOR_EVER: Mapping[str, str] = {
     "retention.ms": "-1",
     "retention.bytes": "-1",
 }
-"""The configuration of a topic of which nothing is known."""
+"""The configuration of a topic with an unknown one."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedPartition:
-    """A partition that comes back with what is in the tier."""
+    """A partition to rebuild from the tier."""
 
     lineage: TierLineage
     producer_snapshot: bytes
-    """The state of its producers at the end of the lineage."""
+    """The producer state at the end of the lineage."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedTopic:
-    """A topic that comes back."""
+    """A topic to rebuild."""
 
     name: str
     topic_id: Uuid
@@ -58,14 +58,14 @@ class PlannedTopic:
 
 
 class NewestTopics(NamedTuple):
-    """Which topic ids come back, by name, and which of them another topic of the name outlived."""
+    """The topic ids to rebuild by name, and the older (name, topic id) pairs that are left out."""
 
     by_name: Mapping[str, Uuid]
     outlived: list[tuple[str, Uuid]]
 
 
 def newest_topics(manifests: Iterable[Manifest], chosen: Container[Uuid] = ()) -> NewestTopics:
-    """Of each name the topic that is chosen, or else the one that was written to last."""
+    """For each name the chosen topic, or else the one written to last."""
     last_written: dict[tuple[str, Uuid], int] = {}
     for manifest in manifests:
         partition = manifest.metadata.topic_id_partition
@@ -81,7 +81,7 @@ def newest_topics(manifests: Iterable[Manifest], chosen: Container[Uuid] = ()) -
 
 
 def description_of(manifests: Iterable[Manifest]) -> TopicDescription | None:
-    """What the newest manifest of a topic that tells of it says."""
+    """The topic description in the newest manifest that has one."""
     telling = [manifest for manifest in manifests if manifest.topic is not None]
     if not telling:
         return None
@@ -94,10 +94,10 @@ def planned_topic(
     description: TopicDescription | None,
     partitions: Mapping[int, PlannedPartition],
 ) -> PlannedTopic:
-    """Put a topic together from what its partitions are and what its manifests say of it."""
+    """The plan of a topic, from its partitions and its description."""
     shown = max(partitions, default=-1) + 1
     config = dict(KEPT_FOR_EVER if description is None else description.config)
-    # What has segments in the tier was tiered when they were copied; without it nobody could read.
+    # A topic with segments in the tier was tiered; otherwise they could not be read.
     config["remote.storage.enable"] = "true"
     return PlannedTopic(
         name=name,

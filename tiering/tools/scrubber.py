@@ -1,8 +1,8 @@
-"""The scrub of a tier: looks for orphans and removes them (`orphans.py` has the rules).
+"""The scrub of a tier: finds orphans and removes them (`orphans.py` has the rules).
 
-The command line looks twice at the metadata in one run; a broker that scrubs now and then looks
-once each time and removes what the look before has found as well. The store is asked for a listing
-and for removals, nothing else; a removal that fails is taken up by the next look.
+The command line reads the metadata twice in one run; a broker that scrubs periodically looks once
+each time and removes the orphans that the previous look also saw. The only store operations are
+list and remove; the next look retries a failed removal.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,11 +18,11 @@ from .stored_segments import Listing, sort_out
 _WORKERS = 8
 
 Metadata = Callable[[], Awaitable[Mapping[TopicIdPartition, RemoteLog]]]
-"""Reads the metadata topic to its end. Raises KafkaError if that cannot be done completely."""
+"""Reads the whole metadata topic. Raises KafkaError if it cannot read all of it."""
 
 
 class TierCleaner(Protocol):
-    """What a scrub needs of `TierFileSystem`."""
+    """The part of `TierFileSystem` that a scrub uses."""
 
     async def list(self, prefix: str = "") -> list[TierObject]: ...
 
@@ -30,17 +30,17 @@ class TierCleaner(Protocol):
 
 
 class Look(NamedTuple):
-    """What one look at the tier has found."""
+    """The result of one look at the tier."""
 
     listing: Listing
     orphans: list[Orphan]
-    """All of them, old enough or not."""
+    """All orphans, removable or not."""
     ripe: list[Orphan]
-    """Those that may be removed now."""
+    """The orphans that may be removed now."""
 
 
 class Scrubber:
-    """Looks again and again at one tier."""
+    """Scrubs one tier, look by look."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Scrubber:
         return await self.look_again(listing)
 
     async def look_again(self, listing: Listing) -> Look:
-        """Compare a listing with the metadata as it is now. Raises KafkaError."""
+        """Compare a listing with the current metadata. Raises KafkaError."""
         orphans = find_orphans(listing, await self._metadata())
         removable = [
             each
@@ -76,7 +76,7 @@ class Scrubber:
         return Look(listing, orphans, self._looks.ripe(removable, self._wall_clock_ms()))
 
     async def remove(self, orphans: list[Orphan]) -> int:
-        """Remove orphans; how many objects that was. Raises RemoteStorageError."""
+        """Remove orphans; returns the number of objects removed. Raises RemoteStorageError."""
         removed = 0
 
         async def remove_one(orphan: Orphan) -> None:

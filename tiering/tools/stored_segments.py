@@ -1,9 +1,9 @@
-"""What a tier holds, seen from its keys: which objects belong to which copy of which segment.
+"""Groups a tier's objects by segment, from their keys.
 
-A listing says nothing about what is true (the metadata topic does), but it is all there is when the
-topic is lost, and it is what the topic is compared with. A key alone names the partition, the
-segment's place and the attempt to copy it (`object_keys.py`); an attempt with a manifest is whole.
-A segment's id alone names nothing: anybody may have put an object with the same id elsewhere.
+The metadata topic, not the listing, is authoritative, but the listing is all there is if the topic
+is lost, and the topic is compared with it. A key holds the partition, the segment's start offset
+and its id, which is new for each copy attempt (`object_keys.py`); an attempt with a manifest is
+complete. A segment id alone is not unique: an object with the same id may be elsewhere.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ class StoredSegment:
     start_offset: int
     segment_id: Uuid
     objects: dict[str, TierObject] = field(default_factory=dict[str, TierObject])
-    """By the suffix of their key."""
+    """By the suffix of the key."""
 
     @property
     def has_manifest(self) -> bool:
@@ -43,16 +43,16 @@ class StoredSegment:
 
 
 class Listing(NamedTuple):
-    """A tier's objects, sorted out."""
+    """A tier's objects, grouped by segment."""
 
     segments: dict[str, StoredSegment]
     """By stem, in the order of their keys: by partition, then by start offset."""
     foreign: list[TierObject]
-    """Objects whose key is none of ours. Nobody here touches them."""
+    """Objects with a key that is not ours; they are never touched."""
 
 
 def sort_out(objects: Iterable[TierObject]) -> Listing:
-    """Say of each object which segment it belongs to."""
+    """Group objects by segment."""
     segments: dict[str, StoredSegment] = {}
     foreign: list[TierObject] = []
     for each in sorted(objects, key=lambda each: each.key):
@@ -60,7 +60,7 @@ def sort_out(objects: Iterable[TierObject]) -> Listing:
         if each.key == OWNER_KEY:
             continue
         if parsed is None or each.key.count("/") != 1:
-            # A copy of a tier in a folder inside it is not that tier.
+            # A copy of a tier in a folder inside it is not part of the tier.
             foreign.append(each)
             continue
         stem = each.key.removesuffix(f".{parsed.suffix}")
@@ -77,7 +77,7 @@ def sort_out(objects: Iterable[TierObject]) -> Listing:
 
 
 def missing_parts(manifest: Manifest, objects: Mapping[str, TierObject]) -> list[str]:
-    """What a manifest promises and the listing does not keep, each as a few plain words."""
+    """A description of each part in the manifest that is missing or has the wrong size."""
     problems: list[str] = []
     for suffix, part in manifest.parts.items():
         stored = objects.get(suffix)
