@@ -1,19 +1,19 @@
-"""The jars that Spark needs beside its own: which versions go together, and how they get here.
+"""The jars that Spark needs besides its own: the versions that match, and how they are fetched.
 
-Spark's Kafka connector goes with one minor version of Spark ("4.1"), as Apache Iceberg and Delta
-Lake do. It is published for each patch version, later than PySpark is: a PySpark that is newer than
-every connector of its line gets the newest one. The connector names a token provider of the same
+Spark's Kafka connector, like Apache Iceberg and Delta Lake, matches one minor version of Spark
+("4.1"). It is published for each patch version, later than PySpark: a PySpark newer than every
+connector of its line gets the newest one. The connector depends on a token provider of the same
 version, which is not published, so Spark's `--packages` cannot resolve it: the list here is
-complete instead, with the newest token provider there is and nothing followed from there. The extra
-`spark` in pyproject.toml allows the minor versions of `LINES` and no others; a test keeps the two
-together.
+complete instead, with the newest published token provider and no transitive dependencies. The extra
+`spark` in pyproject.toml allows exactly the minor versions of `LINES`; a test checks that the two
+match.
 
-PySpark brings Apache Ivy, and Ivy fetches from Maven Central, so Java is enough. What has come is
-kept in `~/.cache/tierlog/spark-jars` (or below `$XDG_CACHE_HOME`), under its final name only once
-its SHA-256 is the one that stands here. `TIERLOG_IVY_SETTINGS` names an Ivy settings file for those
-who have a mirror.
+PySpark includes Apache Ivy, which fetches from Maven Central, so only Java is needed. The jars are
+kept in `~/.cache/tierlog/spark-jars` (or below `$XDG_CACHE_HOME`), and get their final names only
+after their SHA-256 matches the one here. `TIERLOG_IVY_SETTINGS` may name an Ivy settings file, for
+example for a mirror.
 
-This is the one door of the Spark clients to a folder of their own and to another process.
+No other module of the Spark clients writes to a folder of its own or starts a process.
 """
 
 import fcntl
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class Jar(NamedTuple):
-    """One jar as Maven Central has it; `sha256` is of the file."""
+    """One jar on Maven Central, and the SHA-256 of the file."""
 
     group: str
     name: str
@@ -52,7 +52,7 @@ class Jar(NamedTuple):
 
 
 LINES = ("4.1",)
-"""The minor versions of Spark that there are jars for."""
+"""The supported minor versions of Spark."""
 
 _CONNECTORS = {
     "4.1.0": "a335b885043bbe0d553ab70738418a45eb4cda94a28718e4b62a347046c03723",
@@ -111,7 +111,7 @@ def _refusal(sentence: str) -> KafkaError:
 
 
 def pyspark_version() -> str:
-    """The version of the installed PySpark; INVALID_CONFIG where there is none."""
+    """The version of the installed PySpark; INVALID_CONFIG if there is none."""
     try:
         return metadata.version("pyspark")
     except metadata.PackageNotFoundError:
@@ -121,7 +121,7 @@ def pyspark_version() -> str:
 def jars_of(kind: str, spark_version: str) -> tuple[Jar, ...]:
     """The jars of the Kafka connector, of Iceberg or of Delta for a version of Spark.
 
-    INVALID_CONFIG, with the versions that would do, where none are published or known.
+    INVALID_CONFIG, with the versions that are supported, if this one is not.
     """
     line = ".".join(spark_version.split(".")[:2])
     if line not in LINES:
@@ -142,7 +142,7 @@ def jars_of(kind: str, spark_version: str) -> tuple[Jar, ...]:
 
 
 def jar_paths(kinds: Iterable[str]) -> list[str]:
-    """The files of these kinds for the installed PySpark, fetched where they are not here yet."""
+    """The jar files of these kinds for the installed PySpark; fetches the missing ones."""
     spark_version = pyspark_version()
     jars = [jar for kind in kinds for jar in jars_of(kind, spark_version)]
     folder = _cache()
@@ -165,7 +165,7 @@ def _missing(jars: Sequence[Jar], folder: Path) -> list[Jar]:
 
 @contextmanager
 def _exclusively(path: Path) -> Generator[None]:
-    """Hold a lock that other processes of this machine respect: they fetch but once."""
+    """Hold a lock against this machine's other processes, so that only one of them fetches."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -189,7 +189,7 @@ def _fetch(jars: Sequence[Jar], folder: Path) -> None:
 
 
 def _recipe(jars: Sequence[Jar]) -> str:
-    """An Ivy module that depends on exactly these jars and on nothing that they depend on."""
+    """An Ivy module that depends on exactly these jars, without their dependencies."""
     dependencies = "".join(
         f"<dependency org={quoteattr(jar.group)} name={quoteattr(jar.name)} "
         f'rev={quoteattr(jar.version)} transitive="false" conf="default->master(*)"/>'
@@ -225,7 +225,7 @@ def _run_ivy(recipe: Path, scratch: Path) -> subprocess.CompletedProcess[str]:
 
 
 def java_command() -> str:
-    """The Java that Spark will run on: of JAVA_HOME, or the PATH's."""
+    """The Java that Spark will run on, from JAVA_HOME or the PATH."""
     home = os.environ.get("JAVA_HOME")
     command = str(Path(home) / "bin" / "java") if home else "java"
     executable = shutil.which(command)

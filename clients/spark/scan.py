@@ -1,17 +1,18 @@
-"""A scan of topics straight from the tier: what to read, cut into tasks, and the reading of one.
+"""Scans topics straight from the tier: plans the scan as tasks, and reads one task.
 
     options = scan_options({"path": "s3://bucket/tier", "topic": "orders"})
     for task in plan_scan(options):
         for batch in read_task(options, task):
             ...  # a pyarrow.RecordBatch with the schema of Spark's Kafka source
 
-Nothing here knows Spark, and no broker is asked: manifests say which segments are the topic's log,
-offset indexes where in a segment to begin. A task is as many neighbouring segments of a partition,
-or as much of one, as make about `max_partition_bytes`; where tasks meet in a segment the second
-looks once more at the batches between two entries of the index, and takes each offset only once.
+This module does not depend on Spark and contacts no broker: manifests show which segments make up
+the topic's log, and offset indexes where in a segment to start. A task is about
+`max_partition_bytes` of neighbouring segments of one partition, or of a part of one. Where two
+tasks share a segment, the second reads the batches between two index entries again, but each offset
+is returned only once.
 
-A task holds a piece of a segment and the next one on its way, and gives Arrow batches of a few
-megabytes; only a single record batch may be larger.
+A task holds one piece of a segment and the next one being fetched, and yields Arrow batches of a
+few megabytes; only a single record batch may be larger.
 """
 
 import asyncio
@@ -45,14 +46,14 @@ from .scan_options import ScanError, ScanOptions
 T = TypeVar("T")
 
 CHUNK_BYTES = 2 * 1024 * 1024
-"""How much of plain records becomes one Arrow batch."""
+"""About how many bytes of decompressed records make one Arrow batch."""
 
 _PAUSES_S = (1.0, 2.0, 4.0)
-"""Between attempts to reach a store that does not answer, or asks for less."""
+"""The pauses between attempts to read from a store that is unreachable or throttling."""
 
 
 class ScanRange(NamedTuple):
-    """Offsets of one partition, and where in a log object they lie."""
+    """Offsets of one partition, and their byte range in a log object."""
 
     key: str
     position: int
@@ -68,13 +69,13 @@ class ScanRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScanTask:
-    """What one task reads: neighbouring ranges of one partition, in offset order."""
+    """The work of one task: neighbouring ranges of one partition, in offset order."""
 
     topic: str
     partition: int
     ranges: tuple[ScanRange, ...]
     aborted: tuple[AbortedTxn, ...] = ()
-    """Whose records are left out."""
+    """The transactions with records to leave out."""
 
     @property
     def first_offset(self) -> int:
@@ -91,7 +92,7 @@ class ScanTask:
 
 
 async def _plainly(work: Coroutine[object, object, T]) -> T:
-    """Pass the tier's errors to the caller unchanged."""
+    """Await `work`; raises a tier's error as a ScanError with the same message."""
     try:
         return await work
     except RemoteStorageError as error:
@@ -101,9 +102,9 @@ async def _plainly(work: Coroutine[object, object, T]) -> T:
 def _run(runner: asyncio.Runner, work: Coroutine[object, object, T]) -> T:
     """Run this to its end in the runner's loop.
 
-    `Runner.run` itself looks at signal handlers after each call, and in doing so Python 3.11 prints
-    the finished task with its result to an unused text: for a piece of a segment that
-    costs more than decoding it.
+    `Runner.run` checks signal handlers after each call, for which Python 3.11 formats the finished
+    task and its result into an unused string: for a piece of a segment that costs more than
+    decoding it.
     """
     return runner.get_loop().run_until_complete(work)
 
@@ -140,7 +141,7 @@ async def plan_ranges(
 
 
 class _Planner:
-    """Cuts one partition's scan into tasks."""
+    """Splits one partition's scan into tasks."""
 
     def __init__(
         self, tier: TierReader, view: TierView, options: ScanOptions, partition: TopicPartition
@@ -178,7 +179,7 @@ class _Planner:
 
     @property
     def _largest(self) -> int:
-        # A range that is a little too long is no reason for a task of its own.
+        # A task may exceed the limit a little, so that no small remainder becomes a task.
         return self._options.max_partition_bytes * 5 // 4
 
     def _task(self, group: list[ScanRange], aborted: list[AbortedTxn]) -> ScanTask:
@@ -187,7 +188,7 @@ class _Planner:
         return ScanTask(*self._partition, tuple(group), tuple(own))
 
     async def _cut(self, stretch: Stretch, first: int, end: int) -> list[ScanRange]:
-        """The wanted part of a segment, in ranges that are no larger than a task should be."""
+        """The offsets from `first` to `end` of a segment, in ranges no larger than a task."""
         segment = stretch.segment
         key, size = object_key(segment, LOG_SUFFIX), segment.segment_size_bytes
         is_whole = first == segment.start_offset and end == segment.end_offset + 1
@@ -211,10 +212,10 @@ def _check_holes(
 def _cut_by_index(
     whole: ScanRange, index: list[tuple[int, int]], options: ScanOptions
 ) -> Iterator[ScanRange]:
-    """Cut a range where the offset index allows it.
+    """Split a range at entries of the offset index.
 
-    An entry is the last offset of a batch, and where the batch begins. A range up to and with this
-    offset ends where the next entry's batch begins; the range after it begins with this batch.
+    An entry is the last offset of a batch, and the batch's position. A range up to and including
+    this offset ends at the next entry's position; the range after it starts at this position.
     """
     positions = np.array([position for _, position in index] + [whole.end_position])
     offsets = np.array([offset for offset, _ in index], np.int64)
@@ -262,7 +263,7 @@ class _TaskReader:
         self._columns = RecordColumns(task.topic, task.partition, options.columns)
         self._aborted = AbortedRecords(task.aborted)
         self._expected = 0
-        """The offset that comes next."""
+        """The next expected offset."""
         self._pool = ThreadedPool(1, "spark-decode")
 
     def close(self) -> None:
@@ -284,7 +285,7 @@ class _TaskReader:
     async def _both(
         self, stream: SegmentStream, chunks: Iterator[pa.RecordBatch]
     ) -> tuple[bytes | None, pa.RecordBatch | None]:
-        """The next piece of the segment, and meanwhile the first chunk of this one."""
+        """Fetch the segment's next piece while decoding the first chunk of this one."""
         try:
             async with asyncio.TaskGroup() as group:
                 fetched = group.create_task(self._fetch(stream))
@@ -307,7 +308,7 @@ class _TaskReader:
         raise AssertionError("The last attempt ends in an answer or an error.")
 
     def _on_missing(self, stream: SegmentStream) -> None:
-        """A segment was deleted since the scan was planned."""
+        """Handle a segment that was deleted since the scan was planned."""
         if self._options.fail_on_data_loss:
             raise ScanError(
                 f"{stream.key} is gone from the tier at {self._options.location} since the scan "
@@ -318,7 +319,7 @@ class _TaskReader:
     def _chunks(
         self, batches: list[RecordBatch], scan_range: ScanRange
     ) -> Iterator[pa.RecordBatch]:
-        """Arrow batches of the wanted records in these batches."""
+        """Arrow batches of the records to return from these batches."""
         group: list[RecordBatch] = []
         payloads: list[Payload] = []
         nbytes = 0
@@ -338,9 +339,9 @@ class _TaskReader:
             yield self._decoded(group, payloads, scan_range)
 
     def _in_order(self, batches: list[RecordBatch], scan_range: ScanRange) -> Iterator[RecordBatch]:
-        """The batches with wanted offsets, each of which goes on where the one before ended.
+        """The batches in the scan range; each must continue from the one before.
 
-        A base offset lies outside the CRC, so this is how a damaged one shows.
+        This detects a damaged base offset, which the CRC does not cover.
         """
         for batch in batches:
             if (

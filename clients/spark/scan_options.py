@@ -1,25 +1,25 @@
-"""What to scan: the options of `spark.read.format("tierlog")`, read into one value.
+"""The options of `spark.read.format("tierlog")`, parsed into one value.
 
     path                          fsspec URL of the tier, as the broker's rsm.config.url
     storage.<name>                an option of its file system, as rsm.config.option.<name>
-    topic                         one name, or several with commas between them
-    partition                     one number, or several; all of them if it is not given
+    topic                         one name, or several separated by commas
+    partition                     one number, or several; all if not given
     startingOffsets               earliest, latest or JSON {"topic": {"0": 23, "1": -2}}
     startingTimestamp             milliseconds, for every partition
     startingOffsetsByTimestamp    JSON {"topic": {"0": 1700000000000}}
     endingOffsets, endingTimestamp, endingOffsetsByTimestamp      the same; exclusive
-    startingOffsetsByTimestampStrategy   error or latest: where no record is as young
+    startingOffsetsByTimestampStrategy   error or latest: if no record is as recent
     isolation                     read_uncommitted or read_committed
-    failOnDataLoss                true or false: whether offsets that are gone end the query
-    columns                       the columns to read, with commas between them; else all of them
-    includeHeaders                true or false: whether all of them have headers among them
+    failOnDataLoss                true or false: whether missing offsets fail the query
+    columns                       the columns to read, separated by commas; default all
+    includeHeaders                true or false: whether the default columns include headers
     maxPartitionBytes             about how many bytes of segments a task reads
-    maxOffsetsPerTrigger          of a stream: how many offsets a micro-batch has at most
+    maxOffsetsPerTrigger          streams: the most offsets in a micro-batch
 
-Names, forms and defaults are those of Spark's Kafka source where it has them: -2 is earliest and -1
-latest in JSON, a batch begins at the earliest offset and a stream at the latest, offsets as JSON
-name every partition, and a bound that cannot be for a batch (beginning at latest, ending at
-earliest) is refused. Spark knows options by their names in lower case only.
+Names, formats and defaults are those of Spark's Kafka source where it has them: in JSON -2 is
+earliest and -1 latest, a batch starts at the earliest offset and a stream at the latest, offsets as
+JSON must name every partition, and an impossible bound of a batch (starting at latest, ending at
+earliest) is rejected. Spark passes option names in lower case only.
 """
 
 import json
@@ -37,7 +37,7 @@ EARLIEST = -2
 LATEST = -1
 
 PARTITION_BYTES = 128 * 1024 * 1024
-"""As Spark's own file sources have it."""
+"""The default of Spark's own file sources."""
 
 STORAGE_PREFIX = "storage."
 
@@ -53,10 +53,10 @@ COLUMNS: Mapping[str, str] = {
     "timestampType": "int",
     HEADERS: "array<struct<key:string,value:binary>>",
 }
-"""Names and types, as Spark says them, of the columns of Spark's Kafka source."""
+"""The columns of Spark's Kafka source: names and Spark SQL types."""
 
 NULLABLE = frozenset({"key", "value", HEADERS})
-"""The columns that are null where a record has no such thing. No record is without the others."""
+"""The columns that may be null; every record has the others."""
 
 _NAMES = frozenset(
     {
@@ -70,43 +70,43 @@ _NAMES = frozenset(
 
 
 class ScanError(Exception):
-    """A scan cannot go on. The message is one plain line that names what is wrong."""
+    """A scan cannot continue. The message is one plain line that names the problem."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Where a scan begins or ends: an offset or a time, one for all partitions or one for each."""
+    """The start or end of a scan: an offset or a time, for all partitions or for each."""
 
     everywhere: int | None
-    """EARLIEST, LATEST or, by time, milliseconds; None where each partition has its own."""
+    """EARLIEST, LATEST or, by time, milliseconds; None if each partition has its own."""
     each: Mapping[TopicPartition, int] = field(default_factory=dict[TopicPartition, int])
     by_time: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ScanOptions:
-    """A scan, as it was asked for."""
+    """The parsed options of a scan."""
 
     path: str = field(repr=False)
     topics: tuple[str, ...]
     storage_options: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     partitions: frozenset[int] = frozenset()
-    """All of them if it is empty."""
+    """All if empty."""
     starting: Bound = Bound(EARLIEST)
     ending: Bound = Bound(LATEST)
     later_start_is_latest: bool = False
-    """What becomes of a starting time that is later than every record: latest, or an error."""
+    """Whether a starting time after every record means latest; otherwise it is an error."""
     is_read_committed: bool = False
     fail_on_data_loss: bool = True
     columns: tuple[str, ...] = tuple(COLUMNS)
     max_partition_bytes: int = PARTITION_BYTES
     max_offsets_per_trigger: int | None = None
     row_filter: RowFilter = field(default_factory=RowFilter)
-    """What the query's own conditions leave of it."""
+    """The bounds from the query's own conditions."""
 
     @property
     def location(self) -> RemoteUrl:
-        """Where the tier is. Raises ScanError if the path cannot be one."""
+        """The tier's location. Raises ScanError if the path is invalid."""
         url = f"file://{self.path}" if self.path.startswith("/") else self.path
         properties = {f"option.{name}": value for name, value in self.storage_options.items()}
         try:
@@ -166,7 +166,7 @@ def scan_options(stated: Mapping[str, str], *, streaming: bool = False) -> ScanO
 
 
 def columns_option(stated: Mapping[str, str]) -> tuple[str, ...]:
-    """The columns that the options of a Spark read ask for. Raises ScanError."""
+    """The columns selected by the options of a Spark read. Raises ScanError."""
     options = {name.lower(): value for name, value in stated.items()}
     has_headers = _one_of(options, "includeheaders", "false", "true", default=True)
     if "columns" not in options:
@@ -208,7 +208,8 @@ def _is_anywhere(bound: Bound, offset: int) -> bool:
 
 
 def _bound(options: Mapping[str, str], side: str, usual: int) -> Bound:
-    """As with Spark's Kafka source a time goes before times, and those go before offsets."""
+    """One bound. As in Spark's Kafka source, a timestamp has priority over JSON timestamps, and
+    these over offsets."""
     time = options.get(f"{side}timestamp")
     if time is not None:
         return Bound(_number(f"{side}Timestamp", time, at_least=0), by_time=True)
@@ -225,7 +226,7 @@ def _bound(options: Mapping[str, str], side: str, usual: int) -> Bound:
 
 
 def _by_partition(name: str, text: str, at_least: int) -> dict[TopicPartition, int]:
-    """JSON of the form {"topic": {"0": 23}}."""
+    """Numbers by partition, from JSON of the form {"topic": {"0": 23}}."""
     try:
         return offsets_from_json(json.loads(text), at_least)
     except (ValueError, TypeError, AttributeError):
@@ -242,7 +243,7 @@ def offsets_from_json(content: object, at_least: int = 0) -> dict[TopicPartition
     offsets: dict[TopicPartition, int] = {}
     for topic, partitions in cast("dict[str, dict[str, int]]", content).items():
         for partition, number in partitions.items():
-            # JSON's true is an int to Python.
+            # In Python, JSON's true is an int too.
             if type(number) is not int or number < at_least:
                 raise ValueError(number)
             offsets[TopicPartition(topic, int(partition))] = number
@@ -250,7 +251,7 @@ def offsets_from_json(content: object, at_least: int = 0) -> dict[TopicPartition
 
 
 def offsets_to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """The form that `offsets_from_json` reads, in order."""
+    """Offsets in the form that `offsets_from_json` reads, sorted."""
     by_topic: dict[str, dict[str, int]] = {}
     for partition, number in sorted(offsets.items()):
         by_topic.setdefault(partition.topic, {})[str(partition.partition)] = number

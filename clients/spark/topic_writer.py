@@ -1,16 +1,15 @@
-"""Rows into a topic through the broker, each once, in the order of their source.
+"""Writes rows to a topic through the broker, each once, in source order.
 
-A row says where it comes from: topic, partition and offset of its source. It goes to the partition
-of the same number. Whoever writes the records of a source partition does it in transactions, and
-each transaction carries the source's position as a group's committed offset: records and position
-become true together. So a writer that begins again, or is begun twice, asks for the position and
-leaves out what is below it.
+Each row has its source topic, partition and offset, and goes to the partition with the same number.
+The records of a source partition are written in transactions, each of which also commits the
+source position as a group's offset, so that records and position are committed atomically. A
+restarted or duplicate writer reads the position and skips the records below it.
 
-The transactional id is made of the job's name and the source partition, so a writer that was
-thought dead is fenced by the next one before that one asks. The rows of a source partition must
-come in the order of their offsets, within a call and from call to call.
+The transactional id is made of the job's name and the source partition, so a new writer fences an
+old one that is still alive before reading the position. The rows of a source partition must
+come in offset order, within a call and across calls.
 
-This needs librdkafka on the executors (`pip install 'tierlog[spark]'` brings it).
+This needs librdkafka on the executors (`pip install 'tierlog[spark]'` installs it).
 """
 
 import asyncio
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 TRANSACTION_RECORDS = 10_000
 TRANSACTION_BYTES = 8 * 1024 * 1024
 TRANSACTION_S = 5.0
-"""A transaction ends with whichever of these comes first: a slow backfill is seen soon as well."""
+"""A transaction ends at the first of these limits, so that a slow backfill is visible soon too."""
 
 _ATTEMPTS = 5
 _TIMEOUT_S = 60.0
@@ -39,11 +38,11 @@ _NEEDED = frozenset({"value", "topic", "partition", "offset"})
 
 
 Value = str | bytes | None
-"""Of a header, as librdkafka takes it."""
+"""The value of a header, as librdkafka accepts it."""
 
 
 class TopicWriterError(Exception):
-    """Rows cannot go to a topic. The message is one plain sentence."""
+    """Rows cannot be written to a topic. The message is one plain sentence."""
 
 
 class SourceRecord(NamedTuple):
@@ -62,21 +61,21 @@ class SourceRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicWriter:
-    """Where rows go, and under which name.
+    """A target topic, and the job name that the position is stored under.
 
-    The name is the job's memory: under the same name it goes on, under another it begins anew.
+    A job with the same name continues; one with another name starts from the beginning.
     """
 
     bootstrap: str
     topic: str
     name: str
     records_per_second: float = 0
-    """All writers together; 0 for as fast as they can."""
+    """The limit for all writers together; 0 for none."""
     client: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """Further settings of librdkafka: how to log in."""
+    """Further settings of librdkafka, such as credentials."""
 
     def write(self, rows: "DataFrame") -> int:
-        """Write the rows that are not in the topic yet; how many these were."""
+        """Write the rows that are not in the topic yet; returns their number."""
         missing = sorted(_NEEDED - set(rows.columns))
         if missing:
             raise TopicWriterError(
@@ -105,7 +104,7 @@ class TopicWriter:
         return f"tierlog-{self.name}.{source_topic}"
 
     def end_offsets(self) -> dict[int, int]:
-        """By partition of the topic, where it ends. Raises TopicWriterError if there is none."""
+        """The end offset of each partition. Raises TopicWriterError if there is no topic."""
         import confluent_kafka
 
         consumer = confluent_kafka.Consumer({**self.settings(), "group.id": self.group("")})
@@ -127,7 +126,7 @@ class TopicWriter:
             consumer.close()
 
     def position(self, source: TopicPartition) -> int | None:
-        """The next offset of the source that is to be written; None if none ever was."""
+        """The next source offset to write; None if none has been written."""
         import confluent_kafka
 
         consumer = confluent_kafka.Consumer(
@@ -153,7 +152,7 @@ def _position(
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """What one task does: some of the source partitions, at its share of the rate."""
+    """One task: writes some of the source partitions, at its share of the rate."""
 
     writer: TopicWriter
     records_per_second: float
@@ -180,7 +179,7 @@ class _Share:
 
 
 class _Column(Protocol):
-    """What is asked of an Arrow array, whose own types say too little."""
+    """The methods used of an Arrow array; its own types are too loose."""
 
     def cast(self, target: pa.DataType) -> "_Column": ...
 
@@ -188,7 +187,7 @@ class _Column(Protocol):
 
 
 def _records(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[TopicPartition, SourceRecord]]:
-    """The rows of Arrow batches as records, with the partition that each comes from."""
+    """The rows of Arrow batches as records, each with its source partition."""
     for batch in batches:
         rows = zip(
             cast("list[str]", _column(batch, "topic")),
@@ -207,7 +206,7 @@ def _records(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[TopicPartition
 
 
 def _column(batch: pa.RecordBatch, name: str) -> list[object]:
-    """A column's values, times in microseconds; nothing in each row if there is none."""
+    """A column's values, with times in microseconds; all None if there is no such column."""
     if name not in batch.schema.names:
         return [None] * batch.num_rows
     column = cast("_Column", batch.column(name))
@@ -215,7 +214,7 @@ def _column(batch: pa.RecordBatch, name: str) -> list[object]:
 
 
 class _Pace:
-    """Lets so many records pass in a second."""
+    """Limits the rate of records per second."""
 
     def __init__(self, runner: asyncio.Runner, records_per_second: float) -> None:
         self._runner = runner
@@ -227,7 +226,7 @@ class _Pace:
         return self._runner.get_loop().time()
 
     def wait(self) -> None:
-        """Until the next record may pass."""
+        """Wait until the next record may be sent."""
         self._passed += 1
         if self._rate:
             ahead = self._passed / self._rate - (self.now() - self._begun)
@@ -254,7 +253,7 @@ class _SourceWriter:
         self._consumer = confluent_kafka.Consumer(
             {**writer.settings(), "group.id": writer.group(source.topic)}
         )
-        # Whoever wrote these before is fenced now, and what it left open is aborted.
+        # This fences the previous writer and aborts its open transaction.
         self._producer.init_transactions(_TIMEOUT_S)
         self._next = _position(self._consumer, writer, source) or 0
         self._waiting: list[SourceRecord] = []
@@ -263,7 +262,7 @@ class _SourceWriter:
         self._written = 0
 
     def add(self, record: SourceRecord) -> None:
-        """Take a record that comes after all before it; one that is in the topic is left out."""
+        """Add the next record in offset order; skips one that is already in the topic."""
         if record.offset < self._next:
             return
         self._next = record.offset + 1
@@ -278,13 +277,13 @@ class _SourceWriter:
             self._commit()
 
     def finish(self) -> int:
-        """Commit what is left; how many records were written."""
+        """Commit the remaining records; returns the total number written."""
         self._commit()
         self.close()
         return self._written
 
     def close(self) -> None:
-        """End; what is not committed was never there."""
+        """Close the writer without committing pending records."""
         self._consumer.close()
 
     def _commit(self) -> None:
