@@ -1,10 +1,10 @@
-"""Which records of a scan belong to aborted transactions (KIP-98), for `isolation=read_committed`.
+"""Finds the aborted transactions of a scan (KIP-98), for `isolation=read_committed`.
 
 A broker sends them with each fetch; here they come from the transaction indexes in the tier. The
-entry of a transaction is in the index of the segment that holds its abort marker, which may be
-a later one than its records: indexes are read from the first segment of the scan on, until one says
-that the last stable offset was beyond the end of the scan. All transactions in the tier are
-decided, because only what is below the last stable offset is copied.
+entry of a transaction is in the index of the segment with its abort marker, which may be later than
+its records: indexes are read from the first segment of the scan on, until an entry has a last
+stable offset at or beyond the end of the scan. No transaction in the tier is open, because only
+records below the last stable offset are copied.
 """
 
 from bisect import bisect_right
@@ -53,7 +53,7 @@ async def aborted_in(
 
 
 class AbortedRecords:
-    """Says of a batch whether it is part of an aborted transaction."""
+    """The set of batches that belong to an aborted transaction."""
 
     def __init__(self, transactions: Sequence[AbortedTxn]) -> None:
         self._of: dict[int, list[tuple[int, int]]] = {}

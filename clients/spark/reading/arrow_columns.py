@@ -1,6 +1,6 @@
-"""Arrow columns out of numpy arrays, and the schema that they make: that of Spark's Kafka source.
+"""Builds Arrow columns from numpy arrays, with the schema of Spark's Kafka source.
 
-Arrow's types are published loosely; they are looked away from here and nowhere else.
+PyArrow's type hints are loose, so this module casts to and from `Any`.
 """
 
 from collections.abc import Mapping
@@ -34,10 +34,10 @@ SCHEMA: pa.Schema = _arrow.schema(
         ("headers", _HEADERS),
     ]
 )
-"""Of all of `scan_options.COLUMNS`; a scan may want some of them only."""
+"""The schema of all of `scan_options.COLUMNS`; a scan may use only some of them."""
 
 PADDING = bytes(32)
-"""Must follow the bytes that columns are made of: some of what reads them reads a little beyond."""
+"""Must follow the content that columns are built from: some code reads slightly past its end."""
 
 _INLINE_BYTES = 12
 """Arrow keeps values up to this size in the view itself."""
@@ -46,7 +46,7 @@ _MILLISECONDS_MAX = 2**63 // 1000 - 1
 
 
 def record_batch(columns: Mapping[str, "Column"]) -> pa.RecordBatch:
-    """Columns put together, each of the type that the schema gives its name."""
+    """A record batch of columns, each with its type in the schema."""
     fields = cast("Any", SCHEMA)
     schema = _arrow.schema([fields.field(name) for name in columns])
     made = _arrow.RecordBatch.from_arrays(list(columns.values()), schema=schema)
@@ -54,9 +54,9 @@ def record_batch(columns: Mapping[str, "Column"]) -> pa.RecordBatch:
 
 
 def binary_column(content: bytes, start: Ints, length: Ints) -> "Column":
-    """The bytes at these places of the content; null where a length is below zero.
+    """A column of the bytes at these positions; null where the length is negative.
 
-    Arrow's views of the places are written here, and Arrow copies all values in one cast.
+    This builds Arrow views of the positions, and Arrow copies all values in one cast.
     """
     rows = len(start)
     is_there = length >= 0
@@ -88,18 +88,18 @@ def repeated_text(text: bytes, rows: int) -> "Column":
 
 
 def whole_numbers(numbers: npt.NDArray[np.int64] | npt.NDArray[np.int32]) -> "Column":
-    """A column of these numbers, as wide as they are."""
+    """A column of these numbers, with the same width."""
     return cast("Column", _arrow.array(numbers))
 
 
 def timestamps(milliseconds: Ints) -> "Column":
-    """Points in time. Kafka's may be anything; a column of microseconds ends in the year 294247."""
+    """A column of timestamps, clipped to what microseconds can hold (up to the year 294247)."""
     within = np.clip(milliseconds, -_MILLISECONDS_MAX, _MILLISECONDS_MAX)
     return cast("Column", _arrow.array(within * 1000).cast(_TIMESTAMP))
 
 
 def header_lists(count: Ints, keys: "Column", values: "Column") -> "Column":
-    """Lists of so many headers each, null where there is none, as Spark's source has it."""
+    """A column of `count` headers each, null where there are none, as in Spark's source."""
     offsets = np.zeros(len(count) + 1, np.int32)
     np.cumsum(count, out=offsets[1:])
     entries = _arrow.StructArray.from_arrays([_text(keys), values], ["key", "value"])
@@ -110,7 +110,7 @@ def header_lists(count: Ints, keys: "Column", values: "Column") -> "Column":
 
 
 def no_headers(rows: int) -> "Column":
-    """The column of records without any."""
+    """The headers column of records without headers."""
     return cast("Column", _arrow.nulls(rows, _HEADERS))
 
 

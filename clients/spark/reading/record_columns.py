@@ -1,12 +1,12 @@
-"""From record batches to Arrow columns, without a Python object for a record.
+"""Decodes record batches to Arrow columns, without a Python object per record.
 
-The records of many batches are laid end to end. One walk in Python goes from record to record by
-their lengths, over many of one size in one step; all else is numpy over all records at once: the
-varints of each field, the places of keys and values, and Arrow's own views of these places, of
-which Arrow makes a column in one cast.
+The records of many batches are concatenated. A Python loop walks from record to record by their
+lengths, and passes runs of equal sizes in one step; everything else is numpy over all records at
+once: the varints of each field, the positions of keys and values, and Arrow views of these
+positions, which Arrow casts to a column in one call.
 
-Everything in the record is checked as `RecordBatch.records` checks it: lengths that do not fill
-their record, deltas outside the batch, and counts that are no counts are an error (INVALID_RECORD).
+Each record is checked as in `RecordBatch.records`: lengths that do not fill their record, deltas
+outside the batch, and invalid counts are an error (INVALID_RECORD).
 """
 
 from collections.abc import Iterable, Sequence
@@ -43,11 +43,11 @@ Payload = bytes | bytearray | memoryview
 _SMALLEST_RECORD_BYTES = 7
 
 _STEPS = 16
-"""So many records of one size in a row are passed at once, so many others one by one."""
+"""The fewest equal-sized records passed in one step, and the first number passed one by one."""
 
 
 class RecordColumns:
-    """Decodes batches of one partition into the columns that are wanted."""
+    """Decodes batches of one partition into the requested columns."""
 
     def __init__(self, topic: str, partition: int, names: Iterable[str] = COLUMNS) -> None:
         self._topic = topic.encode()
@@ -55,7 +55,7 @@ class RecordColumns:
         self._names = tuple(names)
 
     def decode(self, batches: Sequence[RecordBatch]) -> pa.RecordBatch:
-        """All records of these batches, in order. CRCs are not looked at. Raises KafkaError."""
+        """All records of these batches, in order. Does not check CRCs. Raises KafkaError."""
         return self.decode_payloads(batches, [plain_records(batch) for batch in batches])
 
     def decode_payloads(
@@ -64,12 +64,12 @@ class RecordColumns:
         payloads: Sequence[Payload],
         bounds: tuple[int, int] | None = None,
     ) -> pa.RecordBatch:
-        """The same, of batches whose records are decompressed already (`plain_records`).
+        """Decode batches with records that are already decompressed (`plain_records`).
 
         Args:
-            batches: in the order of their offsets.
+            batches: in offset order.
             payloads: the records of each.
-            bounds: first offset and, exclusive, last offset of the rows; all if it is not given.
+            bounds: the first and the end offset (exclusive) of the rows; all if not given.
         """
         content = b"".join([*payloads, PADDING])
         starts = _record_starts(batches, payloads, content)
@@ -111,14 +111,14 @@ class RecordColumns:
 
 
 class _Spans(NamedTuple):
-    """Where values lie; a length below zero stands for null."""
+    """The positions and lengths of values; a negative length means null."""
 
     start: Ints
     length: Ints
 
 
 class _Fields(NamedTuple):
-    """The fields of many records, and where each record's headers begin and end."""
+    """The fields of many records, and the start and end of each record's headers."""
 
     timestamp_delta: Ints
     offset_delta: Ints
@@ -130,13 +130,13 @@ class _Fields(NamedTuple):
 
 
 class _Decoded(NamedTuple):
-    """Batches, and the fields and offsets of their records, which columns are made of."""
+    """Batches, and the fields and offsets of their records: the input of the columns."""
 
     content: bytes
     data: Bytes
     batches: Sequence[RecordBatch]
     counts: Ints
-    """Of records in each batch."""
+    """The number of records in each batch."""
     fields: _Fields
     offsets: Ints
 
@@ -153,7 +153,7 @@ def _record_starts(
     payloads: Sequence[Payload],
     content: bytes,
 ) -> Ints:
-    """Where each record begins in the content, in which the payloads lie end to end."""
+    """The position of each record in the content, the concatenated payloads."""
     walk = _Walk(content)
     at = 0
     for batch, payload in zip(batches, payloads, strict=True):
@@ -170,26 +170,26 @@ def _record_starts(
 
 
 class _Walk:
-    """Goes from record to record by their lengths.
+    """Walks from record to record by their lengths.
 
-    Neighbours are often of one size. Where some are, all places at which records of that size would
-    begin are compared at once, and those that begin with the same length are passed in one step.
+    Neighbouring records often have the same size. Then all positions at which records of that size
+    would begin are compared at once, and those with the same length field are passed in one step.
     """
 
     def __init__(self, content: bytes) -> None:
         self._content = content
         self._pieces: list[Ints] = []
         self._starts: list[int] = []
-        """After what is found."""
+        """The starts after those in `_pieces`."""
 
     def starts(self) -> Ints:
-        """Where the records begin."""
+        """The positions of the records."""
         self._pieces.append(np.array(self._starts, np.int64))
         self._starts = []
         return np.concatenate(self._pieces)
 
     def go(self, at: int, count: int) -> int:
-        """Pass so many records; the position after the last. Raises KafkaError."""
+        """Pass `count` records; returns the position after the last. Raises KafkaError."""
         steps = _STEPS
         try:
             while count:
@@ -201,7 +201,7 @@ class _Walk:
                     at += run * size
                     steps = _STEPS
                 else:
-                    # The more records differ, the more seldom it looks whether they still do.
+                    # The longer the sizes differ, the less often it looks for a run.
                     run = min(count, steps)
                     steps *= 4
                     at = self._step(at, run, self._starts)
@@ -211,7 +211,7 @@ class _Walk:
         return at
 
     def _run(self, at: int, size: int, count: int) -> int:
-        """How many records from here on are of this size; none if it is not worth a step."""
+        """The number of records of this size from here on; 0 if too few for one step."""
         content = self._content
         if count < _STEPS or size < _SMALLEST_RECORD_BYTES:
             return 0
@@ -229,7 +229,7 @@ class _Walk:
         return run if run >= _STEPS else 0
 
     def _step(self, at: int, count: int, starts: list[int]) -> int:
-        """Pass so many records one by one."""
+        """Pass `count` records one by one."""
         content = self._content
         append = starts.append
         for _ in range(count):
@@ -252,7 +252,7 @@ def _every(at: int, size: int, count: int) -> Ints:
 
 
 def _varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
-    """A zigzag varint at each position, and the position after it."""
+    """The zigzag varint at each position, and the position after it."""
     byte = data[at]
     value = (byte & 0x7F).astype(np.uint64)
     after = at + 1
@@ -271,9 +271,9 @@ def _varints(data: Bytes, at: Ints) -> tuple[Ints, Ints]:
 
 
 def _span(data: Bytes, at: Ints) -> tuple[_Spans, Ints]:
-    """Length and bytes at each position, and the position after them.
+    """The length and bytes at each position, and the position after them.
 
-    For a length that goes beyond the content that is just beyond it, where no record ends.
+    If the length exceeds the content, that position is just past the end, where no record ends.
     """
     length, start = _varints(data, at)
     beyond = len(data) - len(PADDING) + 1
@@ -282,7 +282,7 @@ def _span(data: Bytes, at: Ints) -> tuple[_Spans, Ints]:
 
 def _fields(data: Bytes, starts: Ints) -> _Fields:
     _, at = _varints(data, starts)
-    # One byte of attributes, of which none is in use.
+    # Skip one byte of unused attributes.
     timestamp_delta, at = _varints(data, at + 1)
     offset_delta, at = _varints(data, at)
     key, at = _span(data, at)
@@ -293,13 +293,13 @@ def _fields(data: Bytes, starts: Ints) -> _Fields:
 
 
 def _check(fields: _Fields, last_offset_delta: Ints) -> None:
-    """Raise KafkaError unless the fields of each record fill it and lie in their batch."""
+    """Raise KafkaError unless each record's offset is in its batch and its fields fit."""
     outside = (fields.offset_delta < 0) | (fields.offset_delta > last_offset_delta)
     if outside.any():
         raise _invalid("A record's offset lies outside its batch.")
     left = fields.end - fields.headers_at
     count = fields.header_count
-    # A header takes two bytes at least.
+    # A header takes at least two bytes.
     if ((count < 0) | (left < 2 * count) | ((count == 0) & (left != 0))).any():
         raise _invalid("A record's fields do not fill its announced length.")
 
@@ -314,7 +314,7 @@ def _times(batches: Sequence[RecordBatch], count: Ints, delta: Ints) -> Ints:
 
 
 def _each(of_batch: Sequence[int], count: Ints) -> Ints:
-    """What is the same for all records of a batch, for each record."""
+    """A value per batch, repeated for each of its records."""
     return np.repeat(np.array(of_batch, np.int64), count)
 
 
@@ -322,7 +322,7 @@ def _headers(content: bytes, data: Bytes, fields: _Fields) -> "Column":
     if not fields.header_count.any():
         return no_headers(len(fields.end))
     key, value, record = _header_spans(data, fields)
-    # Found header by header; wanted record by record.
+    # The spans are ordered by header number; reorder them by record.
     order = np.argsort(record, kind="stable")
     keys = binary_column(content, key.start[order], key.length[order])
     values = binary_column(content, value.start[order], value.length[order])
@@ -330,7 +330,7 @@ def _headers(content: bytes, data: Bytes, fields: _Fields) -> "Column":
 
 
 def _header_spans(data: Bytes, fields: _Fields) -> tuple[_Spans, _Spans, Ints]:
-    """Keys and values of all headers, and the record of each: all first headers, all second, ..."""
+    """The keys, values and records of all headers: all first headers, then all second, ..."""
     keys: list[_Spans] = []
     values: list[_Spans] = []
     records: list[Ints] = []

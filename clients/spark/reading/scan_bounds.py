@@ -1,11 +1,11 @@
-"""From which offset to which a scan goes, in each partition.
+"""Resolves the first and end offset of a scan in each partition.
 
-Asked for are offsets or times; what is there says the lineage. A time means the first record that
-is as young, as ListOffsets answers it: segments that end below it are passed over by their
-manifests, the time index says where in a segment to look, and a few batches are read.
+The options give offsets or times, and the lineage shows which offsets exist. A time means the first
+record at or after it, as in ListOffsets: segments with a lower max timestamp are skipped by their
+manifests, the time index shows where in a segment to look, and a few batches are read.
 
-Offsets that the tier does not hold end the scan unless `failOnDataLoss` is false: then it goes over
-what is there.
+Offsets that the tier does not hold fail the scan, unless `failOnDataLoss` is false: then it reads
+those that exist.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ class OffsetRange(NamedTuple):
 
 
 def scanned_partitions(view: TierView, options: ScanOptions) -> list[TopicPartition]:
-    """The partitions to scan that have a segment. Raises ScanError for one that there is not."""
+    """The partitions to scan that have a segment. Raises ScanError for a nonexistent one."""
     for topic in options.topics:
         count = view.partition_counts[topic]
         for partition in sorted(options.partitions):
@@ -56,7 +56,7 @@ def scanned_partitions(view: TierView, options: ScanOptions) -> list[TopicPartit
 async def scan_ranges(
     tier: TierReader, view: TierView, options: ScanOptions
 ) -> dict[TopicPartition, OffsetRange]:
-    """What to scan. Raises ScanError, RemoteStorageError."""
+    """The offsets to scan. Raises ScanError, RemoteStorageError."""
     bounded: dict[TopicPartition, OffsetRange] = {}
     partitions = scanned_partitions(view, options)
     for name, bound in (("startingOffsets", options.starting), ("endingOffsets", options.ending)):
@@ -72,7 +72,7 @@ async def scan_ranges(
 def narrowed(
     ranges: Mapping[TopicPartition, OffsetRange], row_filter: RowFilter
 ) -> dict[TopicPartition, OffsetRange]:
-    """What can hold wanted rows; partitions of which nothing is left are not named."""
+    """The ranges that may hold matching rows, without partitions that have none."""
     bounded: dict[TopicPartition, OffsetRange] = {}
     for partition, each in ranges.items():
         if row_filter.topics is not None and partition.topic not in row_filter.topics:
@@ -86,7 +86,7 @@ def narrowed(
 
 
 def _check_names(name: str, bound: Bound, partitions: list[TopicPartition], view: TierView) -> None:
-    """As Spark's Kafka source has it: all partitions are named, and no others."""
+    """Raise ScanError unless exactly the scanned partitions are named, as in Spark's source."""
     if bound.everywhere is not None:
         return
     for partition in partitions:
@@ -98,7 +98,7 @@ def _check_names(name: str, bound: Bound, partitions: list[TopicPartition], view
 
 
 def checked(offset: int, partition: TopicPartition, lineage: TierLineage, *, lenient: bool) -> int:
-    """An offset that the tier has; the nearest one, or ScanError, for another."""
+    """The offset if the tier holds it; otherwise the nearest one if lenient, or ScanError."""
     begin, end = lineage.log_start_offset, lineage.log_end_offset
     if begin <= offset <= end or lenient:
         return min(max(offset, begin), end)
@@ -109,7 +109,7 @@ def checked(offset: int, partition: TopicPartition, lineage: TierLineage, *, len
 
 
 class _TimeSearch:
-    """Finds where one partition's scan begins or ends."""
+    """Finds the start or end offset of one partition's scan."""
 
     def __init__(self, tier: TierReader, view: TierView, lineage: TierLineage) -> None:
         self._tier = tier
@@ -136,7 +136,7 @@ class _TimeSearch:
         return lineage.log_end_offset if offset is None else offset
 
     async def _first_at(self, timestamp_ms: int) -> int | None:
-        """The first offset whose record is as young; None if there is none."""
+        """The offset of the first record at or after the time; None if there is none."""
         for stretch in self._lineage.stretches:
             if stretch.segment.max_timestamp_ms >= timestamp_ms:
                 offset = await self._first_in(stretch, timestamp_ms)
@@ -148,7 +148,7 @@ class _TimeSearch:
         segment = stretch.segment
         manifest = self._view.manifest_of(segment)
         times = await entries(self._tier, manifest, IndexType.TIMESTAMP, _TIME_ENTRY)
-        # Nothing up to the last entry below the time can be as young.
+        # No record up to the last index entry below the time can match.
         begin = max(
             (segment.start_offset + offset for time, offset in times if time < timestamp_ms),
             default=segment.start_offset,
@@ -171,7 +171,7 @@ class _TimeSearch:
 async def entries(
     tier: TierReader, manifest: Manifest, index: IndexType, entry: Struct
 ) -> list[tuple[int, ...]]:
-    """The entries of an index; none if it is damaged, for then its segment is read without it."""
+    """The entries of an index; none if it is damaged: the segment is then read without it."""
     part = manifest.parts.get(index.value)
     batches_max = manifest.metadata.segment_size_bytes // BATCH_OVERHEAD
     if part is None or part.size // entry.size > batches_max + 1:
@@ -184,7 +184,7 @@ async def entries(
 
 
 async def offset_entries(tier: TierReader, manifest: Manifest) -> list[tuple[int, int]]:
-    """(last offset of a batch, its position) of the offset index, ascending."""
+    """The offset index as ascending (last offset of a batch, its position)."""
     start = manifest.metadata.start_offset
     return [
         (start + offset, position)

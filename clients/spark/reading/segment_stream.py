@@ -1,6 +1,6 @@
-"""The batches of a segment in the tier, read a few megabytes at a time.
+"""Reads the batches of a segment in the tier, a few megabytes at a time.
 
-At most one piece, the next one on its way, and the batch that spans the two are in memory, however
+Memory holds at most one piece, the next one being fetched and the batch that spans the two, however
 large the segment is.
 """
 
@@ -13,11 +13,11 @@ from ...record.layout import BATCH_OVERHEAD, LOG_OVERHEAD
 from ..scan_options import ScanError
 
 PIECE_BYTES = 8 * 1024 * 1024
-"""One request to an object store."""
+"""The size of one request to an object store."""
 
 
 class SegmentStream:
-    """The log object of a segment, between two positions where batches begin."""
+    """The log object of a segment, between two batch boundaries."""
 
     def __init__(self, key: str, start: int, end: int, piece_bytes: int = PIECE_BYTES) -> None:
         self.key = key
@@ -34,9 +34,9 @@ class SegmentStream:
         return await tier.read(self.key, start, self._position)
 
     def batches(self, piece: bytes) -> list[RecordBatch]:
-        """The batches that end in this piece; what is in them is not looked at.
+        """The batches that end in this piece, with unchecked contents.
 
-        Raises ScanError for what cannot be a batch.
+        Raises ScanError for bytes that cannot be a batch.
         """
         try:
             spanning, begin = self._spanning(piece) if self._rest else ([], 0)
@@ -50,24 +50,24 @@ class SegmentStream:
         return spanning + inner
 
     def _spanning(self, piece: bytes) -> tuple[list[RecordBatch], int]:
-        """The batch that began in the piece before, and where in this one it ends.
+        """The batch that began in the previous piece, and where it ends in this one.
 
-        Nothing but this batch is copied. Raises KafkaError for what cannot be one.
+        Copies only this batch. Raises KafkaError for bytes that cannot be a batch.
         """
         overhead = self._rest[:LOG_OVERHEAD]
         overhead += piece[: LOG_OVERHEAD - len(overhead)]
         size = LOG_OVERHEAD + int.from_bytes(overhead[-4:], signed=True)
         missing = size - len(self._rest)
-        # A size that cannot be one is refused with the header.
+        # `batches` rejects an impossible size from the header.
         spanning = next(batches(self._rest + piece[: max(missing, BATCH_OVERHEAD)]), None)
         return ([spanning], missing) if spanning is not None else ([], len(piece))
 
     def abandon(self) -> None:
-        """Read no further: what is left is gone."""
+        """Stop reading, as the rest is gone from the tier."""
         self._position, self._rest = self._end, b""
 
     def finish(self) -> None:
-        """Raises ScanError if something of a batch is left after the last piece."""
+        """Raise ScanError if a partial batch is left after the last piece."""
         if self._rest:
             raise ScanError(f"{self.key} ends within a batch, at position {self._end}")
 
@@ -75,7 +75,7 @@ class SegmentStream:
 async def stored_batches(
     tier: TierReader, key: str, start: int, end: int, piece_bytes: int = PIECE_BYTES
 ) -> AsyncIterator[RecordBatch]:
-    """All batches of a log object, their CRCs checked. Raises ScanError, RemoteStorageError."""
+    """All batches of a log object, with CRCs checked. Raises ScanError, RemoteStorageError."""
     stream = SegmentStream(key, start, end, piece_bytes)
     while (piece := await stream.read(tier)) is not None:
         for batch in stream.batches(piece):
@@ -85,6 +85,6 @@ async def stored_batches(
 
 
 def check(batch: RecordBatch, key: str) -> None:
-    """Raise ScanError unless the CRC of a batch matches."""
+    """Raise ScanError if the CRC of a batch does not match."""
     if not batch.crc_is_valid():
         raise ScanError(f"{key}: the CRC of the batch at offset {batch.base_offset} is wrong")

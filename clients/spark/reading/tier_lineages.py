@@ -1,11 +1,12 @@
-"""Which segments of a tier are a topic's log: what a scan stands on.
+"""Chooses the segments of a tier that make up each topic's log, for a scan.
 
-The listing and the manifests say it, as in a rebuild (`tiering/tools/lineage_choice.py`): only
-whole segments count, the newest leader's history decides, of two topics of one name the younger is
-meant. A stream looks again and again and reads only the manifests that are new.
+They are chosen from the listing and the manifests, as in a rebuild
+(`tiering/tools/lineage_choice.py`): only complete segments count, the newest leader's history
+decides, and the younger of two topics with one name wins. A stream looks repeatedly and reads only
+new manifests.
 
-What a broker's own tools pass over with a finding is an error here: rows that are missing show
-nowhere in a table.
+Problems that the broker's own tools report as findings are errors here, because missing rows would
+not be visible in a table.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,16 +36,16 @@ from ..scan_options import ScanError
 _NAMED_AT_MOST = 10
 
 _LOOKS = 3
-"""A broker may delete a segment between our listing and our reading; then we look again."""
+"""Attempts in all: a broker may delete a segment between our listing and our reading."""
 
 
 class TierView(NamedTuple):
-    """What a look has found of the topics that were asked for."""
+    """The result of one look at the requested topics."""
 
     lineages: Mapping[TopicPartition, TierLineage]
-    """Of partitions with a whole segment."""
+    """The lineages of partitions with a complete segment."""
     manifests: Mapping[str, Manifest]
-    """Of all whole segments, by the stem of their keys."""
+    """The manifests of all complete segments, by the stem of their keys."""
     partition_counts: Mapping[str, int]
     """By topic; includes partitions without a segment if a manifest lists them."""
 
@@ -54,7 +55,7 @@ class TierView(NamedTuple):
 
 
 class TierLineages:
-    """The lineages of some topics of one tier; each look reads what is new."""
+    """The lineages of some topics of one tier; each look reads only new manifests."""
 
     def __init__(
         self,
@@ -63,7 +64,7 @@ class TierLineages:
         topics: tuple[str, ...],
         partitions: frozenset[int] = frozenset(),
     ) -> None:
-        """`partitions` are those whose lineages are needed; all of them if it is empty."""
+        """`partitions` are the partitions to choose lineages for; all if empty."""
         self._tier = tier
         self._where = where
         self._topics = topics
@@ -72,12 +73,12 @@ class TierLineages:
         self._decided: dict[TopicIdPartition, tuple[frozenset[str], TierLineage]] = {}
 
     async def look(self) -> TierView:
-        """What is there now. Raises ScanError, RemoteStorageError."""
+        """The current view. Raises ScanError, RemoteStorageError."""
         for _ in range(_LOOKS - 1):
             try:
                 return await self._look()
             except DamagedPartError:
-                # Deleted since the listing, or damaged: the last look says which.
+                # Deleted since the listing, or damaged: the last look fails only if damaged.
                 continue
         try:
             return await self._look()
@@ -111,10 +112,10 @@ class TierLineages:
         return view
 
     def _may_pass_over(self, finding: Finding, survey: Survey) -> bool:
-        """Whether it is about a partition outside the scan.
+        """Whether a finding is about a partition outside the scan.
 
-        Which of two topics of one name is the younger is up to all their partitions: of a topic
-        that no sound manifest shows, any finding counts.
+        All partitions help decide which of two topics with one name is younger, so every finding
+        counts for a topic without a readable manifest.
         """
         parsed = parse_object_key(finding.key)
         if parsed is None or self._wants(parsed.topic_id_partition):
@@ -129,7 +130,7 @@ class TierLineages:
         return not self._partitions or partition.partition in self._partitions
 
     async def _listing(self) -> Listing:
-        """The objects of our topics, and of others whose names begin like theirs."""
+        """The objects of our topics, and of topics with the same name prefix."""
         objects = [each for topic in self._topics for each in await self._tier.list(f"{topic}-")]
         return sort_out(objects)
 
