@@ -1,4 +1,4 @@
-"""Where `tierlog-spark` begins: it says in a sentence what is missing where the extra is."""
+"""The entry point of `tierlog-spark`, with a plain message if the extra is not installed."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from .extra import is_missing_extra, missing_extra
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a job; the exit code."""
+    """Run a job; returns the exit code."""
     try:
         from .command_line import main as run
 

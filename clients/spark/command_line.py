@@ -1,7 +1,7 @@
-"""The command line of `tierlog-spark`: jobs on Spark over topics and their tier.
+"""The command line of `tierlog-spark`: Spark jobs over topics and their tier.
 
-Each job is a module with a parser of its own. Every one of them runs on this machine's cores unless
-`--master` names a cluster, and takes Spark's own settings with `--conf`.
+Each job is a module with its own parser. All run on this machine's cores unless `--master` names a
+cluster, and accept Spark's own settings with `--conf`.
 """
 
 import argparse
@@ -53,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def spark_master(text: str) -> str:
-    """A master URL as Spark knows them, for argparse's `type`."""
+    """A Spark master URL, for argparse's `type`."""
     if _MASTERS.fullmatch(text) is None:
         raise argparse.ArgumentTypeError(
             f"{text!r} is no Spark master: local[*], spark://HOST:PORT, yarn or k8s://URL"
@@ -62,13 +62,13 @@ def spark_master(text: str) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a job; the exit code."""
+    """Run a job; returns the exit code."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     options = parser().parse_args(arguments)
     settings = dict(each.partition("=")[::2] for each in options.conf)
     if not all(settings.values()):
         return cannot_run("--conf takes NAME=VALUE.")
-    # What fails is said in a sentence; Spark's own account of it is forty lines.
+    # A failure is printed as one sentence; Spark's own output would be forty lines.
     options.conf = {"spark.log.level": "FATAL", **settings}
     try:
         return int(options.run(options))
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PySparkException as error:
         return cannot_run(_first_words(str(error)))
     except Py4JJavaError as error:
-        # What Spark's own code has no Python exception for: a session that cannot begin.
+        # An error without a Python exception in Spark, such as a session that cannot start.
         return cannot_run(_first_words(str(cast("Any", error).java_exception.getMessage())))
     except Py4JError as error:
         return cannot_run(f"Spark has ended: {error}")
@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _first_words(said: str) -> str:
-    """What is said to people: the cause as our own code put it, or the first line of Spark's."""
+    """The message to print: our own code's, if it is in there, or the first line of Spark's."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     ours = [line for line in lines if "Error: " in line and line.startswith("tierlog.")]
     if ours:

@@ -1,4 +1,4 @@
-"""What only the extra `spark` brings, and what to do where it is not installed."""
+"""The packages that only the extra `spark` installs, and the error if one is missing."""
 
 _PACKAGES = frozenset(
     {"confluent_kafka", "cramjam", "jinja2", "matplotlib", "numpy", "pandas", "py4j", "pyarrow"}
@@ -7,12 +7,12 @@ _PACKAGES = frozenset(
 
 
 def is_missing_extra(error: ModuleNotFoundError) -> bool:
-    """Whether the module that was not found would have come with the extra."""
+    """Whether the missing module belongs to the extra."""
     return (error.name or "").partition(".")[0] in _PACKAGES
 
 
 def missing_extra(error: ModuleNotFoundError) -> ImportError:
-    """The error that says how to install the extra; `error` itself where that would not help."""
+    """The error that says how to install the extra; `error` itself if that would not help."""
     if not is_missing_extra(error):
         return error
     return ImportError(

@@ -1,4 +1,4 @@
-"""Which rows a query can want, as far as that says which batches to leave out.
+"""Bounds on the rows that a query can return, for skipping batches.
 
 A filter only lets a scan read less: the caller checks each row again.
 """
@@ -13,22 +13,22 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class RowFilter:
-    """Bounds that all wanted rows keep to. Without any it is true of every row."""
+    """The bounds of all matching rows. By default every row matches."""
 
     topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None
-    """Any of them if it is None."""
+    """None means all."""
     first_offset: int = _LEAST
     end_offset: int = _MOST
     """Exclusive."""
     first_timestamp_ms: int = _LEAST
 
     def is_too_old(self, max_timestamp_ms: int) -> bool:
-        """Whether a segment or a batch whose youngest record is this old holds no wanted row."""
+        """Whether a segment or batch with this max timestamp holds no matching row."""
         return max_timestamp_ms < self.first_timestamp_ms
 
     def __and__(self, other: "RowFilter") -> "RowFilter":
-        """The bounds of both."""
+        """The intersection of both."""
         return RowFilter(
             _common(self.topics, other.topics),
             _common(self.partitions, other.partitions),

@@ -208,8 +208,7 @@ def _is_anywhere(bound: Bound, offset: int) -> bool:
 
 
 def _bound(options: Mapping[str, str], side: str, usual: int) -> Bound:
-    """One bound. As in Spark's Kafka source, a timestamp has priority over JSON timestamps, and
-    these over offsets."""
+    """One bound. A time has priority over JSON times, then offsets, as in Spark's Kafka source."""
     time = options.get(f"{side}timestamp")
     if time is not None:
         return Bound(_number(f"{side}Timestamp", time, at_least=0), by_time=True)

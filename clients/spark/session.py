@@ -1,14 +1,14 @@
-"""A Spark session that has what the jobs and the connector need.
+"""Creates a Spark session with what the jobs and the connector need.
 
-The jars come in versions that match the installed PySpark (`jars.py`). The workers run this very
-interpreter, unless PYSPARK_PYTHON says otherwise: left alone, they would take whichever `python3`
-is first on the PATH, without this package.
+The jar versions match the installed PySpark (`jars.py`). The workers run this same interpreter,
+unless PYSPARK_PYTHON says otherwise: by default they would use the first `python3` on the PATH,
+without this package.
 
     with_kafka = spark_session("counts")                       # local[*], Spark's Kafka connector
     with_tables = spark_session("export", jars=("iceberg", "delta"), warehouse="/data/lake")
 
-With a warehouse there is an Iceberg catalog by the name of `lake` whose tables live below it.
-Other catalogs are Spark's business: give their settings in `settings`.
+With a warehouse there is an Iceberg catalog named `lake` with its tables below the warehouse. Other
+catalogs can be configured in `settings`.
 """
 
 import os
@@ -24,15 +24,15 @@ except ModuleNotFoundError as error:
     raise missing_extra(error) from None
 
 CATALOG = "lake"
-"""The Iceberg catalog that a warehouse gives."""
+"""The name of the Iceberg catalog in a warehouse."""
 
 _EXTENSIONS = {
     ICEBERG: "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
     DELTA: "io.delta.sql.DeltaSparkSessionExtension",
 }
 
-# A driver that is asked little: no page to watch it by, no more shuffle partitions than it has work
-# for (Delta's are 50 for the smallest of its logs), and times that mean the same on every machine.
+# Settings for a small driver: no web UI, few shuffle partitions (Delta uses 50 even for its
+# smallest log), and timestamps in UTC on every machine.
 _USUAL = {
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.log.level": "ERROR",
@@ -53,17 +53,17 @@ def spark_session(
     warehouse: str | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """The session, or the one that this process has already.
+    """The Spark session of this process, created if there is none yet.
 
     Args:
-        app_name: what a cluster shows.
-        master: where it runs; `local[*]`, or the master of spark-submit, if it is not set.
-        jars: which jars it needs: "kafka", "iceberg", "delta".
-        warehouse: where the Iceberg catalog `lake` keeps its tables, a path or URL.
-        settings: Spark's own settings, which win over everything here.
+        app_name: the name that a cluster shows.
+        master: where it runs; by default `local[*]`, or the master of spark-submit.
+        jars: the jars that it needs: "kafka", "iceberg", "delta".
+        warehouse: the path or URL of the tables of the Iceberg catalog `lake`.
+        settings: Spark's own settings, which override everything here.
 
     Raises:
-        KafkaError: INVALID_CONFIG, where Java, PySpark or a jar is not to be had.
+        KafkaError: INVALID_CONFIG, if Java, PySpark or a jar is not available.
     """
     java_command()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -1,11 +1,11 @@
-"""A tier as a data source of Spark (PySpark's Python Data Source API).
+"""A tier as a Spark data source (PySpark's Python Data Source API).
 
     spark.dataSource.register(TierlogDataSource)
     spark.read.format("tierlog").option("path", "s3://bucket/tier").option("topic", "orders").load()
 
-Options are in `scan_options.py`, what is read and how in `scan.py`; this is only the shape that
-Spark wants. Planning runs in a Python process beside the driver, reading in the executors' workers:
-all of them need this package, the tier's file system and the credentials, and none of them asks a
+Options are in `scan_options.py`, reading is in `scan.py`; this module only implements Spark's
+interface. Planning runs in a Python process next to the driver, reading in the executors' workers:
+all of them need this package, the tier's file system and the credentials, and none contacts a
 broker.
 """
 
@@ -49,7 +49,7 @@ class TierlogDataSource(DataSource):
         return "tierlog"
 
     def schema(self) -> str:
-        # What else is asked for is checked when the reading starts.
+        # The other options are checked when the reading starts.
         with one_line():
             return ", ".join(_column(name) for name in columns_option(self.options))
 
@@ -65,14 +65,14 @@ class TierlogDataSource(DataSource):
 
 
 def _column(name: str) -> str:
-    """As DDL. Of what is said to be never null Spark asks in no row whether it is."""
+    """A column as DDL. Spark skips null checks of NOT NULL columns."""
     return f"{name} {COLUMNS[name]}" + ("" if name in NULLABLE else " NOT NULL")
 
 
 def _with_schema(options: ScanOptions, schema: StructType) -> ScanOptions:
     """The scan with the columns of this schema, which is ours unless the user gave one.
 
-    Raises ScanError where that has a column of another name or type.
+    Raises ScanError if a column has an unknown name or another type.
     """
     for column in schema:
         stated = column.dataType.simpleString()
@@ -85,7 +85,7 @@ def _with_schema(options: ScanOptions, schema: StructType) -> ScanOptions:
 
 
 class TierlogReader(DataSourceReader):
-    """A batch, of which the query's conditions are not known."""
+    """A batch reader without filter pushdown."""
 
     def __init__(self, options: ScanOptions) -> None:
         self._options = options
@@ -99,9 +99,9 @@ class TierlogReader(DataSourceReader):
 
 
 class FilteredReader(TierlogReader):
-    """A batch, of which no more is read than the query's conditions can be true of."""
+    """A batch reader that skips data that the query's filters exclude."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         self._options = replace(self._options, row_filter=row_filter(filters))
-        # They leave out segments and batches: rows are for Spark to look at.
+        # They only skip segments and batches, so Spark must still check each row.
         return filters

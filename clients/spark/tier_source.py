@@ -1,4 +1,4 @@
-"""What the jobs ask of a tier: which offsets there are, and rows of some of them."""
+"""A tier as the source of a job: its offsets, and the rows of some of them."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ class TierSource:
         return str(self._location)
 
     def ranges(self) -> dict[TopicPartition, OffsetRange]:
-        """Which offsets the tier holds of each partition. Raises ScanError."""
+        """The offsets that the tier holds of each partition. Raises ScanError."""
         return asyncio.run(self._ranges())
 
     async def _ranges(self) -> dict[TopicPartition, OffsetRange]:
@@ -54,7 +54,7 @@ class TierSource:
         *,
         fail_on_data_loss: bool = True,
     ) -> "DataFrame":
-        """The records of these offsets. Every partition that the tier holds must be named."""
+        """The records of these offsets. `ranges` must contain every partition in the tier."""
         from .source import TierlogDataSource
 
         spark.dataSource.register(TierlogDataSource)
@@ -75,7 +75,7 @@ def _json(offsets: Mapping[TopicPartition, int]) -> str:
 
 
 def _stated(prefix: str, options: Mapping[str, OptionValue]) -> Iterator[tuple[str, str]]:
-    """Options as they are written: names with dots, values as text."""
+    """Options in their written form: names with dots, values as text."""
     for name, value in options.items():
         if isinstance(value, dict):
             yield from _stated(f"{prefix}{name}.", value)

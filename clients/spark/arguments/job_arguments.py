@@ -1,4 +1,4 @@
-"""What the jobs' command lines share: where their parsers hang, and what several of them take."""
+"""The arguments and types that several jobs' command lines share."""
 
 import argparse
 from typing import TYPE_CHECKING, Protocol
@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FORMATS = ("iceberg", "delta", "parquet")
-"""Of tables."""
+"""The table formats."""
 
 _JARS = {"iceberg": (ICEBERG,), "delta": (DELTA,)}
 
 
 class Jobs(Protocol):
-    """Where a job hangs its parser: what `ArgumentParser.add_subparsers` gives."""
+    """The result of `ArgumentParser.add_subparsers`, to which a job adds its parser."""
 
     def add_parser(
         self,
@@ -37,7 +37,7 @@ def positive(text: str) -> int:
 
 
 def add_record_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which records go from where they are to where they are not."""
+    """Add the arguments that select records and say how to copy them."""
     parser.add_argument(
         "--topic", action="append", required=True, help="may be given several times"
     )
@@ -54,7 +54,7 @@ def add_record_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def session_for(job: str, options: argparse.Namespace) -> "SparkSession":
-    """The session of a job whose table, if it has one, is of `--format`."""
+    """The session of a job, with the jars of its table's `--format`, if it has one."""
     from ..session import spark_session
 
     return spark_session(

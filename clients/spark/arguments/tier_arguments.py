@@ -1,11 +1,11 @@
-"""Which tier a Spark job works on: `--tier URL`, or the tier of a broker's own server.properties.
+"""The arguments that name a Spark job's tier: `--tier URL`, or a broker's server.properties.
 
     --tier s3://bucket/prefix --option endpoint_url=http://10.0.0.5:9000
     --config server.properties
 
-A path alone means files. Options go to the file system, as `rsm.config.option.<name>` does. What is
-secret stays out of the command line, which the shell's history keeps: it is in the file, or where
-the store's own library looks (AWS_ACCESS_KEY_ID and its kin).
+A plain path means local files. Options go to the file system, like `rsm.config.option.<name>`. Keep
+secrets out of the command line, which the shell's history stores: put them in the file, or where
+the store's own library looks (AWS_ACCESS_KEY_ID and similar variables).
 """
 
 import os
@@ -20,7 +20,7 @@ _PREFIX = "rsm.config."
 
 
 def add_tier_arguments(parser: ArgumentParser, *, or_table: bool = False) -> None:
-    """The arguments that name a tier, or a table instead of it."""
+    """Add the arguments that name a tier, or optionally a table."""
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--tier", metavar="URL", help="the tier: s3://bucket/prefix, or a folder")
     where.add_argument(

@@ -1,8 +1,7 @@
-"""A Spark action whose progress is shown while it runs.
+"""Runs a Spark action and shows its progress.
 
-The action runs in a thread of its own, in a job group of its own, while this one asks Spark now and
-then how many of the group's tasks are done. Ctrl-C cancels the group, so that a cluster does not go
-on with what nobody waits for.
+The action runs in its own thread and job group, while this thread polls Spark for the number of the
+group's finished tasks. Ctrl-C cancels the group, so that the cluster does not keep running it.
 """
 
 import asyncio
@@ -54,13 +53,13 @@ async def _watch(context: "SparkContext", output: Output, what: str, action: Cal
 
 
 def _tasks_of(context: "SparkContext", group: str) -> tuple[int, int]:
-    """How many tasks of how many are done, in the stages that have been planned so far."""
+    """The finished and total tasks of the stages planned so far."""
     tracker = context.statusTracker()
     jobs = [tracker.getJobInfo(each) for each in tracker.getJobIdsForGroup(group)]
     stages: set[int] = set()
     for job in jobs:
         if job is not None:
-            # Its job id, its stages' ids and its status; the list is published without a type.
+            # Job id, stage ids and status; PySpark does not type the tuple.
             _, stage_ids, _ = cast("tuple[int, list[int], str]", job)
             stages.update(stage_ids)
     infos = [info for each in sorted(stages) if (info := tracker.getStageInfo(each)) is not None]

@@ -1,12 +1,12 @@
-"""`tierlog-spark audit`: read a whole tier on Spark and say what is not as it should be.
+"""`tierlog-spark audit`: reads a whole tier on Spark and reports its problems.
 
-It is `tierlog tier verify` for tiers that one process would read for days: the same checks
-(`tiering/tools/tier_check.py`, `segment_check.py`), of which those that read records run in Spark's
-tasks. The driver lists, reads the manifests, decides which segments make a partition's log, and
-puts the verdicts together.
+It is `tierlog tier verify` for tiers that one process would take days to read: the same checks
+(`tiering/tools/tier_check.py`, `segment_check.py`), with those that read records in Spark tasks.
+The driver lists the tier, reads the manifests, chooses the segments of each partition's log, and
+combines the verdicts.
 
-Exit codes: 0 sound, 1 something needs attention (with --strict: or is worth a note), 2 it could not
-be found out.
+Exit codes: 0 sound, 1 something needs attention (with --strict, notes too), 2 the audit could not
+run.
 """
 
 import asyncio
@@ -65,14 +65,14 @@ def add_parser(jobs: Jobs) -> ArgumentParser:
 
 
 class _Looked(NamedTuple):
-    """What the driver finds out by itself."""
+    """The driver's own results."""
 
     survey: Survey
     findings: list[Finding]
 
 
 def run(options: Namespace) -> int:
-    """Audit what the options name; the exit code. Raises KafkaError, RemoteStorageError."""
+    """Run an audit; returns the exit code. Raises KafkaError, RemoteStorageError."""
     location = stated_tier(options)
     if options.html is not None:
         check_place(options.html)
@@ -102,13 +102,13 @@ def run(options: Namespace) -> int:
 
 async def _look(location: RemoteUrl, options: Namespace, output: Output) -> _Looked:
     if options.bootstrap is not None:
-        # Before the tier is listed, which may take long.
+        # Before the listing of the tier, which may take long.
         await ensure_answers(options.bootstrap, SystemEnvironment())
     async with opened_tier(location) as tier:
         survey = await surveyed(tier, str(location), options.topic, output)
         logs: Mapping[TopicIdPartition, RemoteLog] | None = None
         if options.bootstrap is not None:
-            # After the listing: what was copied meanwhile is known, and not taken for an orphan.
+            # After the listing, so that no segment copied meanwhile is taken for an orphan.
             logs = await metadata_of_cluster(options.bootstrap, SystemEnvironment())
             if options.topic:
                 logs = {each: logs[each] for each in logs if each.topic in options.topic}

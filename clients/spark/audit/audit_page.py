@@ -1,4 +1,4 @@
-"""The report of an audit as a page: what holds which offsets, how much there is, what is amiss."""
+"""The HTML report of an audit: topics, findings, offsets and sizes."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,7 +19,7 @@ _SIZE_STEPS = [1 << each for each in range(10, 33)]
 
 
 class Strip(NamedTuple):
-    """One partition's offsets, as stretches of (first, last, kind)."""
+    """One partition's offsets, as sound and bad stretches of (first, last)."""
 
     name: str
     first: int
@@ -53,7 +53,7 @@ def audit_page(report: AuditReport, made_ms: int) -> str:
 
 
 def strips(report: AuditReport) -> list[Strip]:
-    """What each partition's offsets are like; those with trouble first."""
+    """The strip of each partition; those with trouble come first."""
     troubles: dict[str, list[Finding]] = {}
     for finding in report.findings:
         if finding.is_trouble and finding.offsets:

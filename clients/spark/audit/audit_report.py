@@ -1,12 +1,11 @@
-"""What an audit has found of a whole tier, put together by topic, and how it is said.
+"""The report of an audit of a whole tier, by topic.
 
     segment    a line for each segment that was read
     topic      sums over the topic's segments
-    finding    what is not as it should be: object, offsets, what to do
+    finding    a problem: object, offsets, what to do
     summary    the last line
 
-For people these are tables and sentences, for machines one JSON object a line, told apart by
-`type`.
+People get tables and sentences, machines one JSON object per line, distinguished by `type`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ from .segment_verdict import SegmentVerdict, Totals
 
 @dataclass(frozen=True, slots=True)
 class TopicAudit:
-    """One incarnation of a topic, over all its segments in the tier."""
+    """The sums of one topic id over all its segments in the tier."""
 
     topic: str
     topic_id: str
@@ -35,7 +34,7 @@ class TopicAudit:
     notes: int
 
     def fields(self) -> dict[str, object]:
-        """For machines."""
+        """The topic as JSON fields."""
         return {
             "type": "topic",
             "topic": self.topic,
@@ -51,15 +50,15 @@ class TopicAudit:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """All of it."""
+    """The whole result of an audit."""
 
     tier: str
     verdicts: Sequence[SegmentVerdict]
-    """Of the segments that could be read, by partition and offset."""
+    """The verdicts on the readable segments, by partition and offset."""
     findings: Sequence[Finding]
-    """All of them: of segments, of segments together, of metadata."""
+    """All findings: of each segment, of segments together, of metadata."""
     partitions: Sequence[TopicIdPartition]
-    """Of the whole listing, also those without a whole segment."""
+    """All partitions in the listing, even without a complete segment."""
     metadata_was_read: bool
     """Whether the metadata topic was compared with the objects."""
 
@@ -81,7 +80,7 @@ class AuditReport:
 
     @property
     def conclusion(self) -> str:
-        """One sentence."""
+        """The result in one sentence."""
         verdict = "sound"
         if self.troubles:
             verdict = counted(self.troubles, "finding")
@@ -94,7 +93,7 @@ class AuditReport:
         return f"{segments} of {partitions}, {size}, {records}: {verdict}{notes}"
 
     def topics(self) -> list[TopicAudit]:
-        """By name."""
+        """The topics, by name."""
         by_topic: dict[tuple[str, str], list[TopicIdPartition]] = {}
         for partition in self.partitions:
             name = (partition.topic, uuid_to_string(partition.topic_id))
@@ -125,7 +124,7 @@ class AuditReport:
 
 
 def folder_of(finding: Finding) -> str:
-    """The folder of the partition that a finding is about; keys may have a folder above it."""
+    """The partition folder that a finding is about, which may itself be the key."""
     folder, slash, _ = finding.key.rpartition("/")
     return folder if slash else finding.key
 
@@ -138,7 +137,7 @@ def _sum(verdicts: Sequence[SegmentVerdict]) -> Totals:
 
 
 def counted(number: int, thing: str) -> str:
-    """A number of things, as people say it: 1 segment, 2,000 segments."""
+    """A number with its noun: 1 segment, 2,000 segments."""
     return f"{number:,} {thing}" + ("" if number == 1 else "s")
 
 
@@ -153,7 +152,7 @@ def _total_fields(totals: Totals) -> dict[str, object]:
 
 
 def json_lines(report: AuditReport) -> Iterator[Mapping[str, object]]:
-    """The whole report, an object a line; the summary comes last."""
+    """The whole report, one object per line; the summary comes last."""
     for verdict in report.verdicts:
         yield {
             "type": "segment",
@@ -191,7 +190,7 @@ HEAD = [
 
 
 def topic_rows(report: AuditReport) -> list[list[str]]:
-    """A row for each topic, under HEAD. Topics of equal name are distinguished by their ids."""
+    """A row for each topic, under HEAD. Topics with the same name also show their ids."""
     topics = report.topics()
     names = [each.topic for each in topics]
     return [

@@ -1,8 +1,8 @@
-"""What an audit says of one segment: what is wrong with it, and what is in it.
+"""An audit's verdict on one segment: its findings, and sums over its batches.
 
 The checks are those of `tierlog tier verify` (`tiering/tools/segment_check.py`): each object
-against its manifest, each batch against its CRC, offsets, leader epochs and indexes. The sums are
-taken while the same bytes go by.
+against its manifest, each batch against its CRC, offsets, leader epochs and indexes. The sums come
+from the same read.
 """
 
 from typing import NamedTuple
@@ -22,14 +22,14 @@ class Totals(NamedTuple):
 
     batches: int = 0
     records: int = 0
-    """As the headers of the batches count them, without transactions' markers."""
+    """The record counts in the batch headers, without control batches."""
     markers: int = 0
-    """Control records: where transactions end."""
+    """Control records: transaction markers."""
     first_ms: int = NO_TIME
     last_ms: int = NO_TIME
 
     def plus(self, other: "Totals") -> "Totals":
-        """Both together."""
+        """The sums of both."""
         firsts = [each for each in (self.first_ms, other.first_ms) if each != NO_TIME]
         return Totals(
             self.batches + other.batches,
@@ -41,14 +41,14 @@ class Totals(NamedTuple):
 
 
 class SegmentVerdict(NamedTuple):
-    """One segment."""
+    """The findings and sums of one segment."""
 
     partition: TopicIdPartition
     segment_id: Uuid
     first_offset: int
     last_offset: int
     nbytes: int
-    """All its objects together."""
+    """The total size of its objects."""
     totals: Totals
     findings: tuple[Finding, ...]
 
@@ -58,7 +58,7 @@ class SegmentVerdict(NamedTuple):
 
 
 async def audit_segment(tier: TierReader, manifest: Manifest) -> SegmentVerdict:
-    """Read a segment whole. Raises RemoteStorageError if the store does not answer."""
+    """Read and check a whole segment. Raises RemoteStorageError if the store does not answer."""
     totals = Totals()
 
     def watch(batch: RecordBatch) -> None:
@@ -81,7 +81,7 @@ def _of_batch(batch: RecordBatch) -> Totals:
     # A damaged count is reported as a wrong CRC; it must not distort the sums.
     count = max(batch.record_count, 0)
     records, markers = (0, count) if batch.is_control else (count, 0)
-    # Where the broker stamps records, the base timestamp is still what the producer sent.
+    # With LogAppendTime the base timestamp is still the producer's.
     is_stamped = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
     first_ms = batch.max_timestamp if is_stamped else batch.base_timestamp
     return Totals(1, records, markers, first_ms, batch.max_timestamp)

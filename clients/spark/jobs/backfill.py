@@ -1,12 +1,11 @@
-"""`tierlog-spark backfill`: from the tier, or from a table, into a topic, through the broker.
+"""`tierlog-spark backfill`: writes records from the tier or a table to a topic, through the broker.
 
-Each record is written once, however often the job is begun again (`topic_writer.py`): under the
-same `--name` it goes on where it was, and a second run of a finished one writes nothing. Records go
-to the partition that they come from, with their key, value, headers and time, in the order of their
-offsets; their offsets are new.
+Each record is written once, however often the job is restarted (`topic_writer.py`): with the same
+`--name` it continues where it stopped, and a second run of a finished job writes nothing. Records
+keep their partition number, key, value, headers, timestamp and order, and get new offsets.
 
-It works in steps of so many records; no step is held on the driver, and one step of each source is
-all that Spark sorts at a time.
+It works in steps of `--records-per-step` records; the driver holds no records, and Spark sorts only
+one step at a time.
 """
 
 import argparse
@@ -46,7 +45,7 @@ class RecordSource(Protocol):
     """A source of records: a tier or a table."""
 
     def ranges(self) -> Ranges:
-        """Which offsets there are of each partition."""
+        """The offsets that each partition has."""
         ...
 
     def rows(self, spark: "SparkSession", ranges: Ranges) -> "DataFrame":
@@ -55,7 +54,7 @@ class RecordSource(Protocol):
 
 
 class TableSource:
-    """A table that an export wrote, or one like it."""
+    """A table written by an export, or one with the same columns."""
 
     def __init__(self, spark: "SparkSession", kind: str, name: str, topics: list[str]) -> None:
         self._table = spark.table(name) if kind == "iceberg" else spark.read.format(kind).load(name)
@@ -89,7 +88,7 @@ class TableSource:
 
 
 class BackfillSettings(NamedTuple):
-    """How one run writes: the step size, and what it is allowed to do."""
+    """The step size and permissions of one run."""
 
     records_per_step: int = RECORDS_PER_STEP
     append: bool = False
@@ -159,7 +158,7 @@ def _client_settings(file: str | None) -> dict[str, str]:
 
 
 class Backfill:
-    """One run."""
+    """One run of a backfill."""
 
     def __init__(
         self, spark: "SparkSession", source: RecordSource, writer: TopicWriter, output: Output
@@ -170,7 +169,7 @@ class Backfill:
         self._output = output
 
     def run(self, settings: BackfillSettings) -> int:
-        """Write what is missing; how many records these were. Raises TopicWriterError."""
+        """Write the missing records; returns their number. Raises TopicWriterError."""
         ranges = self._source.ranges()
         ends = self._writer.end_offsets()
         missing = self._missing(ranges, ends, may_append=settings.append)
@@ -202,7 +201,7 @@ class Backfill:
     def _missing(
         self, ranges: Ranges, ends: Mapping[int, int], *, may_append: bool
     ) -> dict[TopicPartition, OffsetRange]:
-        """What is to be written still, by what each source partition's writer remembers."""
+        """The offsets still to write, from the committed position of each source partition."""
         missing: dict[TopicPartition, OffsetRange] = {}
         goal = self._writer.topic
         for partition, held in ranges.items():

@@ -1,11 +1,11 @@
-"""`tierlog-spark export`: from the tier into a table, each record exactly once.
+"""`tierlog-spark export`: copies records from the tier to a table, exactly once.
 
-A run asks the table which offsets it holds, asks the tier which there are, and brings what is
-missing in commits of about `--records-per-commit` records. What comes to the tier while it runs is
-the next run's. It may be killed at any moment: see `export_state.py`.
+A run compares the offsets in the table with those in the tier, and copies the missing ones in
+commits of about `--records-per-commit` records. Records that reach the tier during the run are left
+to the next one. It may be killed at any moment: see `export_state.py`.
 
-Offsets that the tier has deleted before they were exported end the run, unless `--accept-loss` says
-that the table shall go without them.
+Offsets that the tier deleted before they were exported fail the run, unless `--accept-loss` allows
+the table to lack them.
 """
 
 import argparse
@@ -39,7 +39,7 @@ exit code: 0 the table holds all that the tier had, 2 it does not
 
 
 class ExportSettings(NamedTuple):
-    """How one run exports: the commit size, and what it is allowed to do."""
+    """The commit size and permissions of one run."""
 
     records_per_commit: int = RECORDS_PER_COMMIT
     accept_loss: bool = False
@@ -123,7 +123,7 @@ def export_table(spark: "SparkSession", kind: str, name: str) -> ExportTable:
 
 
 class Export:
-    """One run."""
+    """One run of an export."""
 
     def __init__(
         self, spark: "SparkSession", source: TierSource, goal: ExportTable, output: Output
@@ -134,7 +134,7 @@ class Export:
         self._output = output
 
     def run(self, ranges: Ranges, settings: ExportSettings) -> None:
-        """Bring the table to the end of these ranges, which are what the tier holds.
+        """Export to the end of these ranges, which the tier holds.
 
         Raises:
             ExportError: offsets are lost, or another job commits at the same time.
@@ -197,7 +197,7 @@ class Export:
 
 
 def with_date(rows: "DataFrame") -> "DataFrame":
-    """The rows of a table: those of the source, and the day in UTC, whatever the session's zone."""
+    """The source's rows with their UTC date, whatever the session's time zone."""
     from pyspark.sql.functions import expr
 
     day = "date_from_unix_date(CAST(floor(unix_millis(timestamp) / 86400000) AS INT))"
@@ -207,7 +207,7 @@ def with_date(rows: "DataFrame") -> "DataFrame":
 def missing_ranges(
     ranges: Ranges, state: Exported, table_name: str, *, accept_loss: bool
 ) -> Mapping[TopicPartition, OffsetRange]:
-    """What the table does not hold of these ranges. Raises ExportError where offsets are lost."""
+    """The parts of these ranges that the table lacks. Raises ExportError if offsets are lost."""
     missing: dict[TopicPartition, OffsetRange] = {}
     for partition, held in ranges.items():
         begin = state.offsets.get(partition, held.first)

@@ -1,11 +1,11 @@
-"""A tier's segments, dealt out to Spark's tasks; what a task brings back is small.
+"""Distributes a tier's segments to Spark tasks with small results.
 
-The driver lists the tier and reads its manifests, some kilobytes for each segment. The objects
-themselves are read by the tasks, wherever these run, and what comes back is a verdict or a sum for
-each segment and never a record. A task opens the tier for itself.
+The driver lists the tier and reads its manifests, some kilobytes per segment. The tasks read the
+objects, wherever they run, and return a verdict or a sum per segment and never a record. Each task
+opens the tier itself.
 
-A store that fails in a task fails there with a plain sentence. Spark would wrap it in the traces of
-two languages, so the sentence travels back as a value and is raised on the driver.
+A store error in a task is one plain sentence. Spark would wrap it in the stack traces of two
+languages, so the task returns the sentence as a value, and the driver raises it.
 """
 
 import asyncio
@@ -32,23 +32,23 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TASK_BYTES = 256 * 1024 * 1024
-"""A task has about as much to read at most, or one segment."""
+"""The most that a task reads, approximately, unless one segment is larger."""
 
 _TASKS_A_CORE = 4
-"""So that a slow task does not leave the others without work."""
+"""Several tasks per core, so that a slow task does not leave other cores idle."""
 
 _SEGMENTS_AT_ONCE = 2
-"""In one task: one is waited for while another is worked on."""
+"""In one task, so that one segment is fetched while another is processed."""
 
 _NAMED_AT_MOST = 10
 
 SegmentWork = Callable[[TierReader, Manifest], Awaitable[T]]
-"""What a task does with one segment: a function of a module, for it travels to other machines."""
+"""The work on one segment: a module-level function, so that Spark can pickle it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Outcome(Generic[T]):
-    """What a task brings back: either its results, or why there are none."""
+    """The outcome of a task: its results, or why it failed."""
 
     results: Sequence[T] = ()
     failure: Failure | None = None
@@ -56,22 +56,22 @@ class _Outcome(Generic[T]):
 
 
 class TierSize(NamedTuple):
-    """What there is to read."""
+    """The number and bytes of the segments to read."""
 
     segments: int
     nbytes: int
 
 
 def size_of(manifests: Sequence[Manifest]) -> TierSize:
-    """What reading these segments whole takes."""
+    """The size of these segments, with all their objects."""
     return TierSize(len(manifests), sum(map(_nbytes, manifests)))
 
 
 async def surveyed(tier: TierReader, where: str, topics: Sequence[str], output: Output) -> Survey:
-    """What a tier holds of these topics, or of all if none are named, without their records.
+    """The survey of these topics in a tier, or of all topics if none are given.
 
     Raises:
-        KafkaError: UNKNOWN_TOPIC_OR_PARTITION, where there is no tier or no such topic.
+        KafkaError: UNKNOWN_TOPIC_OR_PARTITION, if there is no tier or no such topic.
         RemoteStorageError: the store does not answer.
     """
     with output.progress("reading manifests") as progress:
@@ -81,7 +81,7 @@ async def surveyed(tier: TierReader, where: str, topics: Sequence[str], output: 
 
 
 def check_topics(listing: Listing, where: str, topics: Sequence[str]) -> None:
-    """Raise KafkaError(UNKNOWN_TOPIC_OR_PARTITION) where there is no tier or no such topic."""
+    """Raise KafkaError(UNKNOWN_TOPIC_OR_PARTITION) if there is no tier or no such topic."""
     names = {each.topic_id_partition.topic for each in listing.segments.values()}
     if not names:
         raise _unknown(f"There is no tier at {where}: no segment of any topic is there.")
@@ -94,7 +94,7 @@ def check_topics(listing: Listing, where: str, topics: Sequence[str]) -> None:
 
 
 def dealt(manifests: Sequence[Manifest], cores: int) -> list[list[Manifest]]:
-    """The segments in tasks, in order, so that each task is one piece of work like another."""
+    """The segments divided into tasks of about equal size, in order."""
     share = size_of(manifests).nbytes // max(cores * _TASKS_A_CORE, 1)
     limit = min(max(share, 1), TASK_BYTES)
     tasks: list[list[Manifest]] = []
@@ -110,16 +110,16 @@ def dealt(manifests: Sequence[Manifest], cores: int) -> list[list[Manifest]]:
 
 @dataclass(frozen=True, slots=True)
 class SegmentJob(Generic[T]):
-    """Some work to be done for each segment of a tier."""
+    """A Spark job that does some work for each segment of a tier."""
 
     location: RemoteUrl
     work: SegmentWork[T]
     title: str
     fold: Callable[[Sequence[T]], Sequence[T]] | None = None
-    """Makes fewer results of many; then tasks and Spark do so too, and the driver gets few."""
+    """Combines results; if given, the tasks and Spark use it too, so that the driver gets few."""
 
     def run(self, spark: "SparkSession", manifests: Sequence[Manifest], output: Output) -> list[T]:
-        """The results, in any order: one for each segment, or what they fold to.
+        """The results, in any order: one for each segment, or the combined ones.
 
         Raises RemoteStorageError.
         """
@@ -147,7 +147,7 @@ class SegmentJob(Generic[T]):
 def _folded(
     fold: Callable[[Sequence[T]], Sequence[T]], one: _Outcome[T], other: _Outcome[T]
 ) -> _Outcome[T]:
-    """Two tasks as one."""
+    """Combine the outcomes of two tasks."""
     for each in (one, other):
         if each.failure is not None:
             return each
@@ -160,7 +160,7 @@ def _work_through(
     fold: Callable[[Sequence[T]], Sequence[T]] | None,
     manifests: Sequence[Manifest],
 ) -> _Outcome[T]:
-    """One task."""
+    """Run one task."""
 
     async def story() -> list[T]:
         results: list[T] = []

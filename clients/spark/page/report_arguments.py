@@ -1,4 +1,4 @@
-"""How a job that reports is asked, and where its page goes: a file that is whole or not there."""
+"""The arguments of jobs that report, and the atomic writing of their HTML page."""
 
 import os
 from argparse import ArgumentParser
@@ -10,7 +10,7 @@ from ..arguments.tier_arguments import add_tier_arguments
 
 
 def add_report_arguments(parser: ArgumentParser) -> None:
-    """Which tier and which of its topics; what to answer, and how."""
+    """Add the arguments that select the tier, its topics and the output."""
     add_tier_arguments(parser)
     parser.add_argument(
         "--topic", metavar="NAME", action="append", default=[], help="only this topic; repeatable"
@@ -23,7 +23,7 @@ def add_report_arguments(parser: ArgumentParser) -> None:
 
 
 def check_place(path: str) -> None:
-    """Raise KafkaError if no page can be written there: before an hour of reading, not after it."""
+    """Raise KafkaError if no page can be written there; call it before an hour of reading."""
     folder = os.path.dirname(os.path.abspath(path))
     if not OsFiles().is_directory(folder):
         raise KafkaError(

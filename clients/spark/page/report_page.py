@@ -1,7 +1,7 @@
-"""The page of a report: one HTML file that needs nothing else, for a browser or a printer.
+"""The page of a report: one self-contained HTML file, for a browser or a printer.
 
-Every plot stands beside the table of its numbers, and has the sentence that says what it shows as
-its alternative text. Whatever comes from the tier (names of topics, keys of objects) is escaped.
+Every plot comes with the table of its numbers, and has its description as alternative text.
+Everything from the tier (topic names, object keys) is escaped.
 """
 
 from base64 import b64encode
@@ -34,12 +34,12 @@ li { margin: .3rem 0; overflow-wrap: anywhere; }
 """
 
 _FINDINGS_AT_MOST = 1000
-"""In the page; the lines of JSON have them all."""
+"""The most findings on the page; --json has all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading, what it is about, and a plot, a table or both."""
+    """A heading, its description, and a plot, a table or both."""
 
     title: str
     says: str
@@ -48,7 +48,7 @@ class Section:
     rows: Sequence[Sequence[str]] = ()
 
     def html(self) -> str:
-        """This part of the page."""
+        """The section's HTML."""
         parts = [f"<h2>{escape(self.title)}</h2>", f"<p>{escape(self.says)}</p>"]
         if self.svg is not None:
             source = b64encode(self.svg.encode()).decode()
@@ -72,7 +72,7 @@ class Page:
     sections: Sequence[Section]
 
     def html(self) -> str:
-        """The file's content."""
+        """The file's contents."""
         kind = "verdict" if self.is_good else "verdict bad"
         sections = "\n".join(each.html() for each in self.sections)
         return f"""<!DOCTYPE html>
@@ -94,7 +94,7 @@ class Page:
 
 
 def findings_section(findings: Sequence[Finding]) -> Section:
-    """Each thing that is not as it should be: which object, which offsets, what to do."""
+    """The section with a table of the findings: object, offsets, problem, what to do."""
     ordered = sorted(findings, key=lambda each: not each.is_trouble)
     says = "Nothing is amiss." if not findings else "What needs attention stands first."
     if len(ordered) > _FINDINGS_AT_MOST:
@@ -113,7 +113,7 @@ def findings_section(findings: Sequence[Finding]) -> Section:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A column of numbers stands to the right; one of keys may break anywhere."""
+    """A table; columns of numbers are right-aligned, and keys may break anywhere."""
     kinds = [_kind([row[index] for row in rows]) for index in range(len(head))]
     titles = "".join(
         f'<th class="{kind}">{escape(each)}</th>' for kind, each in zip(kinds, head, strict=True)
@@ -140,7 +140,7 @@ def _kind(cells: Sequence[str]) -> str:
 
 
 def time_text(timestamp_ms: int) -> str:
-    """A record's time in UTC; records may claim times that no calendar has."""
+    """A record's time in UTC, or in milliseconds if it is outside the calendar."""
     if timestamp_ms == NO_TIMESTAMP:
         return "–"
     try:

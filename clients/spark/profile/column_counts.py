@@ -1,6 +1,6 @@
-"""What a profile wants to know of decoded records, counted by Arrow and numpy.
+"""Counts decoded records for a profile, with Arrow and numpy.
 
-Arrow's types are published loosely; they are looked away from here.
+PyArrow's type hints are loose, so this module casts to and from `Any`.
 """
 
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -15,28 +15,28 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 COUNTED = ("key", "value", "timestamp")
-"""The columns that are looked at."""
+"""The columns that are counted."""
 
 _compute = cast("Any", pyarrow.compute)
 
 
 class ColumnCounts(NamedTuple):
-    """Of some records."""
+    """The counts of some records."""
 
     keys: dict[bytes, int]
-    """How many records have each key."""
+    """The number of records with each key."""
     nulls: int
     """Records without a key."""
     tombstones: int
     """Records without a value."""
     times_ms: Ints
-    """Of each record."""
+    """The timestamp of each record."""
     nbytes: Ints
-    """Key and value of each record together."""
+    """The size of each record's key and value together."""
 
 
 def column_counts(records: "pa.RecordBatch") -> ColumnCounts:
-    """Count the rows of a batch, in which only the columns of COUNTED need be."""
+    """Count the rows of a batch with at least the columns in COUNTED."""
     keys = cast("Any", records.column("key"))
     values = cast("Any", records.column("value"))
     times = cast("Any", records.column("timestamp"))

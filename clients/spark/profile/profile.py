@@ -1,9 +1,9 @@
-"""`tierlog-spark profile`: what is in a tier, and what keeping less of it would save.
+"""`tierlog-spark profile`: the contents of a tier, and what a shorter retention would save.
 
-Sizes, record rates over time, frequent keys, compression by codec, and a forecast of retention, for
-each topic. Only the segments that are a partition's log are read (`tier_lineages.py`); what is
-damaged among them ends the job, for an audit to look into. The forecast needs no records at all: it
-comes from the manifests, and --forecast-only stops there.
+It reports sizes, record rates over time, frequent keys, compression by codec and a retention
+forecast for each topic. Only the segments of a partition's log are read (`tier_lineages.py`); a
+damaged one fails the job, and an audit can examine it. The forecast comes from the manifests alone,
+and --forecast-only stops there.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ def add_parser(jobs: Jobs) -> ArgumentParser:
 
 
 def run(options: Namespace) -> int:
-    """Profile what the options name. Raises KafkaError, ScanError, RemoteStorageError."""
+    """Run a profile; returns the exit code. Raises KafkaError, ScanError, RemoteStorageError."""
     location = stated_tier(options)
     settings = stated_settings(options.retention_ms, options.retention_bytes)
     if options.html is not None:
@@ -112,7 +112,7 @@ async def _look(location: RemoteUrl, topics: Sequence[str]) -> TierView:
     async with opened_tier(location) as tier:
         listing = sort_out(await tier.list())
         check_topics(listing, str(location), topics)
-        # A topic without a single whole segment has nothing to profile.
+        # A topic without a complete segment has nothing to profile.
         stored = [each for each in listing.segments.values() if each.has_manifest]
         names = sorted({each.topic_id_partition.topic for each in stored})
         return await TierLineages(tier, str(location), tuple(topics or names)).look()

@@ -1,4 +1,4 @@
-"""The report of a profile as a page: each table with its plot."""
+"""The HTML report of a profile: each table with its plot."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ from .topic_profile import TopicProfile
 _BARS_AT_MOST = 30
 _SIZES_LABELLED = 12
 _LINES_AT_MOST = 7
-"""As many as there are colours; the rest is in the tables and in --json."""
+"""The number of colours; the other topics are in the tables and in --json."""
 
 _BYTE = 1024.0
 
@@ -106,7 +106,7 @@ def _rates(report: ProfileReport) -> Section:
         records, nbytes = canvas.axes[0][0], canvas.axes[1][0]
         for number, topic in enumerate(shown):
             rates = topic.rates.rates()
-            # A step ends where the next one begins; the last one has none.
+            # A step ends where the next one begins, so add one after the last.
             rates.append((rates[-1][0] + topic.rates.width_ms, *rates[-1][1:]))
             times = [_time(each[0]) for each in rates]
             style = {"color": PALETTE[number], "linestyle": DASHES[number % len(DASHES)]}
@@ -127,7 +127,7 @@ def _rates(report: ProfileReport) -> Section:
 
 
 def _time(timestamp_ms: int) -> float:
-    """Days since 1970, as matplotlib counts dates; what no calendar has is cut off."""
+    """Days since 1970, as matplotlib counts dates; capped at the year 9000."""
     last = datetime(9000, 1, 1, tzinfo=UTC).timestamp() * 1000
     return min(timestamp_ms, last) / 86_400_000
 

@@ -1,10 +1,10 @@
-"""What a profile has found, as tables for people and lines of JSON for machines.
+"""The report of a profile: tables for people, and lines of JSON for machines.
 
 topic      sizes, records, compression
 codec      of a topic: batches, bytes stored and decompressed
 partition  of a topic: segments, records, bytes
 key        of a topic: one of its most frequent keys
-rate       of a topic: records and bytes a second from some time on
+rate       of a topic: records and bytes per second in one step
 forecast   of a topic: what a retention would free
 """
 
@@ -21,11 +21,11 @@ _KEY_CHARACTERS = 48
 
 @dataclass(frozen=True, slots=True)
 class ProfileReport:
-    """All of it."""
+    """The whole result of a profile."""
 
     tier: str
     topics: Sequence[TopicProfile]
-    """Empty if only the forecast was asked for."""
+    """Empty with --forecast-only."""
     forecasts: Sequence[Forecast]
 
 
@@ -37,7 +37,7 @@ class Rows:
         self.rows = [list(row) for row in rows]
 
     def lines(self) -> list[str]:
-        """For a terminal."""
+        """The table as lines for a terminal."""
         return table(self.head, self.rows) if self.rows else []
 
 
@@ -65,7 +65,7 @@ def topic_table(report: ProfileReport) -> Rows:
 
 
 def largest_partition(profile: TopicProfile) -> float:
-    """How many times the mean the largest partition is."""
+    """The ratio of the largest partition's size to the mean."""
     sizes = [each.nbytes for each in profile.partitions.values()]
     return max(sizes) * len(sizes) / sum(sizes) if sum(sizes) else 1.0
 
@@ -92,7 +92,7 @@ def codec_table(report: ProfileReport) -> Rows:
 
 
 def key_table(report: ProfileReport) -> Rows:
-    """The most frequent keys of each topic that has some."""
+    """The most frequent keys of each topic with keys."""
     return Rows(
         ["topic", "different keys", "without a key", "key", "records", "share"],
         [
@@ -112,18 +112,18 @@ def _key_cells(topic: TopicProfile) -> Iterator[list[str]]:
 
 
 def _share(count: int, error: int, records: int) -> str:
-    """Of all records, as wide a range as the count's."""
+    """The share of all records, as a range if the count is one."""
     least, most = 100 * count / records, 100 * (count + error) / records
     return f"{least:.2f} to {most:.2f} %" if error else f"{least:.2f} %"
 
 
 def counted_at_least(count: int, error: int) -> str:
-    """A count that may be too low by some."""
+    """A count that may be too low by `error`."""
     return f"{count:,} to {count + error:,}" if error else f"{count:,}"
 
 
 def key_text(key: bytes) -> str:
-    """A key as people read it: text where it is text, else hexadecimal; cut where it is long."""
+    """A readable key: text if it is printable, else hexadecimal; truncated if long."""
     if not key:
         return "(empty)"
     try:
@@ -168,7 +168,7 @@ def text_lines(report: ProfileReport) -> list[str]:
 
 
 def json_lines(report: ProfileReport) -> Iterator[Mapping[str, object]]:
-    """The report for machines, an object a line."""
+    """The report for machines, one object per line."""
     for topic in report.topics:
         yield _topic_fields(topic)
         yield from _part_lines(topic)

@@ -1,9 +1,9 @@
-"""What a shorter retention would free: the broker's own rules, applied to what the tier holds.
+"""Forecasts what a shorter retention would free, by the broker's own rules on the tier's segments.
 
 `storage/remote/remote_retention.py` decides for each partition which segments `retention.ms` or
-`retention.bytes` would let go now; here that is only added up. Whole segments go, oldest first, and
-the newest in the tier may go too: its records' time is what counts. What lies on the broker's disk
-alone is not known here and counts for nothing, so `retention.bytes` frees a little more in truth.
+`retention.bytes` would delete now; this module only adds them up. Whole segments are deleted,
+oldest first, and possibly even the newest in the tier, by its records' timestamps. Data only on the
+broker's disk is unknown and not counted, so `retention.bytes` in fact frees a little more.
 """
 
 import re
@@ -37,33 +37,33 @@ USUAL_TIMES = ("1h", "6h", "1d", "3d", "7d", "14d", "30d", "90d", "180d", "365d"
 
 
 class Setting(NamedTuple):
-    """A retention that is asked about."""
+    """A retention to forecast."""
 
     name: str
-    """As people write it: retention.ms=7d."""
+    """As the user wrote it, such as retention.ms=7d."""
     limits: RetentionLimits
 
 
 class Forecast(NamedTuple):
-    """What a setting would do to one topic now."""
+    """The effect of a setting on one topic now."""
 
     topic: str
     setting: Setting
     nbytes: int
-    """What the topic has now."""
+    """The topic's size now."""
     freed: int
-    """Bytes of all objects that would go."""
+    """Bytes of all objects that would be deleted."""
     segments: int
-    """That would go."""
+    """Segments that would be deleted."""
 
     @property
     def share(self) -> float:
-        """Of the topic's bytes, how many would stay: 0 to 1."""
+        """The share of the topic's bytes that would remain, from 0 to 1."""
         return 1 - self.freed / self.nbytes if self.nbytes else 1.0
 
 
 def time_setting(text: str) -> Setting:
-    """From 7d or 604800000. Raises KafkaError with one plain sentence."""
+    """Parse a time such as 7d or 604800000. Raises KafkaError with one plain sentence."""
     number = _number(text, _TIMES_MS, "ms")
     if number is None:
         raise _bad(f"--retention-ms {text} is not a time such as 12h, 7d or 604800000.")
@@ -71,7 +71,7 @@ def time_setting(text: str) -> Setting:
 
 
 def size_setting(text: str) -> Setting:
-    """From 10GiB or 10737418240. Raises KafkaError with one plain sentence."""
+    """Parse a size such as 10GiB or 10737418240. Raises KafkaError with one plain sentence."""
     number = _number(text, _SIZES, "B")
     if number is None:
         raise _bad(f"--retention-bytes {text} is not a size such as 500MiB, 10GiB or 1073741824.")
@@ -91,7 +91,7 @@ def forecasts(
     settings: Sequence[Setting],
     now_ms: int,
 ) -> list[Forecast]:
-    """For each topic each setting, in order."""
+    """The forecast of each setting for each topic, in order."""
     forecasts: list[Forecast] = []
     for topic in sorted({each.topic for each in lineages}):
         own = [lineage for each, lineage in sorted(lineages.items()) if each.topic == topic]

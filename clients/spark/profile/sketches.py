@@ -1,16 +1,16 @@
-"""Sums of fixed size over any number of records, which merge in any order.
+"""Fixed-size sketches of any number of records, which merge in any order.
 
-    KeySketch     the most frequent keys, and about how many different ones there are
+    KeySketch     the most frequent keys, and an estimate of the number of distinct keys
     RateSeries    records and bytes over time
-    SizeCounts    how large records are, in powers of two
+    SizeCounts    record sizes, in powers of two
 
-Frequent keys: a mergeable summary of Misra and Gries. When there are more than CAPACITY counters,
-the count of the first one too many is taken from all of them, and those at nothing go. A count is
-then too low by at most `error`, never too high, and no key with more than `error` records is
-missing; `error` is at most a thousandth of all records.
+Frequent keys: a mergeable Misra-Gries summary. If there are more than CAPACITY counters, the
+CAPACITY+1st largest count is subtracted from all of them, and counters at zero or below are
+dropped. A count is then too low by at most `error`, never too high, and no key with more than
+`error` records is missing; `error` is at most a thousandth of all records.
 
-Different keys: the CAPACITY smallest of their 64-bit hashes; how close these lie together says how
-many there are, within some 3 percent (Bar-Yossef et al.). Fewer than CAPACITY are counted exactly.
+Distinct keys: the CAPACITY smallest of their 64-bit hashes; the largest of these gives the number
+of keys within about 3 percent (Bar-Yossef et al.). Fewer than CAPACITY are counted exactly.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,34 +23,34 @@ from ..reading.arrow_columns import Ints
 
 CAPACITY = 1000
 KEY_BYTES = 256
-"""Longer keys count by their beginning."""
+"""Longer keys are counted by this prefix."""
 
 SERIES_STEPS = 400
-"""A series has at most as many steps; they grow wider rather than more."""
+"""The most steps of a series; instead of more steps it gets wider ones."""
 
 _HASHES = 1 << 64
 
 
 @dataclass(slots=True)
 class KeySketch:
-    """The keys of some records."""
+    """A sketch of the keys of some records."""
 
     counts: dict[bytes, int] = field(default_factory=dict[bytes, int])
     error: int = 0
     records: int = 0
-    """With a key."""
+    """Records with a key."""
     nulls: int = 0
     """Records without a key."""
     hashes: list[int] = field(default_factory=list[int])
-    """The smallest, ascending."""
+    """The smallest hashes, ascending."""
 
     def add(self, counted: Mapping[bytes, int], nulls: int) -> None:
-        """Some records, already counted by their key."""
+        """Add some records, already counted by key."""
         hashes = sorted({_hash(key) for key in counted})[:CAPACITY]
         self.merge(KeySketch(dict(counted), 0, sum(counted.values()), nulls, hashes))
 
     def merge(self, other: "KeySketch") -> None:
-        """Other records as well."""
+        """Add the sketch of other records."""
         for key, count in other.counts.items():
             self.counts[key] = self.counts.get(key, 0) + count
         self.error += other.error
@@ -66,13 +66,13 @@ class KeySketch:
 
     @property
     def distinct(self) -> int:
-        """About how many different keys there are."""
+        """The approximate number of distinct keys."""
         if len(self.hashes) < CAPACITY:
             return len(self.hashes)
         return min(round((CAPACITY - 1) * _HASHES / self.hashes[-1]), self.records)
 
     def top(self, number: int) -> list[tuple[bytes, int]]:
-        """The most frequent keys, the most frequent first, with at least how many records."""
+        """The most frequent keys with their least possible counts, most frequent first."""
         ordered = sorted(self.counts.items(), key=lambda each: (-each[1], each[0]))
         return ordered[:number]
 
@@ -83,14 +83,14 @@ def _hash(key: bytes) -> int:
 
 @dataclass(slots=True)
 class RateSeries:
-    """Records and their bytes by time, in steps whose width is a power of two of seconds."""
+    """Records and their bytes by time, in steps of a power of two of seconds."""
 
     width_ms: int = 1000
     steps: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
-    """(records, bytes) of the step that begins at its number times the width."""
+    """(records, bytes) by step number; a step begins at its number times the width."""
 
     def add(self, times_ms: Ints, nbytes: Ints) -> None:
-        """Some records, by their times; those without one, or before 1970, are left out."""
+        """Add some records; those without a timestamp, or before 1970, are left out."""
         is_timed = times_ms >= 0
         numbers, places = np.unique(times_ms[is_timed] // self.width_ms, return_inverse=True)
         records = np.bincount(places, minlength=len(numbers))
@@ -99,7 +99,7 @@ class RateSeries:
         self._take((number, int(count), int(size)) for number, count, size in counts_by_slot)
 
     def merge(self, other: "RateSeries") -> None:
-        """Other records as well."""
+        """Add the series of other records."""
         while self.width_ms < other.width_ms:
             self._widen()
         factor = self.width_ms // other.width_ms
@@ -120,7 +120,7 @@ class RateSeries:
             self.steps[number // 2] = (before[0] + records, before[1] + nbytes)
 
     def rates(self) -> list[tuple[int, float, float]]:
-        """(the time at which a step begins, records/s, bytes/s), empty steps in between too."""
+        """(start time of a step, records/s, bytes/s), including empty steps in between."""
         if not self.steps:
             return []
         seconds = self.width_ms / 1000
@@ -133,19 +133,19 @@ class RateSeries:
 
 @dataclass(slots=True)
 class SizeCounts:
-    """How many records have key and value of so many bytes together."""
+    """The number of records by the size of key and value together."""
 
     counts: dict[int, int] = field(default_factory=dict[int, int])
-    """By the power of two that the size reaches; -1 for nothing at all."""
+    """By the exponent of the largest power of two up to the size; -1 for empty records."""
 
     def add(self, sizes: Ints) -> None:
-        """Some records."""
+        """Add some records, by their sizes."""
         powers = np.frexp(sizes.astype(np.float64))[1] - 1
         distinct, numbers = np.unique(powers, return_counts=True)
         for power, number in zip(distinct.tolist(), numbers.tolist(), strict=True):
             self.counts[power] = self.counts.get(power, 0) + number
 
     def merge(self, other: "SizeCounts") -> None:
-        """Other records as well."""
+        """Add the counts of other records."""
         for power, number in other.counts.items():
             self.counts[power] = self.counts.get(power, 0) + number

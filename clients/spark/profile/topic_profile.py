@@ -1,8 +1,8 @@
-"""What a topic's records are like: taken from one segment, merged over all of them.
+"""The profile of a topic's records: made for each segment, then merged.
 
-Batches are decompressed and decoded into columns (`record_columns.py`), counted and forgotten. A
-profile has the same size for a thousand records and for a billion, so segments merge in the task,
-tasks merge in Spark, and one profile for each topic comes back to the driver.
+Batches are decompressed, decoded into columns (`record_columns.py`), counted and dropped. A profile
+has the same size for a thousand records and for a billion, so each task merges its segments, Spark
+merges the tasks, and the driver gets one profile per topic.
 """
 
 from collections.abc import Sequence
@@ -19,22 +19,22 @@ from .column_counts import COUNTED, column_counts
 from .sketches import KeySketch, RateSeries, SizeCounts
 
 _STEP_BYTES = 8 * 1024 * 1024
-"""About how much is decoded at once, decompressed."""
+"""About how many decompressed bytes are decoded at once."""
 
 
 @dataclass(slots=True)
 class CodecTotals:
-    """Batches of one codec."""
+    """Sums over the batches of one codec."""
 
     batches: int = 0
     records: int = 0
     stored: int = 0
-    """Bytes of records as they are stored, without the batches' headers."""
+    """Bytes of records as stored, without batch headers."""
     plain: int = 0
     """Bytes of the same records decompressed."""
 
     def merge(self, other: "CodecTotals") -> None:
-        """Other batches as well."""
+        """Add the sums of other batches."""
         self.batches += other.batches
         self.records += other.records
         self.stored += other.stored
@@ -42,23 +42,23 @@ class CodecTotals:
 
     @property
     def ratio(self) -> float:
-        """How many bytes one stored byte stands for."""
+        """The ratio of decompressed to stored bytes."""
         return self.plain / self.stored if self.stored else 1.0
 
 
 @dataclass(slots=True)
 class PartitionTotals:
-    """One partition."""
+    """Sums over one partition."""
 
     segments: int = 0
     records: int = 0
     nbytes: int = 0
-    """All objects of its segments."""
+    """The size of all objects of its segments."""
 
 
 @dataclass(slots=True)
 class TopicProfile:
-    """One topic, or a part of it."""
+    """The profile of one topic, or of a part of it."""
 
     topic: str
     partitions: dict[int, PartitionTotals] = field(default_factory=dict[int, PartitionTotals])
@@ -67,14 +67,14 @@ class TopicProfile:
     rates: RateSeries = field(default_factory=RateSeries)
     sizes: SizeCounts = field(default_factory=SizeCounts)
     markers: int = 0
-    """Control records: where transactions end."""
+    """Control records: transaction markers."""
     tombstones: int = 0
     """Records without a value."""
     payload: int = 0
-    """Bytes of keys and values alone."""
+    """Bytes of keys and values."""
 
     def merge(self, other: "TopicProfile") -> None:
-        """Other segments of the topic as well."""
+        """Add the profile of other segments of the topic."""
         assert self.topic == other.topic, "Topics do not mix"
         for number, theirs in other.partitions.items():
             ours = self.partitions.setdefault(number, PartitionTotals())
@@ -104,7 +104,7 @@ class TopicProfile:
 
     @property
     def whole(self) -> CodecTotals:
-        """All codecs together."""
+        """The sums over all codecs."""
         totals = CodecTotals()
         for each in self.codecs.values():
             totals.merge(each)
@@ -120,7 +120,7 @@ def merged(profiles: Sequence[TopicProfile]) -> list[TopicProfile]:
 
 
 async def profile_segment(tier: TierReader, manifest: Manifest) -> TopicProfile:
-    """Read a segment whole. Raises ScanError or KafkaError if it is damaged, RemoteStorageError."""
+    """Profile a whole segment. Raises ScanError or KafkaError if damaged, RemoteStorageError."""
     partition = manifest.metadata.topic_id_partition
     profile = TopicProfile(partition.topic)
     totals = profile.partitions[partition.partition] = PartitionTotals(

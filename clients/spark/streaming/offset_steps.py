@@ -1,7 +1,7 @@
-"""A long way through the offsets of many partitions, cut into steps.
+"""Splits the offset ranges of many partitions into steps.
 
-Each step takes from every partition its share of what is left there, so that all arrive together,
-and no step is longer than was asked for by more than a record for each partition.
+Each step takes from every partition a share proportional to its remaining offsets, so that all
+finish together; a step exceeds the requested size by at most one record per partition.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,12 +14,12 @@ Ranges = Mapping[TopicPartition, OffsetRange]
 
 
 def records_in(ranges: Ranges) -> int:
-    """How many offsets these are: as many records at most."""
+    """The number of offsets, which is the most records that there may be."""
     return sum(each.end - each.first for each in ranges.values())
 
 
 def listed(ranges: Ranges) -> list[str]:
-    """Lines for a terminal: what is to be brought of each partition. None, if that is nothing."""
+    """A table of each partition's offsets, as lines for a terminal; empty if there are none."""
     rows = [
         [str(partition), str(each.first), str(each.end), f"{each.end - each.first:,}"]
         for partition, each in sorted(ranges.items())
@@ -30,7 +30,7 @@ def listed(ranges: Ranges) -> list[str]:
 
 
 def steps(ranges: Ranges, records: int) -> Iterator[dict[TopicPartition, OffsetRange]]:
-    """Ranges of about so many records, in order; each names every partition, some with nothing."""
+    """Steps of about `records` records, in order; each has every partition, perhaps empty."""
     assert records > 0, "a step of nothing never arrives"
     while left := records_in(ranges):
         step = {

@@ -1,8 +1,8 @@
-"""The conditions of a query, as Spark pushes them down to a source, read as bounds of a scan.
+"""Converts the filters that Spark pushes down to a source into bounds of a scan.
 
-Where `spark.sql.python.filterPushdown.enabled` is true, Spark asks in a process of its own which
-filters a Python data source takes. A reader that takes any is an error to it where the setting is
-false, so there is one in that process only.
+If `spark.sql.python.filterPushdown.enabled` is true, Spark offers the filters to a Python data
+source in a separate process. If it is false, a reader that accepts filters is an error, so such a
+reader is used in that process only.
 """
 
 import sys
@@ -26,12 +26,12 @@ _WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 def are_pushed_down() -> bool:
-    """Whether Spark is asking here for a reader that takes filters."""
+    """Whether this process is Spark's worker for filter pushdown."""
     return _WORKER in sys.modules
 
 
 def row_filter(filters: Iterable[Filter]) -> RowFilter:
-    """Bounds that every row keeps to which passes all of these filters."""
+    """The bounds that contain every row that passes all of these filters."""
     rows = RowFilter()
     for each in filters:
         rows &= _offset_bounds(each) & _time_bounds(each) & _names(each)
@@ -64,7 +64,7 @@ def _time_bounds(condition: Filter) -> RowFilter:
             | GreaterThan(("timestamp",), datetime() as time)
             | GreaterThanOrEqual(("timestamp",), datetime() as time)
         ) if time.tzinfo is not None:
-            # Whole seconds: enough to choose batches by, and no float is near enough to be wrong.
+            # Rounded down to seconds: precise enough to choose batches, and safe with floats.
             return RowFilter(first_timestamp_ms=int(time.timestamp() // 1 * 1000))
         case _:
             return RowFilter()

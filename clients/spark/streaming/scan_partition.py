@@ -1,4 +1,4 @@
-"""A task of a scan on its way through Spark, and the one line of an error on its way back."""
+"""A scan task as a Spark partition, and errors as one line without a traceback."""
 
 import os
 from collections.abc import Generator, Iterator
@@ -13,7 +13,7 @@ from .worker_upkeep import forget_spark_archives, spare_modules
 
 
 class TierlogPartition(InputPartition):
-    """A task, as Spark carries it to an executor."""
+    """A scan task in the form that Spark sends to an executor."""
 
     def __init__(self, task: ScanTask) -> None:
         super().__init__(None)
@@ -23,21 +23,21 @@ class TierlogPartition(InputPartition):
 def read_partition(
     options: ScanOptions, partition: InputPartition | None
 ) -> Iterator[pa.RecordBatch]:
-    """The records of a task; none if Spark asks for the one task of a scan without any."""
+    """The records of a task; none for the empty task that Spark runs if a scan has none."""
     if isinstance(partition, TierlogPartition):
         with one_line():
             yield from read_task(options, partition.task)
-    # All that reading imports is there.
+    # By now everything that reading imports is loaded.
     spare_modules()
     forget_spark_archives()
 
 
 @contextmanager
 def one_line() -> Generator[None]:
-    """Let Spark's exception say what is wrong, and not where in this code that was found.
+    """Keep Spark from adding a Python traceback to a ScanError.
 
-    Spark prints the traceback of what ends one of its Python processes, unless this variable of the
-    process says otherwise; the process is about to end.
+    Spark prints the traceback of an error that ends one of its Python processes, unless the process
+    sets this variable.
     """
     try:
         yield

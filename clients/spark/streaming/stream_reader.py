@@ -1,13 +1,13 @@
-"""A tier as a stream: what brokers copy to it becomes micro-batches.
+"""Reads a tier as a stream: new records in the tier become micro-batches.
 
-An offset of the stream is {"topic": {"0": 23}}: what comes next in each partition, as in the
-checkpoints of Spark's Kafka source. A partition that appears later is read from its beginning.
+A stream offset is {"topic": {"0": 23}}: the next offset of each partition, as in the checkpoints of
+Spark's Kafka source. A partition that appears later is read from its start.
 
-A trigger takes all that is there unless `maxOffsetsPerTrigger` says otherwise; either way tasks are
-as small as in a batch, and only they hold data. Spark 4.1 does not tell a source where its stream
-stands when it asks how far it may go, so after a restart the first micro-batch is bounded only if
-it is one that the last run had begun. For the same reason a run with availableNow and a bound takes
-one micro-batch: leave the bound out there.
+A trigger takes everything available, up to `maxOffsetsPerTrigger`; in any case tasks are as small
+as in a batch, and only they hold data. Spark 4.1 does not pass the stream's position when it asks
+for the latest offset, so after a restart the first micro-batch is bounded only if the previous run
+had begun it. For the same reason a run with availableNow and a bound takes one micro-batch: omit
+the bound there.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ Offsets = Mapping[TopicPartition, int]
 
 
 class TierlogStreamReader(DataSourceStreamReader):
-    """A stream. One object lives as long as the query, in a Python process beside the driver."""
+    """A stream reader, which lives as long as the query, in a Python process next to the driver."""
 
     def __init__(self, options: ScanOptions) -> None:
         self._options = options
@@ -45,7 +45,7 @@ class TierlogStreamReader(DataSourceStreamReader):
         """The position of the stream, once Spark has passed it."""
 
     def _opened(self) -> "_OpenTier":
-        # Not before the first call: Spark copies this object to the executors.
+        # Opened at the first call, because Spark copies this object to the executors.
         if self._tier is None:
             self._tier = _OpenTier(self._options)
         return self._tier
@@ -72,7 +72,7 @@ class TierlogStreamReader(DataSourceStreamReader):
         return read_partition(self._options, partition)
 
     def commit(self, end: dict[str, dict[str, int]]) -> None:
-        """Spark's checkpoint remembers; nothing is kept here."""
+        """Do nothing: Spark's checkpoint keeps the offsets."""
 
     def stop(self) -> None:
         if self._tier is not None:
@@ -83,11 +83,11 @@ class TierlogStreamReader(DataSourceStreamReader):
         return {"_options": self._options, "_tier": None, "_reached": None}
 
     def _bounded(self, latest: Offsets) -> Offsets:
-        """No more than the bound beyond where the stream stands, shared as the partitions' lags."""
+        """`latest`, limited to the bound after the position, shared by the partitions' lags."""
         bound, reached = self._options.max_offsets_per_trigger, self._reached
         if reached is None:
             return latest
-        # A stream never goes back, whatever becomes of the tier.
+        # A stream never goes back, even if the tier does.
         latest = {
             **reached,
             **{each: max(end, reached.get(each, 0)) for each, end in latest.items()},
@@ -98,7 +98,7 @@ class TierlogStreamReader(DataSourceStreamReader):
         total = sum(lags.values())
         if total <= bound:
             return latest
-        # At least one, so that each goes on.
+        # At least one offset, so that each partition advances.
         return {
             each: latest[each] - lag + min(lag, max(1, lag * bound // total))
             for each, lag in lags.items()
@@ -113,7 +113,7 @@ def _offsets(content: object) -> Offsets:
 
 
 class _OpenTier:
-    """The tier, and what the last look at it has shown, for as long as the query runs."""
+    """An open tier and its latest view, for as long as the query runs."""
 
     def __init__(self, options: ScanOptions) -> None:
         self._options = options

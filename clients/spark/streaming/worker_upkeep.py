@@ -1,10 +1,10 @@
-"""What PySpark's worker does anew around each task, kept from costing as much as the task.
+"""Avoids two costs of PySpark's worker around each task.
 
-A worker lives for many tasks. Before each PySpark has Python look for modules anew, for which
-`zipimport` reads through the archives on its path: Spark puts its own on it, a jar of thousands of
-classes among them, and they do not change while it runs. After each PySpark collects garbage, for
-which Python looks at all objects of all modules. Both together take a worker about 0.15 s of CPU,
-in which it decodes half a million records.
+A worker runs many tasks. Before each task PySpark invalidates Python's import caches, so that
+`zipimport` rereads the archives on its path: Spark's own are among them, with a jar of thousands of
+classes, and do not change while it runs. After each task PySpark collects garbage, for which Python
+visits all objects of all modules. Together they cost about 0.15 s of CPU, the time to decode half a
+million records.
 """
 
 import gc
@@ -16,21 +16,21 @@ from zipimport import zipimporter
 
 @cache
 def spare_modules() -> None:
-    """Keep the objects that there are, once in the life of a worker, out of garbage collection.
+    """Exclude all existing objects from garbage collection, once per worker.
 
-    All but a few of them are what its modules hold, which is there until its end.
+    Nearly all of them belong to modules, which live until the worker ends.
     """
     gc.collect()
     gc.freeze()
 
 
 def forget_spark_archives() -> None:
-    """Let none of Spark's own archives be read through before the next task.
+    """Keep Python from rereading Spark's own archives before the next task.
 
-    Python still knows what they hold, and makes a new importer of that when it needs one. What
-    users bring in archives of their own is looked through as ever.
+    Python still caches their contents, and makes a new importer from these when needed. Users' own
+    archives are reread as usual.
     """
-    # Spark has put them on the path by the same variable.
+    # Spark uses the same variable to put them on the path.
     home = os.environ.get("SPARK_HOME")
     if home is None:
         return

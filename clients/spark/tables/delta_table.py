@@ -1,8 +1,9 @@
-"""A Delta table as the goal of an export.
+"""A Delta table as the target of an export.
 
-The offsets are in the user metadata of the commit. Its number is Delta's transaction version of
-the series: Delta leaves out a write whose version is not above the last one, and of two writers of
-the same version at once it lets one win. So after each commit the table is asked whose it was.
+The offsets are in the commit's user metadata. The commit number is Delta's transaction version of
+the series: Delta skips a write with a version that is not above the last one, and lets only one of
+two concurrent writers of the same version win. So the export checks after each commit that it was
+its own.
 """
 
 from typing import TYPE_CHECKING
@@ -30,7 +31,7 @@ _SMALL_SIZE = "spark.databricks.delta.optimize.minFileSize"
 
 
 class DeltaTable:
-    """`name` is where the table is: a path or URL that Spark can write."""
+    """A Delta table; `name` is a path or URL that Spark can write."""
 
     def __init__(self, spark: "SparkSession", name: str) -> None:
         self.name = name
@@ -48,7 +49,7 @@ class DeltaTable:
         return HadoopFiles(self._spark, self.name).exists("_delta_log")
 
     def _remembered(self) -> str | None:
-        """What the youngest commit of an export has written about itself."""
+        """The state in the latest commit of an export; None if there is none."""
         newest = (
             query(self._spark, f"DESCRIBE HISTORY {self._quoted}")
             .where('userMetadata LIKE \'{"series":"tierlog-export%\'')

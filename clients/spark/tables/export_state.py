@@ -1,12 +1,12 @@
-"""What an export remembers, and what a table must be able to do for it.
+"""The state of an export, and the interface of its target table.
 
-The offsets that a table holds are written in the very commit that adds the rows, so there is no
-moment at which one is true without the other: that alone is why a job that is killed anywhere and
-started again exports each record exactly once.
+The offsets that a table holds are written in the same commit as the rows, so both change
+atomically: this is why a job that is killed anywhere and restarted exports each record exactly
+once.
 
-Two jobs at once, or one that was thought dead, are kept apart by numbering: commit n+1 says what it
-starts from by its number, and a table takes each number of a series once. Whoever comes second is
-refused and changes nothing.
+Commit numbers keep concurrent jobs apart, also one that was believed dead: commit n+1 builds on
+commit n, and a table accepts each number of a series once. The second job is rejected and changes
+nothing.
 """
 
 import hashlib
@@ -26,17 +26,17 @@ SCHEMA = (
     "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
     "timestampType INT, headers ARRAY<STRUCT<key: STRING, value: BINARY>>, date DATE"
 )
-"""A row of an exported table: that of Spark's Kafka source, and the day of its timestamp in UTC."""
+"""The columns of an exported table: those of Spark's Kafka source, and the UTC date."""
 
 PARTITIONED_BY = ("topic", "date")
 
 
 class ExportError(Exception):
-    """An export cannot go on. The message is one plain sentence."""
+    """An export cannot continue. The message is one plain sentence."""
 
 
 class Exported(NamedTuple):
-    """What a table holds: for each partition, every record below an offset."""
+    """The contents of a table: for each partition, every record below an offset."""
 
     series: str
     sequence: int
@@ -44,7 +44,7 @@ class Exported(NamedTuple):
     offsets: Mapping[TopicPartition, int]
 
     def to_json(self, run: str = "") -> str:
-        """As it is written down; which run did it tells two apart that wrote the same."""
+        """The state as JSON; `run` distinguishes two runs that wrote the same state."""
         content = {
             "series": self.series,
             "sequence": self.sequence,
@@ -54,7 +54,7 @@ class Exported(NamedTuple):
         return json.dumps(content, separators=(",", ":"))
 
     def after(self, offsets: Mapping[TopicPartition, int]) -> "Exported":
-        """What it will be once a commit has brought these partitions this far."""
+        """The state after the commit that reaches these offsets."""
         return Exported(self.series, self.sequence + 1, {**self.offsets, **offsets})
 
 
@@ -74,10 +74,10 @@ def exported_from_json(text: str, table: str) -> Exported:
 
 
 def exported_from_rows(offsets: Mapping[TopicPartition, int]) -> Exported:
-    """What a table holds that has rows and has forgotten who wrote them.
+    """The state of a table that has rows but no commit of an export any more.
 
-    Tables forget their old commits. Each commit brought all records up to some offset, so the
-    highest offsets say where to go on; the series is a new one, and the same for all who look.
+    Tables expire old commits. Each commit added all records up to some offset, so the highest
+    offsets show where to continue; the series is new, and the same for every job that derives it.
     """
     text = json.dumps(offsets_to_json(offsets), sort_keys=True)
     return Exported(f"{FIRST_SERIES}-{hashlib.sha256(text.encode()).hexdigest()[:16]}", 0, offsets)
@@ -93,7 +93,7 @@ def highest_offsets(rows: "DataFrame") -> dict[TopicPartition, int]:
 
 
 def what_it_holds(remembered: str | None, rows: "DataFrame", table: str) -> Exported:
-    """What a table holds by the youngest commit of an export, or by its rows if it has none."""
+    """The state in the latest commit of an export, or from the rows if there is none."""
     if remembered is not None:
         return exported_from_json(remembered, table)
     offsets = highest_offsets(rows)
@@ -101,37 +101,37 @@ def what_it_holds(remembered: str | None, rows: "DataFrame", table: str) -> Expo
 
 
 class Compaction(NamedTuple):
-    """Small files that became, or would become, larger ones."""
+    """The result of rewriting small files into larger ones."""
 
     files_before: int
     files_after: int
-    """0 in a dry run: it is not known before the run."""
+    """0 in a dry run, which cannot know it."""
 
 
 class ExportTable(Protocol):
-    """A table that commits rows and offsets at once."""
+    """A table that commits rows and offsets atomically."""
 
     name: str
 
     def state(self) -> Exported | None:
-        """What the table holds; None if there is none. Ends what a killed job had committed."""
+        """The table's state; None if there is no table. Completes a killed job's commit."""
         ...
 
     def create(self) -> None:
-        """Make it, empty, where it is not there."""
+        """Create an empty table if it does not exist."""
         ...
 
     def append(self, rows: "DataFrame", after: Exported) -> None:
-        """Commit rows and offsets at once; ExportError if that number is taken."""
+        """Commit rows and offsets atomically; ExportError if the number is taken."""
         ...
 
     def compact(self, small_bytes: int, *, dry_run: bool) -> Compaction:
-        """Rewrite files of fewer bytes into larger ones; the records stay the same."""
+        """Rewrite files below `small_bytes` into larger ones; the records do not change."""
         ...
 
 
 def commit_conflict(name: str, sequence: int) -> ExportError:
-    """Somebody else's commit came first."""
+    """The error for another job's commit with the same number."""
     return ExportError(
         f"Another export has committed to {name} meanwhile (number {sequence}); "
         "nothing was written, run this one again."
@@ -139,5 +139,5 @@ def commit_conflict(name: str, sequence: int) -> ExportError:
 
 
 def refusal(sentence: str) -> KafkaError:
-    """The arguments cannot be meant."""
+    """The error for invalid arguments."""
     return KafkaError(ErrorCode.INVALID_CONFIG, sentence)

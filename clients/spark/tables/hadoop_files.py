@@ -1,7 +1,7 @@
-"""The files of a table, through the Hadoop file systems that Spark itself writes with.
+"""The files of a table, through the Hadoop file systems that Spark itself uses.
 
-The one place that reaches into Spark's JVM, whose objects have no types in Python. A path may be
-anything that Spark can write: `/data/lake`, `hdfs://...`.
+Only this module calls into Spark's JVM, which has no types in Python. A path may be anything that
+Spark can write: `/data/lake`, `hdfs://...`.
 """
 
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
 
 class StoredFile(NamedTuple):
-    """A file below a folder: its path from there, with slashes, and its size."""
+    """A file below a folder: its relative path, with slashes, and its size."""
 
     path: str
     nbytes: int
 
 
 class HadoopFiles:
-    """Files below one folder; every path is relative to it."""
+    """The files below one folder; every path is relative to it."""
 
     def __init__(self, spark: "SparkSession", folder: str) -> None:
-        # py4j makes its attributes up as they are asked for.
+        # py4j creates its attributes dynamically.
         context = cast("Any", spark.sparkContext)
         self._gateway = context._gateway
         self._java = context._jvm
@@ -39,14 +39,14 @@ class HadoopFiles:
         return self._java.org.apache.hadoop.fs.Path(self._folder, path) if path else self._folder
 
     def url(self, path: str) -> str:
-        """Under which name Spark reads and writes it."""
+        """The name that Spark uses to read and write a path."""
         return str(self._path(path).toString())
 
     def exists(self, path: str) -> bool:
         return bool(self._files.exists(self._path(path)))
 
     def names(self, path: str) -> list[str]:
-        """What lies in a folder, sorted; nothing if there is no such folder."""
+        """The sorted names in a folder; empty if there is no such folder."""
         if not self.exists(path):
             return []
         return sorted(
@@ -54,7 +54,7 @@ class HadoopFiles:
         )
 
     def below(self, path: str) -> list[StoredFile]:
-        """All files below a folder at any depth, without those that Spark leaves beside its own."""
+        """All files below a folder at any depth, without Spark's hidden ones."""
         files: list[StoredFile] = []
         if not self.exists(path):
             return files
@@ -77,7 +77,7 @@ class HadoopFiles:
         return str(text)
 
     def create(self, path: str, text: str) -> None:
-        """Write a new file, durably as far as the file system can; its folders come with it."""
+        """Write a new file and its folders, as durably as the file system can."""
         stream = self._files.create(self._path(path), False)
         try:
             stream.write(bytearray(text.encode()))
@@ -89,7 +89,7 @@ class HadoopFiles:
         self._files.mkdirs(self._path(path))
 
     def rename(self, old: str, new: str) -> bool:
-        """Rename where nothing has that name yet; False where something has."""
+        """Rename a file or folder; False if the new name exists."""
         rename = self._java.org.apache.hadoop.fs.Options.Rename
         how = self._gateway.new_array(rename, 1)
         how[0] = rename.NONE
@@ -101,15 +101,16 @@ class HadoopFiles:
 
     @staticmethod
     def _refused(error: Py4JJavaError) -> bool:
-        """False if something has that name already. Raises the error if that is not what it is."""
+        """Return False if the error says that the name exists; otherwise raise it."""
         if "FileAlreadyExists" not in str(cast("Any", error).java_exception):
             raise error
         return False
 
     def publish(self, old: str, new: str) -> bool:
-        """Rename a file where nothing has that name yet, and if two do so at once, for one only.
+        """Rename a file atomically; False if the new name exists.
 
-        Hadoop's rename of local files looks first and renames then. A link fails if there is one.
+        Hadoop's rename of local files checks first and then renames, which is a race, so a hard
+        link is used there, which fails if the name exists.
         """
         if self._folder.toUri().getScheme() != "file":
             return self.rename(old, new)
@@ -125,5 +126,5 @@ class HadoopFiles:
         return True
 
     def remove(self, path: str) -> None:
-        """Remove a file or a whole folder; nothing happens if it is not there."""
+        """Remove a file or a whole folder, if it exists."""
         self._files.delete(self._path(path), True)

@@ -1,12 +1,12 @@
-"""An Iceberg table as the goal of an export.
+"""An Iceberg table as the target of an export.
 
-A commit is staged first (Iceberg's write-audit-publish) under an id made of its number, with the
-offsets as a property of the snapshot, and then published. Publishing an id that some ancestor of
-the current snapshot has had is refused by Iceberg itself, whatever was committed meanwhile. What a
-killed job had staged is never published and goes when snapshots expire.
+A commit is first staged (Iceberg's write-audit-publish) under an id made of its number, with the
+offsets as a snapshot property, and then published. Iceberg refuses to publish an id that an
+ancestor of the current snapshot already has, whatever was committed meanwhile. A killed job's
+staged snapshot is never published, and disappears when snapshots expire.
 
-Other commits (rewritten files, deletions) may stand between: the youngest ancestor that remembers
-offsets counts. A staged snapshot that had to be picked onto a newer one is named there as its
+Other commits (rewritten files, deletions) may come in between: the latest ancestor with offsets
+counts. If a staged snapshot is cherry-picked onto a newer one, the new snapshot names it as its
 source.
 """
 
@@ -32,14 +32,14 @@ _STATE = "tierlog.exported"
 _RUN = "tierlog.run"
 _PROPERTIES = {
     "write.wap.enabled": "true",
-    # A task reads a stretch of one partition, which is of few days: no shuffle is needed.
+    # A task reads neighbouring records of one partition, of few dates, so no shuffle is needed.
     "write.distribution-mode": "none",
     "write.spark.fanout.enabled": "true",
 }
 
 
 class IcebergTable:
-    """`name` is catalog.namespace.table, as Spark's SQL has it."""
+    """An Iceberg table; `name` is catalog.namespace.table, as in Spark SQL."""
 
     def __init__(self, spark: "SparkSession", name: str) -> None:
         self.name = name
@@ -56,7 +56,7 @@ class IcebergTable:
         return what_it_holds(self._remembered(), rows, self.name)
 
     def _remembered(self) -> str | None:
-        """What the youngest published commit of an export has written about itself."""
+        """The state in the latest published commit of an export; None if there is none."""
         snapshots = {
             int(row[0]): dict(row[1])
             for row in execute(
@@ -98,7 +98,7 @@ class IcebergTable:
             )
             self._publish(wap_id)
         except Exception as error:
-            # Whatever Spark makes of it, Iceberg's own words are somewhere in there.
+            # However Spark wraps it, the text contains Iceberg's own message.
             if "wap id that was published already" in str(error):
                 raise commit_conflict(self.name, after.sequence) from error
             raise

@@ -1,20 +1,20 @@
-"""A folder of Parquet files as the goal of an export.
+"""A folder of Parquet files as the target of an export.
 
-    topic=orders/date=2026-11-22/part-….parquet     what any reader sees
-    _tierlog/commits/00000000000000000005.json      what each commit brought, and the offsets
-    _tierlog/staging/…                              what is being written
+    topic=orders/date=2026-11-22/part-….parquet     visible to readers
+    _tierlog/commits/00000000000000000005.json      the files of each commit, and the offsets
+    _tierlog/staging/…                              files being written
 
-Rows are written where readers do not look (Spark and its kin pass over names that begin with an
-underscore). The manifest of a commit names the files that come and those that go; it is published
-under a name that only one can take: that is the commit. Then the files are moved to where readers
-look. A job that is killed in between has committed: the next one, before anything else, does what
-the last manifest says once more, which changes nothing that has been done.
+Rows are first written to a hidden folder (Spark and similar readers skip names that begin with an
+underscore). The manifest of a commit names the files to add and to remove; publishing it under its
+number, which succeeds only once, is the commit. Then the files are moved to where readers see them.
+If a job is killed in between, the commit stands: the next job first repeats the last manifest's
+moves, which is idempotent.
 
-So no reader ever sees a record twice because of a kill. While a compaction moves its files, for
-some moments, readers may miss the records of the day that is compacted.
+So a kill never makes a reader see a record twice. While a compaction moves its files, readers may
+briefly miss records of the compacted day.
 
-The file system must rename atomically: HDFS, or a local one that has hard links. In object stores
-Iceberg and Delta are at home.
+The file system must rename atomically: HDFS, or a local one with hard links. For object stores use
+Iceberg or Delta.
 """
 
 import json
@@ -45,7 +45,7 @@ _COMMITS_KEPT = 100
 
 
 class ParquetTable:
-    """`name` is the folder: a path or URL that Spark can write."""
+    """A Parquet folder; `name` is a path or URL that Spark can write."""
 
     def __init__(self, spark: "SparkSession", name: str) -> None:
         self.name = name
@@ -115,7 +115,7 @@ class ParquetTable:
         self._forget(after.sequence)
 
     def _carry_out(self, manifest: Mapping[str, list[str]]) -> None:
-        """Bring the files where the manifest says; what has been brought there already stays."""
+        """Move the files as the manifest says; skips those already moved."""
         staged = str(manifest["staged"])
         for path in manifest["removed"]:
             self._files.remove(path)
@@ -129,7 +129,7 @@ class ParquetTable:
         self._files.remove(staged)
 
     def _forget(self, sequence: int) -> None:
-        """Remove what killed jobs left of commits up to this one, and very old manifests."""
+        """Remove killed jobs' staged files of commits up to this one, and very old manifests."""
         for name in self._files.names(_STAGING):
             if int(name.partition("-")[0]) <= sequence:
                 self._files.remove(f"{_STAGING}/{name}")
@@ -150,7 +150,7 @@ def _commit_path(sequence: int) -> str:
 
 
 def _small_files(files: Sequence[StoredFile], small_bytes: int) -> dict[str, list[StoredFile]]:
-    """The small files of each folder that has several of them."""
+    """The small files of each folder with more than one."""
     by_folder: defaultdict[str, list[StoredFile]] = defaultdict(list)
     for each in files:
         if each.nbytes < small_bytes and each.path.endswith(".parquet"):

@@ -1,4 +1,4 @@
-"""Spark's SQL with types: the arguments of PySpark's own `sql` are untyped."""
+"""Typed access to Spark SQL: the arguments of PySpark's own `sql` are untyped."""
 
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -11,10 +11,10 @@ class _Session(Protocol):
 
 
 def query(spark: "SparkSession", statement: str) -> "DataFrame":
-    """What a statement gives."""
+    """The result of a statement."""
     return cast("_Session", spark).sql(statement)
 
 
 def execute(spark: "SparkSession", statement: str) -> "list[Row]":
-    """Run a statement; its rows, which are few."""
+    """Run a statement that returns few rows; returns these."""
     return query(spark, statement).collect()
