@@ -1,15 +1,15 @@
-"""What a benchmark leaves behind: a folder of plain files, one figure a line.
+"""The results of a benchmark: a folder of plain files, one figure per line.
 
-- `machine.json`: the machine, the versions, the options, when it began and ended;
-- `figures.jsonl`: one `Figure` a line; a metric's unit is the end of its name (`p99_ms`);
-- `failures.jsonl`: one `Failure` a line. A run that failed has a line here and no figure there,
-  so that nothing averages over a broker that died;
-- `histograms/*.hlog`: latencies as HdrHistogram writes them, an interval a second. The first line
-  of each is a comment that says, in JSON, which run it is of;
-- `logs/`: what the brokers of failed runs said last.
+- `machine.json`: the machine, the versions, the options, the start and end times;
+- `figures.jsonl`: one `Figure` per line; a metric's name ends with its unit (`p99_ms`);
+- `failures.jsonl`: one `Failure` per line. A failed run has a line here and no figures there,
+  so that no average includes a broker that died;
+- `histograms/*.hlog`: latencies in the HdrHistogram log format, one interval per second. The first
+  line of each is a comment that identifies the run, in JSON;
+- `logs/`: the ends of the logs of brokers with failed runs.
 
-A run's lines are written when it has ended, in one piece, so that a benchmark that is stopped
-leaves what it had measured. Everything about these files is in this module.
+A run's lines are written together at its end, so that an interrupted benchmark keeps what it had
+measured. Only this module reads and writes these files.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ from typing import NamedTuple, Protocol, TypeVar, cast
 
 
 class ResultsError(Exception):
-    """The folder holds no results, or not all of them can be read."""
+    """The folder has no results, or unreadable ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A run that gave no figures, a line of failures.jsonl. Runs to warm up are 0, -1, …"""
+    """A run without figures, a line of failures.jsonl. Warm-up runs are 0, -1, …"""
 
     scenario: str
     case: str
@@ -53,7 +53,7 @@ class Failure:
 
 
 class RunKey(NamedTuple):
-    """Which run of what at whom."""
+    """Identifies a run of a case at a target."""
 
     scenario: str
     case: str
@@ -63,7 +63,7 @@ class RunKey(NamedTuple):
 
 
 class HistogramKey(NamedTuple):
-    """Which histogram of which run; most runs have one, without a name."""
+    """Identifies a histogram of a run; most runs have one, with an empty name."""
 
     scenario: str
     case: str
@@ -74,7 +74,7 @@ class HistogramKey(NamedTuple):
 
 
 class MetricKey(NamedTuple):
-    """What figures of several runs have in common."""
+    """Identifies a figure apart from its run."""
 
     scenario: str
     case: str
@@ -84,7 +84,7 @@ class MetricKey(NamedTuple):
 
 
 class Results(NamedTuple):
-    """All that a folder holds."""
+    """The contents of a results folder."""
 
     machine: Mapping[str, object]
     figures: tuple[Figure, ...]
@@ -93,13 +93,13 @@ class Results(NamedTuple):
 
 
 class WritesHistogram(Protocol):
-    """Latencies that know how to become a file."""
+    """Latencies that can be written to a file."""
 
     def write(self, path: Path, comment: str) -> None: ...
 
 
 def values_of(figures: Iterable[Figure]) -> dict[MetricKey, list[float]]:
-    """The values of every metric, run after run."""
+    """The values of every metric, run by run."""
     values: dict[MetricKey, list[float]] = {}
     for each in figures:
         key = MetricKey(each.scenario, each.case, each.target, each.tiered, each.metric)
@@ -108,7 +108,7 @@ def values_of(figures: Iterable[Figure]) -> dict[MetricKey, list[float]]:
 
 
 def median_of(figures: Iterable[Figure]) -> dict[MetricKey, float]:
-    """The median over the runs, of every metric."""
+    """The median of every metric over the runs."""
     return {key: statistics.median(values) for key, values in values_of(figures).items()}
 
 
@@ -116,7 +116,7 @@ def median_of(figures: Iterable[Figure]) -> dict[MetricKey, float]:
 
 
 class ResultsWriter:
-    """Fills a results folder, run by run. Raises ResultsError if it holds results already."""
+    """Writes a results folder, run by run. Raises ResultsError if it already has results."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -133,7 +133,7 @@ class ResultsWriter:
             raise ResultsError(f"{directory} cannot hold results: {error.strerror}.") from error
 
     def write_machine(self, facts: Mapping[str, object]) -> None:
-        """Write machine.json, or write it anew."""
+        """Write or replace machine.json."""
         path = self.directory / "machine.json"
         unfinished = path.with_suffix(".new")
         unfinished.write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", "utf-8")
@@ -145,7 +145,7 @@ class ResultsWriter:
         figures: Sequence[Figure],
         histograms: Mapping[str, WritesHistogram],
     ) -> None:
-        """All that a run which held gave."""
+        """Write the results of a successful run."""
         for name, latencies in histograms.items():
             histogram = HistogramKey(*key, name)
             comment = json.dumps(histogram._asdict(), ensure_ascii=False)
@@ -153,7 +153,7 @@ class ResultsWriter:
         self._append("figures.jsonl", figures)
 
     def write_failure(self, failure: Failure, log: str = "") -> None:
-        """That a run failed, and what the broker said last."""
+        """Write a failed run, and the end of its broker's log."""
         self._append("failures.jsonl", (failure,))
         if log:
             named = (failure.scenario, failure.case, failure.target, failure.tiered, failure.run)
@@ -167,7 +167,7 @@ class ResultsWriter:
             os.fsync(file.fileno())
 
     def _new_file(self, folder: str, key: HistogramKey, suffix: str) -> Path:
-        """A path that people recognise; what it is of is said inside."""
+        """An unused, readable path; the file itself identifies its run."""
         (self.directory / folder).mkdir(exist_ok=True)
         kind = "tiered" if key.tiered else "untiered"
         words = [key.scenario, key.case, key.target, kind, f"run{key.run}", key.name]
@@ -188,11 +188,11 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "run": (int,),
     "value": (int, float),
 }
-"""What a key's value must be; text where nothing is said."""
+"""The types of a key's value; text if not listed."""
 
 
 def read_results(directory: Path) -> Results:
-    """All that a benchmark left in the folder. Raises ResultsError, in one plain sentence."""
+    """Read a results folder. Raises ResultsError with one plain sentence."""
     if not directory.is_dir():
         raise ResultsError(f"{directory} is not a folder; `tierlog-bench run --out DIR` makes one.")
     if not (directory / "figures.jsonl").exists():

@@ -1,7 +1,7 @@
-"""A real Apache Kafka beside us, for differential tests and for benchmarks.
+"""Runs a real Apache Kafka next to tierlog, for differential tests and benchmarks.
 
-Needs Java 17 and Maven. The jars come from Maven Central once and are kept under `~/.cache/tierlog`
-(or `$XDG_CACHE_HOME`), in a folder of their own for each version of the list in kafka/pom.xml.
+Needs Java 17 and Maven. The jars are fetched once from Maven Central and kept under
+`~/.cache/tierlog` (or `$XDG_CACHE_HOME`), in a separate folder for each version of kafka/pom.xml.
 
     run_tool("kafka-dump-log", "--files", path)         # any of Kafka's tools, by its usual name
     with KafkaNode(directory, tiered=True) as kafka:    # one combined KRaft node on free ports
@@ -57,7 +57,7 @@ TOOLS = {
     "kafka-verifiable-producer": _TOOLS_PACKAGE + "VerifiableProducer",
 }
 
-# As Kafka's own start script gives them.
+# The flags of Kafka's own start script.
 _SERVER_FLAGS = (
     "-server",
     "-XX:+UseG1GC",
@@ -75,7 +75,7 @@ class KafkaUnavailableError(Exception):
 
 @contextmanager
 def _exclusively(path: Path) -> Generator[None, None, None]:
-    """Hold a lock that other processes of this machine respect: test workers fetch but once."""
+    """Hold a lock against this machine's other processes, so that only one of them fetches."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -83,7 +83,7 @@ def _exclusively(path: Path) -> Generator[None, None, None]:
 
 
 def kafka_jars() -> Path:
-    """The folder with Apache Kafka's jars, fetched when it is not there yet (about 100 MB)."""
+    """The folder with Apache Kafka's jars (about 100 MB), fetched if missing."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tierlog"
     digest = hashlib.sha256((RECIPE / "pom.xml").read_bytes()).hexdigest()[:16]
     folder = cache / f"kafka-{KAFKA_VERSION}-{digest}"
@@ -127,12 +127,12 @@ def java_command(main_class: str, *arguments: str, flags: tuple[str, ...] = ()) 
 def run_tool(
     tool: str, *arguments: str, stdin: str | None = None, timeout_s: float = 120, check: bool = True
 ) -> subprocess.CompletedProcess[str]:
-    """Run one of Kafka's command-line tools, by its usual name or by its class, to its end.
+    """Run one of Kafka's command-line tools, by its usual name or its class, and wait for it.
 
-    With `check` a failing tool raises CalledProcessError that carries what it printed.
+    With `check` a failing tool raises CalledProcessError with its output.
     """
     main_class = TOOLS.get(tool, tool)
-    # One compiler tier and the serial collector: tools live for a second.
+    # One compiler tier and the serial collector, because tools run for about a second.
     flags = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
     answer = subprocess.run(
         java_command(main_class, *arguments, flags=flags),
@@ -191,7 +191,7 @@ def node_properties(
 
 
 class KafkaNode(BrokerNode):
-    """One Apache Kafka that is broker and controller, listening on 127.0.0.1.
+    """A combined Apache Kafka broker and controller on 127.0.0.1.
 
     `tiered` uses Kafka's LocalTieredStorage under `<directory>/remote` and the topic-based metadata
     manager.
@@ -215,7 +215,7 @@ class KafkaNode(BrokerNode):
         return self._stated
 
     def prepare(self, configuration: Path) -> None:
-        """Format the storage if it is new; its time does not count as the broker's start."""
+        """Format new storage; this does not count as part of the broker's start."""
         logs = self.directory / "logs"
         logs.mkdir(exist_ok=True)
         if not (logs / "meta.properties").exists():

@@ -1,16 +1,16 @@
-"""Runs scenarios: starts brokers, lets them take turns, and decides which runs count.
+"""Runs scenarios: starts brokers, alternates between them, and decides which runs count.
 
-Brokers of one group are up together, and each round goes through all of them before the next
-begins, tiered and untiered next to each other, so that a noisy minute hits all alike. Rounds to
-warm up come first; they are not counted.
+The brokers of a group run at the same time, and each round measures all of them before the next
+begins, tiered and untiered next to each other, so that a noisy minute affects all alike. Warm-up
+rounds come first and are not counted.
 
-A run counts if the scenario found nothing wrong and every broker is the process that it was. A run
-that does not count is told at once, has a line in failures.jsonl with the reason and its broker's
-last words in logs/, and gives no figure. A broker that died is replaced by a new one, which is
-warmed up again; a case that failed twice at one target is not tried there again.
+A run counts if the scenario found nothing wrong and no broker process was replaced. A run that does
+not count is reported at once, has a line in failures.jsonl with the reason, the end of its broker's
+log in logs/, and no figures. A broker that died is replaced by a new one, which is warmed up again;
+a case that failed twice at one target is not tried there again.
 
-Whatever ends the runner, an interrupt included, every broker that it started is ended, and what was
-measured until then is on disk.
+However the runner ends, even by an interrupt, every broker that it started is ended, and everything
+measured so far is on disk.
 """
 
 import time
@@ -34,7 +34,7 @@ _AT_HAND_BYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What all runs have in common. `tier` is a URL; None: a folder beside each broker's data."""
+    """The settings of all runs. `tier` is a URL; None: a folder next to each broker's data."""
 
     scale: Scale
     scratch: Path
@@ -50,13 +50,13 @@ class Runner:
         self._settings = settings
         self._prepared = 0
         self.counted = 0
-        """Runs that gave figures."""
+        """The number of counted runs with figures."""
         self.took_seconds: dict[str, float] = {}
-        """How long each scenario has taken, brokers' starts and ends included."""
+        """The duration of each scenario, including the brokers' starts and ends."""
         self.failures: list[Failure] = []
 
     def run(self, parts: Sequence[Part]) -> None:
-        """All of them, in order."""
+        """Run all parts, in order."""
         expected = sum(part.expected_seconds for part in parts)
         self._progress.begin(sum(part.runs for part in parts), expected)
         try:
@@ -69,7 +69,7 @@ class Runner:
             self._progress.end()
 
     def prepare(self, part: Part, target: Target, tiered: bool) -> RunningTarget:
-        """A broker on a new folder, not yet started."""
+        """A broker in a new folder, not yet started."""
         self._prepared += 1
         folder = f"{self._prepared:03}-{target.name.replace(':', '-')}"
         directory = self._settings.scratch / folder
@@ -78,12 +78,12 @@ class Runner:
             given = self._settings.tier
             tier = (directory / "remote").as_uri()
             if given:
-                # Two sessions may be given the same place.
+                # Two sessions may use the same URL.
                 tier = f"{given.rstrip('/')}/{self._settings.scratch.name}/{folder}"
         return target.prepare(directory, part.plan.properties, tier)
 
     def measure(self, part: Part, case: Case, running: RunningTarget, run: int) -> bool:
-        """One run. Writes its figures, or why it has none; whether it counts."""
+        """Do one run; write its figures or its failure. Returns whether it succeeded."""
         key = RunKey(part.scenario.name, case.name, running.name, case.tiered, run)
         recorder = Recorder(key)
         self._settle()
@@ -107,20 +107,20 @@ class Runner:
         return True
 
     def _settle(self) -> None:
-        """Let the run before have no share in what the next one costs."""
+        """Keep the previous run from affecting the cost of the next one."""
         write_back()
         if self._settings.scale is not Scale.SMOKE:
             have_memory_at_hand(_AT_HAND_BYTES, self._settings.scratch)
 
     def fail(self, key: RunKey, reason: str, log: str = "") -> None:
-        """Keep that a run does not count."""
+        """Record and report a failed run."""
         failure = Failure(*key, reason=reason)
         self._writer.write_failure(failure, log)
         self.failures.append(failure)
         self._progress.tell(f"FAILED {_name(key)}: {reason}")
 
     def end(self, target: Target, running: RunningTarget) -> None:
-        """End a broker and delete what it kept; nobody starts it again, so it need not end well."""
+        """Kill a broker, which is never started again, and delete its data."""
         if "start" in target.capabilities:
             running.kill()
         try:
@@ -136,7 +136,7 @@ class Runner:
 
 
 class _Group:
-    """The cases that meet the same brokers, at every target in turn."""
+    """The cases that share brokers, measured at every target in turn."""
 
     def __init__(self, runner: Runner, part: Part, cases: Sequence[Case]) -> None:
         self._runner = runner
@@ -144,7 +144,7 @@ class _Group:
         self._cases = cases
         self._brokers: dict[str, RunningTarget] = {}
         self._suspect: set[str] = set()
-        """Targets whose broker has had a run that failed."""
+        """Targets with a failed run at the current broker."""
         self._failed: dict[tuple[Case, str], int] = {}
         self._targets = list({t.name: t for case in cases for t in part.accepted[case]}.values())
 
@@ -162,7 +162,7 @@ class _Group:
                                 self._turn(case, target, number, stack)
 
     def _turn(self, case: Case, target: Target, number: int, stack: ExitStack) -> None:
-        """One run of one case at one target, unless that has failed too often."""
+        """Do one run of a case at a target, unless it has failed too often there."""
         key = self._key(case, target, number)
         self._runner.run_begins(key)
         if self._failed.get((case, target.name), 0) < _FAILURES_BEFORE_GIVING_UP:
@@ -175,7 +175,7 @@ class _Group:
         self._runner.run_ends(key, self._part)
 
     def _run_alone(self, case: Case, target: Target, number: int) -> bool:
-        """At a broker of its own, which the scenario starts."""
+        """Run at a new broker, which the scenario starts."""
         running = self._runner.prepare(self._part, target, case.tiered)
         running.directory.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
@@ -183,7 +183,7 @@ class _Group:
             return self._runner.measure(self._part, case, running, number)
 
     def _run_at_kept(self, case: Case, target: Target, number: int, stack: ExitStack) -> bool:
-        """At the group's broker; after a failed run a new one takes its place, and is warmed up."""
+        """Run at the group's broker; after a failed run, at a new one that is warmed up first."""
         if target.name in self._suspect or not self._brokers[target.name].is_alive():
             self._runner.end(target, self._brokers[target.name])
             if not self._start(target, stack):
@@ -200,7 +200,7 @@ class _Group:
         return counts
 
     def _start(self, target: Target, stack: ExitStack) -> bool:
-        """Start the group's broker of that target; one that does not start fails every case."""
+        """Start the group's broker of a target. If it does not start, every case fails."""
         tiered = any(case.tiered for case in self._cases if target in self._part.accepted[case])
         running = self._runner.prepare(self._part, target, tiered)
         self._brokers[target.name] = running
@@ -222,7 +222,7 @@ class _Group:
 
 
 def _what_became_of(running: RunningTarget, before: tuple[int, ...] | None) -> str | None:
-    """What is wrong with the broker after a run; `before` is None where the scenario starts it."""
+    """What is wrong with the broker after a run; `before` is None if the scenario starts it."""
     if before is None:
         died = running.node is not None and running.node.has_died()
         return "The broker died." if died else None
@@ -235,14 +235,15 @@ def _last_words(running: RunningTarget) -> str:
     try:
         return running.log_tail()
     except FileNotFoundError:
-        # It never came to say anything.
+        # The broker has not created its log.
         return ""
 
 
 def _sentence(error: Exception) -> str:
-    """What went wrong, on one line, with the kind of error where that is no error of ours.
+    """An error on one line, with its type unless it is one of our own.
 
-    Of what is longer, as a client's traceback, the first and the last line; logs/ has the rest.
+    A longer text, such as a client's traceback, is reduced to its first and last line; logs/ has
+    the rest.
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = " … ".join(lines if len(lines) < 2 else (lines[0], lines[-1]))
