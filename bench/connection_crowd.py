@@ -1,7 +1,7 @@
-"""Thousands of connections from one process: opened together, left alone, closed.
+"""Opens thousands of connections from one process, and closes them.
 
-Each asks one small question when it is connected, and counts as connected when the answer is there:
-the system accepts connections on a broker's behalf long before the broker does.
+Each sends one small request when it is connected, and counts as connected once it has a response:
+the kernel accepts connections on a broker's behalf long before the broker does.
 """
 
 import resource
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .latencies import LatencyRecorder
 
 _AT_ONCE = 200
-"""Connections that are on their way at the same time, as when many clients start together."""
+"""The most connections being opened at the same time, as when many clients start together."""
 _PATIENCE_S = 60.0
 _RECEIVE_BYTES = 1 << 16
 _NO_WAITING_AT_THE_END = struct.pack("ii", 1, 0)
@@ -28,20 +28,20 @@ _FILES_BESIDE = 200
 
 
 class _Newcomer:
-    """One connection on its way to its first answer."""
+    """One connection until its first response."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         self.began = time.perf_counter()
         self.socket = socket.socket()
         self.socket.setblocking(False)
-        # Closed with a reset: ten thousand ports in TIME_WAIT would be missing in the next run.
+        # Closed with a reset, as ports in TIME_WAIT would not be available to the next run.
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_WAITING_AT_THE_END)
         self.socket.connect_ex(address)
         self.has_sent = False
         self._received = b""
 
     def ask(self, question: Prepared) -> None:
-        """The connection is made, or has failed: OSError."""
+        """Send the request once connected. Raises OSError if the connection failed."""
         if error := self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             raise OSError(error, "not connected")
         self.socket.sendall(question.frame)
@@ -57,7 +57,7 @@ class _Newcomer:
 
 
 class Crowd:
-    """So many open connections. Use as a context manager, which closes them."""
+    """A number of open connections. Use as a context manager, which closes them."""
 
     def __init__(self, bootstrap: str, size: int) -> None:
         host, _, port = bootstrap.rpartition(":")
@@ -75,7 +75,7 @@ class Crowd:
             each.close()
 
     def connect(self, answers: "LatencyRecorder") -> float:
-        """Open all; seconds until the last has its answer. Raises MeasurementError."""
+        """Open all; returns the seconds until the last response. Raises MeasurementError."""
         began = time.perf_counter()
         with selectors.EpollSelector() as selector:
             while self._answered < self._size:
@@ -97,7 +97,7 @@ class Crowd:
         return time.perf_counter() - began
 
     def _go_on(self, selector: selectors.BaseSelector, newcomer: _Newcomer) -> bool:
-        """One step of one connection; whether it was the last."""
+        """Take the next step of one connection; returns whether it was the last."""
         try:
             if not newcomer.has_sent:
                 newcomer.ask(self._question)
@@ -115,7 +115,7 @@ class Crowd:
 
 
 class Bystander:
-    """A client that has been there before, and asks again and again while a block runs."""
+    """A client that was connected before, and sends requests while a block runs."""
 
     def __init__(self, bootstrap: str, question: Prepared, answers: "LatencyRecorder") -> None:
         self._wire = Wire(bootstrap)
@@ -146,13 +146,13 @@ class Bystander:
         self._wire.close()
 
     def check(self) -> None:
-        """Raises MeasurementError if it was not answered."""
+        """Raise MeasurementError if a request failed."""
         if self._failure is not None:
             raise MeasurementError(str(self._failure)) from self._failure
 
 
 def allow_files(count: int) -> str | None:
-    """Let this process open so many files; a sentence that says why not, if it may not."""
+    """Let this process open this many files; returns the reason if it may not."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = count + _FILES_BESIDE
     if hard != resource.RLIM_INFINITY and hard < needed:

@@ -1,8 +1,7 @@
-"""Records into every partition of a topic, and out of all of them again.
+"""Produces to and fetches from all partitions of many topics.
 
-One batch a partition, many partitions a request, as a client with much to send to everywhere does.
-Every answer is checked: a partition that refused, or one whose batch does not come back, is a
-failed measurement and not a fast one.
+Each request has one batch per partition and many partitions, like a busy client's. Every response
+is checked: if a partition returns an error, or its batch does not come back, the measurement fails.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,11 +40,11 @@ FETCH_VERSION = 13
 _PRODUCE_TIMEOUT_MS = 60_000
 _MAX_BYTES = 512 << 20
 PARTITIONS_A_TOPIC = 500
-"""No request to any Kafka may create 10,000 partitions and their topic."""
+"""Kafka does not allow 10,000 partitions and their topic in one CreateTopics request."""
 
 
 class SpreadTopic(NamedTuple):
-    """A topic, and how many partitions it has."""
+    """A topic and its number of partitions."""
 
     name: str
     topic_id: Uuid
@@ -53,7 +52,7 @@ class SpreadTopic(NamedTuple):
 
 
 def topic_sizes(partitions: int) -> dict[str, int]:
-    """Names and sizes of the topics that have so many partitions together."""
+    """The names and sizes of topics with this total number of partitions."""
     return {
         f"spread-{first // PARTITIONS_A_TOPIC}": min(PARTITIONS_A_TOPIC, partitions - first)
         for first in range(0, partitions, PARTITIONS_A_TOPIC)
@@ -61,7 +60,7 @@ def topic_sizes(partitions: int) -> dict[str, int]:
 
 
 def create_topics(wire: Wire, partitions: int, configs: Mapping[str, str]) -> list[SpreadTopic]:
-    """Topics of so many partitions together, one request a topic; all of them can be read.
+    """Create topics with this total number of partitions, and wait until all can be read.
 
     Raises WireError.
     """
@@ -97,7 +96,7 @@ def one_batch(records: int, record_bytes: int, timestamp_ms: int) -> bytes:
 
 
 def produce_requests(topics: Sequence[SpreadTopic], batch: bytes) -> list[Prepared]:
-    """The batch for each partition, acks=all, one request a topic."""
+    """Requests that produce the batch to each partition with acks=all, one per topic."""
     return [
         prepare(
             ProduceRequest(
@@ -120,7 +119,7 @@ def produce_requests(topics: Sequence[SpreadTopic], batch: bytes) -> list[Prepar
 
 
 def produce_everywhere(wire: Wire, requests: Sequence[Prepared]) -> None:
-    """Send them one after the other; raises WireError unless every partition took its batch."""
+    """Send the requests in turn; raises WireError if a partition returns an error."""
     for request in requests:
         wire.send(request)
         answer = decoded(wire.receive(), request.header, ProduceResponse)
@@ -132,9 +131,9 @@ def produce_everywhere(wire: Wire, requests: Sequence[Prepared]) -> None:
 def fetch_request(
     topics: Sequence[SpreadTopic], offset: int, session: tuple[int, int] = (0, -1)
 ) -> Prepared:
-    """A fetch of every partition from `offset` on, that does not wait.
+    """A fetch of every partition from `offset` on that does not wait.
 
-    `session` is the id and epoch of the fetch session (KIP-227): without one, unless told.
+    `session` is the id and epoch of the fetch session (KIP-227); by default there is none.
     """
     session_id, session_epoch = session
     return prepare(
@@ -162,14 +161,14 @@ def fetch_request(
 
 
 class Session:
-    """A fetch session over all partitions: its polls name none of them again."""
+    """A fetch session over all partitions; its polls do not list them again."""
 
     def __init__(self, session_id: int) -> None:
         self._id = session_id
         self._epoch = 0
 
     def next_poll(self) -> Prepared:
-        """The next request of the session, each to be sent once."""
+        """The next request of the session; send each only once."""
         self._epoch += 1
         return fetch_request((), 0, (self._id, self._epoch))
 
@@ -186,14 +185,14 @@ def open_session(wire: Wire, topics: Sequence[SpreadTopic], offset: int) -> Sess
 
 
 def size_in_bytes(records: Chunk | None) -> int:
-    """How much an answer holds of a partition."""
+    """The bytes of a partition's records in a response."""
     return 0 if records is None else len(memoryview(cast("bytes", records)))
 
 
 def fetch_everything(wire: Wire, topics: Sequence[SpreadTopic], batch_bytes: int) -> int:
-    """One fetch over all partitions; the bytes of records in its answer.
+    """Fetch all partitions in one request; returns the bytes of records in the response.
 
-    Raises WireError unless every partition gave a batch of `batch_bytes` or more.
+    Raises WireError unless every partition returns at least `batch_bytes`.
     """
     request = fetch_request(topics, 0)
     wire.send(request)

@@ -1,8 +1,8 @@
-"""One connection of the harness to any Kafka: requests sent, answers waited for and timed.
+"""A plain connection to any Kafka, for sending requests and timing their responses.
 
-The scenarios about many partitions and many connections measure the broker, and a whole client
-would stand in the way: it asks for metadata when it likes and decodes what it gets. Here a request
-is encoded before the clock is looked at, and its answer is decoded after that, or not at all.
+The scenarios with many partitions and connections measure the broker, and a full client would
+disturb that: it requests metadata on its own and decodes every response. Here a request is encoded
+before the timing, and its response is decoded afterwards, or not at all.
 """
 
 import socket
@@ -55,18 +55,18 @@ _NOT_YET = (
 
 
 class WireError(Exception):
-    """The broker hung up, was silent for too long, or refused: a plain sentence says which."""
+    """The broker hung up, timed out or returned an error; the message is one plain sentence."""
 
 
 class Prepared(NamedTuple):
-    """A request as it goes over the wire, and what its answer is."""
+    """An encoded request, and the header to decode its response."""
 
     frame: bytes
     header: RequestHeader
 
 
 def prepare(request: Message, version: int, client_id: str = "tierlog-bench") -> Prepared:
-    """Encode a request once, to be sent as often as one likes."""
+    """Encode a request, which may be sent any number of times."""
     header = RequestHeader(type(request).api_key, version, 7, client_id)
     body = encode_request_header(header) + encode_bytes(request, version)
     return Prepared(_SIZE.pack(len(body)) + body, header)
@@ -99,7 +99,7 @@ class Wire:
             raise WireError(f"The request could not be sent: {error}.") from error
 
     def receive(self) -> memoryview:
-        """The next answer, its header included. Raises WireError."""
+        """The next response, including its header. Raises WireError."""
         (size,) = _SIZE.unpack(self._exactly(_SIZE.size))
         return self._exactly(size)
 
@@ -117,21 +117,21 @@ class Wire:
         return received
 
     def answer_ms(self, prepared: Prepared) -> float:
-        """Milliseconds from sending the request to the last byte of its answer."""
+        """Milliseconds from sending the request to the last byte of its response."""
         began = time.perf_counter()
         self.send(prepared)
         self.receive()
         return (time.perf_counter() - began) * 1000
 
     def ask(self, request: Message, version: int, expected: type[M]) -> M:
-        """The decoded answer to a request."""
+        """Send a request and return the decoded response."""
         prepared = prepare(request, version)
         self.send(prepared)
         return decoded(self.receive(), prepared.header, expected)
 
 
 def decoded(frame: memoryview, header: RequestHeader, expected: type[M]) -> M:
-    """An answer that was received as bytes."""
+    """Decode a received response."""
     _, position = decode_response_header(header.api_key, header.api_version, frame)
     return decode(expected, header.api_version, frame, position)[0]
 
@@ -142,10 +142,10 @@ def all_topics() -> Prepared:
 
 
 def until_served(ask: Callable[[], tuple[int, T]], what: str) -> T:
-    """Ask until the answer's error code is not one of a topic that is about to be there: a broker
-    may say that it is created before it can tell of it, and who leads it before that one knows.
+    """Repeat a request while its error code means that a new topic is not ready yet.
 
-    Raises WireError for another error code, or when it takes too long.
+    A broker may confirm a topic before its metadata lists it, and name a leader that does not know
+    it yet. Raises WireError for another error code, or if it takes too long.
     """
     deadline = time.monotonic() + _PATIENCE_S
     while True:
@@ -157,7 +157,7 @@ def until_served(ask: Callable[[], tuple[int, T]], what: str) -> T:
 
 
 def topic_id(wire: Wire, topic: str) -> Uuid:
-    """The id of a topic, as soon as all its partitions have their leader. Raises WireError."""
+    """The id of a topic, once all its partitions have leaders. Raises WireError."""
     topics = [MetadataRequestTopic(name=topic)]
     request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
 
@@ -170,7 +170,7 @@ def topic_id(wire: Wire, topic: str) -> Uuid:
 
 
 def create_topic(wire: Wire, topic: str, partitions: int, configs: Mapping[str, str]) -> None:
-    """Create a topic and wait for the answer. Raises WireError."""
+    """Create a topic and wait for the response. Raises WireError."""
     stated = [CreatableTopicConfig(name=name, value=configs[name]) for name in configs]
     creatable_topic = CreatableTopic(
         name=topic, num_partitions=partitions, replication_factor=1, configs=stated
@@ -181,7 +181,7 @@ def create_topic(wire: Wire, topic: str, partitions: int, configs: Mapping[str, 
 
 
 def delete_topic(wire: Wire, topic: str) -> None:
-    """Delete a topic and wait for the answer. Raises WireError."""
+    """Delete a topic and wait for the response. Raises WireError."""
     request = DeleteTopicsRequest(
         topics=[DeleteTopicState(name=topic)], timeout_ms=int(_PATIENCE_S * 1000)
     )
@@ -190,6 +190,6 @@ def delete_topic(wire: Wire, topic: str) -> None:
 
 
 def refuse(what: str, error_code: int) -> None:
-    """Raise WireError unless the code says that all is well."""
+    """Raise WireError unless the error code is 0."""
     if error_code:
         raise WireError(f"{what} was answered with {ErrorCode(error_code).name}.")
