@@ -1,8 +1,8 @@
-"""`tierlog-bench`, or `python -m tierlog.bench`: what it answers and how it ends.
+"""The entry point of `tierlog-bench`, or `python -m tierlog.bench`.
 
-Exit codes: 0 when every run counted; 1 when one failed; 2 when the order cannot be carried out,
-with a sentence that says what to do; 130 and 143 when interrupted or terminated, after every broker
-that was started has ended and with what was measured kept.
+Exit codes: 0 if every run counted; 1 if one failed; 2 if the command cannot be carried out, with a
+sentence that says what to do; 130 and 143 if interrupted or terminated, after every started broker
+has ended, and with all measurements kept.
 """
 
 import signal
@@ -36,7 +36,7 @@ _INTERRUPTED = 128 + signal.SIGINT
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    # Asked to end, or its terminal gone, it still ends the brokers that it started.
+    # On SIGTERM or SIGHUP it still ends the brokers that it started.
     before = {number: signal.getsignal(number) for number in _ENDING}
     for number, handler in before.items():
         if handler != signal.SIG_IGN:  # as under nohup
@@ -66,14 +66,14 @@ def _answer(arguments: Sequence[str] | None) -> int:
 
 
 def _install_command() -> str:
-    """As this installation came about: from a clone, or from an index."""
+    """The command that installs the extra, from a clone or from an index."""
     clone = Path(__file__).resolve().parent.parent
     what = f"-e '{clone}[bench]'" if (clone / "pyproject.toml").exists() else "'tierlog[bench]'"
     return f"{sys.executable} -m pip install {what}"
 
 
 def _terminate(number: int, _frame: object) -> NoReturn:
-    # Once: a second one must not cut short what the first one set going.
+    # A second signal must not interrupt the shutdown that the first one started.
     signal.signal(number, signal.SIG_IGN)
     raise SystemExit(128 + number)
 
@@ -134,7 +134,7 @@ def _run(options: Namespace) -> int:
         )
     names = dict.fromkeys(options.targets or default_targets(options.scale))
     targets = [target_named(name, tier_options) for name in names]
-    # Needs the extra: better told now than after a quarter of an hour.
+    # Imported here to fail now if the extra is missing, not after a quarter of an hour.
     from .reporting.report import write_report
     from .session import Order, run
 

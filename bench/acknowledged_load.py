@@ -1,8 +1,8 @@
-"""A load that remembers what was acknowledged, and looks for it after a crash.
+"""A load that records which batches were acknowledged, and checks them after a crash.
 
-Each batch carries a number of its own. What the broker has answered with an offset must stand at
-that offset afterwards, with that number; what was on its way when the broker died may be there or
-not. One request at a time is under way, so that nothing is in doubt but the last.
+Each batch has a unique number. A batch that the broker acknowledged with an offset must be at that
+offset afterwards, with that number; a batch in flight when the broker died may or may not be there.
+Only one request is in flight at a time, so only the last batch is uncertain.
 """
 
 import threading
@@ -43,7 +43,7 @@ class Place(NamedTuple):
 
 
 class AcknowledgedLoad:
-    """Writes in a thread of its own until the broker is gone. Use as a context manager."""
+    """Writes in a separate thread until the broker is gone. Use as a context manager."""
 
     def __init__(self, bootstrap: str, topics: Sequence[SpreadTopic], records_a_batch: int) -> None:
         self._wire = Wire(bootstrap)
@@ -52,7 +52,7 @@ class AcknowledgedLoad:
         self._thread = threading.Thread(target=self._run, name="acknowledged-load")
         self._refused = ""
         self.acknowledged: dict[Place, dict[int, int]] = {place: {} for place in self._places}
-        """The number of the batch at each offset."""
+        """The batch number at each offset."""
         self.acknowledged_bytes = 0
 
     def __enter__(self) -> Self:
@@ -64,11 +64,11 @@ class AcknowledgedLoad:
         self._wire.close()
 
     def join(self) -> None:
-        """Wait until the load has noticed that the broker is gone."""
+        """Wait until the load has ended because the broker is gone."""
         self._thread.join(_JOIN_S)
 
     def wait_for(self, nbytes: int, timeout_s: float) -> None:
-        """Return when so much is acknowledged. Raises MeasurementError if that takes too long."""
+        """Wait until `nbytes` are acknowledged. Raises MeasurementError if it takes too long."""
         deadline = time.monotonic() + timeout_s
         while self.acknowledged_bytes < nbytes:
             if not self._thread.is_alive() or time.monotonic() > deadline:
@@ -103,9 +103,7 @@ class AcknowledgedLoad:
         self.acknowledged_bytes += size
 
     def check_nothing_is_lost(self, bootstrap: str) -> None:
-        """Read everything. Raises MeasurementError for a batch that was acknowledged and is not
-        there, or is another one.
-        """
+        """Read everything. Raises MeasurementError if an acknowledged batch is missing or wrong."""
         assert not self._thread.is_alive()
         with Wire(bootstrap) as wire:
             for place, acknowledged in self.acknowledged.items():
@@ -120,7 +118,7 @@ class AcknowledgedLoad:
 
 
 def _numbers(wire: Wire, place: Place, last: int) -> Iterator[tuple[int, int]]:
-    """Offset and number of every batch of a partition up to the one at offset `last`."""
+    """The offset and number of every batch of a partition, up to offset `last`."""
     offset = 0
     while offset <= last:
         partition = FetchPartition(

@@ -1,4 +1,4 @@
-"""What a broker of ours says of itself at its Prometheus endpoint (docs/metrics.md)."""
+"""Reads the metrics of a tierlog broker from its Prometheus endpoint (docs/metrics.md)."""
 
 import http.client
 import re
@@ -7,7 +7,7 @@ _SERIES = re.compile(r"^([^#\s].*) (\S+)$", re.MULTILINE)
 
 
 def read_metrics(port: int) -> dict[str, float]:
-    """Every series with its value, under its name and labels as they are written."""
+    """The value of every series, by its name and labels as written."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     try:
         connection.request("GET", "/metrics")

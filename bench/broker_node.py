@@ -1,7 +1,7 @@
-"""A broker in a process of its own: started, asked whether it is up, stopped or killed.
+"""A broker in a separate process, which can be started, checked, stopped and killed.
 
-`KafkaNode` and `TierlogNode` say how theirs is started; the rest is the same, so that benchmarks
-and tests drive either through the same few names.
+`KafkaNode` and `TierlogNode` define how their broker is started; everything else is the same, so
+that benchmarks and tests use either through the same interface.
 """
 
 import subprocess
@@ -13,9 +13,9 @@ from .probe import NotUpError, free_port, wait_until_up
 
 
 class BrokerNode:
-    """One broker on a port of 127.0.0.1 that keeps everything under `directory`.
+    """A broker on a port of 127.0.0.1 that keeps everything under `directory`.
 
-    A second node on the same directory finds the first one's data.
+    A second node in the same directory uses the first one's data.
     """
 
     def __init__(self, directory: Path, port: int) -> None:
@@ -33,31 +33,31 @@ class BrokerNode:
         return self._process.pid
 
     def is_alive(self) -> bool:
-        """Whether its process was started and runs."""
+        """Whether its process is running."""
         return self._process is not None and self._process.poll() is None
 
     def has_died(self) -> bool:
-        """Whether its process was started and ended by itself, neither stopped nor killed by us."""
+        """Whether its process was started and has ended without `stop` or `kill`."""
         return self._process is not None and self._process.poll() is not None
 
     @property
     def output(self) -> str:
-        """All that the broker has printed or logged so far."""
+        """Everything that the broker has printed or logged so far."""
         return (self.directory / "server.log").read_text(errors="replace")
 
     def log_tail(self, lines: int = 30) -> str:
-        """The last lines of that."""
+        """The last lines of the output."""
         return "\n".join(self.output.splitlines()[-lines:])
 
     def command(self, configuration: Path) -> list[str]:
-        """What starts the broker with that properties file."""
+        """The command that starts the broker with this properties file."""
         raise NotImplementedError
 
     def prepare(self, configuration: Path) -> None:
-        """What must happen once before the broker's first start."""
+        """Do what is needed once before the broker's first start."""
 
     def environment(self) -> Mapping[str, str] | None:
-        """The broker's environment variables; None: ours."""
+        """The broker's environment variables; None for those of this process."""
         return None
 
     def properties(self) -> Mapping[str, str]:
@@ -65,9 +65,9 @@ class BrokerNode:
         raise NotImplementedError
 
     def start(self, timeout_s: float = 60) -> float:
-        """Start and wait: seconds from the process's birth to the first Metadata answer.
+        """Start it; returns the seconds from process creation to the first Metadata response.
 
-        Raises NotUpError, with what the broker said, if that never comes.
+        Raises NotUpError, with the end of the broker's log, if there is none in time.
         """
         self.directory.mkdir(parents=True, exist_ok=True)
         configuration = self.directory / "server.properties"
@@ -92,7 +92,7 @@ class BrokerNode:
             raise
 
     def stop(self, timeout_s: float = 40) -> None:
-        """Stop cleanly (SIGTERM); a node that does not stop in time is killed."""
+        """Stop cleanly (SIGTERM), or kill it if it does not stop in time."""
         if self._process is None:
             return
         self._process.terminate()
@@ -101,13 +101,13 @@ class BrokerNode:
         except subprocess.TimeoutExpired:
             self.kill()
         except BaseException:
-            # Whoever interrupts the waiting wants it gone at once.
+            # Interrupted while waiting: end the broker at once.
             self.kill()
             raise
         self._process = None
 
     def kill(self) -> None:
-        """End the process at once, as a crash would."""
+        """End the process at once (SIGKILL), as in a crash."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

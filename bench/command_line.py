@@ -1,4 +1,4 @@
-"""The command line of `tierlog-bench`: what can be said, and what the help says."""
+"""The command line of `tierlog-bench`: its arguments and their help."""
 
 import argparse
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from .targets.named import NAMES
 
 
 class WrongOptionError(Exception):
-    """What was said cannot be meant; the sentence says why."""
+    """An option is invalid; the message is one plain sentence."""
 
 
 _DESCRIPTION = """\
@@ -37,7 +37,7 @@ _SCALES = "smoke: does it work; small: 15 to 20 minutes; full: about an hour"
 
 
 def default_targets(scale: Scale) -> tuple[str, ...]:
-    """What is measured where the user names nothing: a smoke run needs no Java."""
+    """The targets measured by default; a smoke run requires no Java."""
     return ("tierlog",) if scale is Scale.SMOKE else ("tierlog", "kafka")
 
 
@@ -137,7 +137,7 @@ def _counted_runs(text: str) -> int:
 
 
 def parse_options(pairs: Sequence[str]) -> dict[str, str]:
-    """NAME=VALUE by name. Raises WrongOptionError for what has no `=`."""
+    """Parse NAME=VALUE pairs. Raises WrongOptionError for a malformed one."""
     options: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")

@@ -1,6 +1,6 @@
-"""What the figures were measured on: the machine, the versions of all that took part, the commit.
+"""The facts about the machine, the software versions and the commit that figures belong to.
 
-A figure without its machine says nothing. What cannot be found out is left out, not guessed.
+A figure is meaningless without its machine. Facts that cannot be determined are left out.
 """
 
 import os
@@ -19,7 +19,7 @@ _CLIENTS = ("confluent-kafka", "hdrhistogram")
 
 
 def machine_facts(scratch: Path) -> dict[str, object]:
-    """Processor, cores that we may use, memory, kernel, and the file system of the brokers."""
+    """The processor, usable cores, memory, kernel, and the brokers' file system."""
     load = os.getloadavg()[0]
     return {
         "cpu": _first_of(Path("/proc/cpuinfo"), r"model name\s*:\s*(.+)") or platform.machine(),
@@ -33,13 +33,13 @@ def machine_facts(scratch: Path) -> dict[str, object]:
 
 
 def versions() -> dict[str, str]:
-    """Python, and the clients of the harness as far as they are installed."""
+    """The versions of Python and of the harness's installed clients."""
     version_of = {"python": platform.python_version()}
     for name in _CLIENTS:
         try:
             version_of[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
-            # Said by its absence; whoever needs it says how to get it.
+            # Left out; code that needs it reports how to install it.
             continue
     if "confluent-kafka" in version_of:
         from confluent_kafka import libversion
@@ -49,7 +49,7 @@ def versions() -> dict[str, str]:
 
 
 def commit() -> str | None:
-    """The commit of a clone, `-dirty` with changes of its own; None where this is no clone."""
+    """The commit of a clone, with `-dirty` if it has changes; None if this is not a clone."""
     if not (_PACKAGE / ".git").exists():
         return None
     named = _git("rev-parse", "--short=12", "HEAD")
@@ -81,17 +81,17 @@ def _first_of(path: Path, pattern: str) -> str | None:
 
 
 def memory_bytes(kind: str) -> int:
-    """So much as the line of that name in /proc/meminfo says; 0 where there is none."""
+    """The value of this name in /proc/meminfo, in bytes; 0 if there is none."""
     return int(_first_of(Path("/proc/meminfo"), rf"{kind}:\s*(\d+)") or 0) * 1024
 
 
 def file_system(path: Path) -> str:
-    """The kind of file system that holds the path."""
+    """The type of the file system of a path."""
     return file_system_of(path, Path("/proc/self/mounts").read_text())
 
 
 def file_system_of(path: Path, mounts: str) -> str:
-    """The kind of file system that holds the path, by the lines of /proc/self/mounts."""
+    """The type of the file system of a path, from the lines of /proc/self/mounts."""
     resolved = path.resolve()
     kinds: Mapping[int, str] = {
         len(Path(fields[1]).parts): fields[2]

@@ -1,9 +1,9 @@
-"""Memory at hand before a run, so that no broker is charged for where its machine gets it from.
+"""Touches free memory before a run, so that no broker is charged for getting it from the host.
 
-A virtual machine may give free memory back to its host (free page reporting), and whoever touches
-it next waits for the host: three CPU seconds a gigabyte where this was found, ten times of what it
-takes otherwise, and more than a broker needs for what it puts there. What the page cache takes for
-a produced record, a JVM for its heap, was such memory or was not, as the run before had left it.
+A virtual machine may return free memory to its host (free page reporting), and the next process to
+touch it waits for the host: three CPU seconds per gigabyte where this was measured, ten times the
+usual cost, and more than a broker spends on the data. Whether the page cache or a JVM heap got such
+memory depended on the previous run.
 """
 
 import mmap
@@ -18,16 +18,15 @@ _PIECE = bytes(128 << 10)
 
 
 def have_memory_at_hand(nbytes: int, directory: Path) -> int:
-    """Touch so much of the free memory and let go of it; at most half of what is free.
+    """Touch up to `nbytes` of free memory, at most half of it, and release it.
 
-    A quarter as a heap touches it, then the rest as a file in `directory` does, where brokers keep
-    theirs: the kernel keeps free memory in lists by the size of the piece, a heap takes from that
-    of single pages and the page cache from those of larger pieces. Where a heap alone had been
-    touched, six of twenty produce runs took half as much CPU again or more on a machine that had
-    deleted many files.
+    A quarter is touched as a heap, the rest as a file in `directory`, where brokers keep theirs:
+    the kernel keeps free memory in lists by block size; a heap takes single pages and the page
+    cache larger blocks. When only a heap was touched, six of twenty produce runs took half as much
+    CPU again or more on a machine that had deleted many files.
 
-    Answers how much it was; less as well where the disk has no room for twice the file. It stays
-    at hand for some seconds at least.
+    Returns the bytes touched, also less if the disk has no room for twice the file. The memory
+    remains available for at least some seconds.
     """
     nbytes = min(nbytes, memory_bytes("MemFree") // 2)
     heap = nbytes // 4
@@ -40,7 +39,7 @@ def have_memory_at_hand(nbytes: int, directory: Path) -> int:
 
 
 def _fill_a_file(nbytes: int, directory: Path) -> None:
-    """The file has no name: it is gone however this ends, and before anything is written back."""
+    """Write an unnamed file, which always disappears, and before it is written back."""
     with tempfile.TemporaryFile(dir=directory, buffering=0) as file:
         for _ in range(nbytes // len(_PIECE)):
             os.write(file.fileno(), _PIECE)

@@ -1,10 +1,10 @@
-"""The page cache: written back, filled with a topic's segments, or emptied of a broker's files.
+"""Writes back the page cache, fills it with a topic's segments, or drops a broker's files from it.
 
-What was written a while ago need not be in memory any more: a machine may take it back long before
-it is short of any. So what shall come from memory is read first, and what shall come from the disk
-is forgotten. For that each file is asked, which needs no rights but to open it and disturbs nobody
-else. What a process has mapped at that moment stays, and so would what has not been written back:
-it is written first. `disk_read_mb` of a run says how much came from the disk indeed.
+Data written a while ago may no longer be in memory: the kernel may evict it long before memory is
+short. So data that must come from memory is read first, and data that must come from the disk is
+dropped. This is done per file, which needs only the right to open it and affects nothing else.
+Pages that a process has mapped remain, and so would dirty ones, which are therefore written back
+first. `disk_read_mb` of a run shows how much really came from the disk.
 """
 
 import glob
@@ -16,16 +16,16 @@ _PIECE_BYTES = 1 << 20
 
 
 def write_back() -> None:
-    """Let all that was written be on the disk.
+    """Write all dirty pages to the disk.
 
-    A broker flushes what it has closed in a thread of its own, and would be at it still when its
-    CPU is counted for something else.
+    A broker flushes closed segments in the background, and its CPU for that would otherwise be
+    counted in the next measurement.
     """
     os.sync()
 
 
 def drop_page_cache(directory: Path) -> None:
-    """Let nothing of the files under `directory` stay in memory."""
+    """Drop the files under `directory` from the page cache."""
     write_back()
     for path in directory.rglob("*"):
         if not path.is_file():
@@ -33,17 +33,17 @@ def drop_page_cache(directory: Path) -> None:
         try:
             file = path.open("rb")
         except FileNotFoundError:
-            # Deleted since the folder was read.
+            # Deleted since the listing.
             continue
         with file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def fill_page_cache(directory: Path, topic: str) -> int:
-    """Let all segments of the topic be in memory; how many bytes they have.
+    """Read all segments of the topic into the page cache; returns their size in bytes.
 
-    `directory` holds the folders of logs. Only the topic's own are looked into: others may be
-    deleted at this moment.
+    `directory` contains the log directories. Only the topic's own logs are read, as others may be
+    being deleted.
     """
     folder = re.compile(rf"{re.escape(topic)}-\d+")
     piece = bytearray(_PIECE_BYTES)

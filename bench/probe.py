@@ -1,7 +1,7 @@
-"""When does a broker answer? The same question, asked the same way, of any Kafka.
+"""Detects when a broker is up, in the same way for any Kafka.
 
-A broker is up when it has answered a Metadata request that names at least one broker: an open port
-alone says nothing, Apache Kafka opens it long before.
+A broker is up when its Metadata response lists at least one broker. An open port is not enough:
+Apache Kafka opens it long before.
 """
 
 import errno
@@ -14,12 +14,12 @@ from collections.abc import Callable
 API_VERSIONS = 18
 METADATA = 3
 _GIVEN_OUT = "/proc/sys/net/ipv4/ip_local_port_range"
-"""The first and the last port that Linux gives to connections and to listeners on port 0."""
+"""Linux's range of ephemeral ports, for connections and for listeners on port 0."""
 _LOWEST_PORT = 10_000
-"""Of `free_port`: above those on which people have servers of their own."""
+"""The lowest port of `free_port`, above those that other servers commonly use."""
 _PORT_TRIES = 100
 _CHANCE = random.SystemRandom()
-"""Not the shared source, which property tests seed alike in processes that ask at the same time."""
+"""Not the shared generator, which property tests seed equally in concurrent processes."""
 
 
 class NotUpError(Exception):
@@ -46,13 +46,13 @@ def _ask(connection: socket.socket, api_key: int, api_version: int, body: bytes)
 
 
 def answers_metadata(host: str, port: int) -> bool:
-    """Whether the broker answers ApiVersions, and Metadata with at least one broker in it."""
+    """Whether the broker answers ApiVersions, and Metadata with at least one broker."""
     try:
         with socket.create_connection((host, port), timeout=2) as connection:
             versions = _ask(connection, API_VERSIONS, 0, b"")
             if struct.unpack_from(">h", versions)[0] != 0:
                 return False
-            # Version 1 with an empty array: no topics, only brokers.
+            # Version 1 with an empty array requests no topics, only brokers.
             metadata = _ask(connection, METADATA, 1, struct.pack(">i", 0))
             return bool(struct.unpack_from(">i", metadata)[0] >= 1)
     except OSError:
@@ -66,7 +66,7 @@ def wait_until_up(
     is_alive: Callable[[], bool] = lambda: True,
     interval_s: float = 0.005,
 ) -> float:
-    """Seconds until the first answered Metadata request; NotUpError when it never comes."""
+    """Seconds until the first Metadata response; NotUpError if there is none in time."""
     began = time.monotonic()
     while time.monotonic() - began < timeout_s:
         if answers_metadata(host, port):
@@ -78,24 +78,24 @@ def wait_until_up(
 
 
 def _ports_to_choose_from() -> range:
-    """Ports that the system gives to nobody by itself; only 0, its own choice, if there are few."""
+    """The ports outside the ephemeral range; only 0, the kernel's choice, if there are few."""
     try:
         with open(_GIVEN_OUT) as limits:
             first_given_out = int(limits.read().split()[0])
     except (OSError, ValueError, IndexError):
-        # Not Linux: IANA's dynamic ports, which macOS and Windows give out.
+        # Not Linux: IANA's dynamic ports, the ephemeral range of macOS and Windows.
         first_given_out = 49_152
     ports = range(_LOWEST_PORT, first_given_out)
     return ports if len(ports) >= _PORT_TRIES else range(1)
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nothing uses at this moment, and hardly anything will soon.
+    """A TCP port of 127.0.0.1 that is free now, and is likely to stay free.
 
-    It is not one that the system gives to connections and to listeners on port 0, as long as there
-    are others: such a port is some connection's a second later, or that of the client itself which
-    tries again and again to reach its broker there (a connection to its own port succeeds). What
-    wanted to listen on it, or to listen on it again, would find it in use.
+    If possible it is outside the ephemeral range: an ephemeral port may soon belong to a
+    connection, even to that of a client that keeps connecting to its broker there (a connection to
+    its own port succeeds). A broker that then listens on it, or does so again, would find it in
+    use.
 
     Raises OSError if none was found.
     """

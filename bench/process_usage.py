@@ -1,7 +1,7 @@
-"""What a process has used of the machine, as Linux tells it.
+"""Reads the resource usage of a process from Linux.
 
-CPU seconds and resident memory of the broker's own process are what the benchmarks compare: they
-hardly move when the machine is busy with something else, wall-clock time does.
+The benchmarks compare CPU seconds and resident memory of the broker's process: unlike wall-clock
+time, they hardly change when the machine is busy with something else.
 """
 
 import os
@@ -14,10 +14,9 @@ _CPUCLOCK_SCHED = 2
 
 
 class Usage(NamedTuple):
-    """One reading: CPU seconds and bytes of disk since the process began, memory in bytes now.
+    """One reading: CPU seconds and disk bytes since the process started, and current memory.
 
-    Bytes of disk are those that went to or came from a block device, not what the page cache
-    answered.
+    Disk bytes are those transferred from or to a block device, not those served by the page cache.
     """
 
     cpu_seconds: float
@@ -27,12 +26,12 @@ class Usage(NamedTuple):
 
 
 def read_usage(pid: int) -> Usage:
-    """The usage of one process, its threads included. Raises FileNotFoundError when it is gone."""
+    """The usage of one process with its threads. Raises FileNotFoundError if it has ended."""
     pages = int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1])
     lines = Path(f"/proc/{pid}/io").read_text("ascii").splitlines()
     disk = dict(line.split(": ") for line in lines)
     try:
-        # The clock of a whole process, as clock_getcpuclockid(3) names it: nanoseconds, where
+        # The CPU clock of a whole process, as from clock_getcpuclockid(3): in nanoseconds, while
         # /proc counts hundredths of a second.
         cpu_seconds = time.clock_gettime((~pid << 3) | _CPUCLOCK_SCHED)
     except OSError as error:
@@ -43,11 +42,11 @@ def read_usage(pid: int) -> Usage:
 
 
 def read_network_bytes() -> int:
-    """Bytes that this machine has received so far, loopback included, and sent to others."""
+    """Bytes that this machine has received, including loopback, and sent to others so far."""
     total = 0
     for line in Path("/proc/net/dev").read_text("ascii").splitlines()[2:]:
         interface, _, counters = line.partition(":")
         fields = counters.split()
-        # What goes out through the loopback comes in through it: once is enough.
+        # Bytes sent through the loopback are also received through it, so count them once.
         total += int(fields[0]) + (0 if interface.strip() == "lo" else int(fields[8]))
     return total

@@ -1,7 +1,7 @@
-"""What one run gives: figures, latencies, and what the broker and its clients used meanwhile.
+"""Records one run: figures, latencies, and the resources that broker and clients used.
 
-Nothing of it is written while the run goes on. The runner writes it once it knows that the run
-counts: that no client and no broker died.
+Nothing is written during the run. The runner writes it once it knows that the run counts: that no
+client and no broker died.
 """
 
 import math
@@ -24,20 +24,20 @@ MEBIBYTE = 1 << 20
 
 @dataclass(slots=True)
 class Work:
-    """What was done while usage was counted, where it is not known before."""
+    """The amount of work in a usage block, if it is not known before."""
 
     nbytes: int | None = None
     requests: int | None = None
 
 
 def client_cpu_seconds() -> float:
-    """CPU of the client processes that have ended, and of this one."""
+    """The CPU time of this process and of ended client processes."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_CHILDREN, resource.RUSAGE_SELF)]
     return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 class Recorder:
-    """Collects what one run gives."""
+    """Collects the figures and latencies of one run."""
 
     def __init__(self, key: RunKey) -> None:
         self.key = key
@@ -45,9 +45,9 @@ class Recorder:
         self._histograms: dict[str, LatencyRecorder] = {}
 
     def figure(self, metric: str, value: float) -> None:
-        """One number of this run; the metric's name ends with its unit (`start_s`, `disk_mb`).
+        """Record a number; the metric's name ends with its unit (`start_s`, `disk_mb`).
 
-        Raises MeasurementError for what is no number, and for a metric that has one already.
+        Raises MeasurementError if it is not finite, or if the metric already has a value.
         """
         if not math.isfinite(value):
             raise MeasurementError(f"{metric} came out as {value}.")
@@ -56,11 +56,11 @@ class Recorder:
         self._figures[metric] = float(value)
 
     def histogram(self, name: str = "") -> "LatencyRecorder":
-        """Where latencies of this run go. Mean, maximum and percentiles become figures.
+        """The recorder for latencies of this run; mean, maximum and percentiles become figures.
 
-        A run with several gives each a name, which then begins its metrics (`produce_p99_ms`).
+        A run with several gives each a name, which prefixes its metrics (`produce_p99_ms`).
         """
-        # numpy's size of an import, which a run without latencies does not need.
+        # An import as large as numpy, which a run without latencies does not need.
         from .latencies import LatencyRecorder
 
         return self._histograms.setdefault(name, LatencyRecorder())
@@ -74,13 +74,14 @@ class Recorder:
         requests: int | None = None,
         name: str = "",
     ) -> Generator[Work, None, None]:
-        """Count what broker and clients use in this block.
+        """Measure the resources that broker and clients use in this block.
 
-        Gives broker_cpu_s, client_cpu_s, resident_mib (at the end), disk_read_mb, disk_written_mb
+        Records broker_cpu_s, client_cpu_s, resident_mib (at the end), disk_read_mb, disk_written_mb
         and network_mb; with `nbytes` broker_cpu_s_per_gb and client_cpu_s_per_gb; with `requests`
-        requests_per_broker_cpu_s. Either may be set on what the block is given. `name` begins all
-        these metrics. The broker's own are missing where they cannot be read. Clients are processes
-        that end within the block; a broker that ends within it gives MeasurementError.
+        requests_per_broker_cpu_s. The block may also set either on the yielded `Work`. `name` is
+        the prefix of all these metrics. The broker's metrics are left out if they cannot be read.
+        Clients are processes that end within the block; if the broker ends within it,
+        MeasurementError is raised.
         """
         prefix = f"{name}_" if name else ""
         work = Work(nbytes, requests)
@@ -108,14 +109,13 @@ class Recorder:
             self.figure(f"{prefix}requests_per_broker_cpu_s", work.requests / cpu_s)
 
     def histograms(self) -> dict[str, "LatencyRecorder"]:
-        """By name; for the runner."""
+        """The histograms by name, for the runner."""
         return dict(self._histograms)
 
     def figures(self) -> list[Figure]:
-        """Every figure of this run, those of the latencies included; for the runner.
+        """Every figure of this run, including those of latencies, for the runner.
 
-        Raises MeasurementError where a histogram was asked for and nothing was recorded, or the run
-        gave nothing at all.
+        Raises MeasurementError if a histogram is empty or the run has no figures.
         """
         numbers = dict(self._figures)
         for name, latencies in self._histograms.items():
