@@ -1,6 +1,6 @@
-"""What is going on, for whoever waits: a bar where Rich and a terminal are there, else lines.
+"""Shows progress on standard error: a bar with Rich and a terminal, otherwise lines.
 
-It goes to standard error; standard output is for results.
+Standard output is for results.
 """
 
 import sys
@@ -12,37 +12,37 @@ if TYPE_CHECKING:
 
 
 class Progress(Protocol):
-    """Told by the runner."""
+    """The interface that the runner reports to."""
 
     def begin(self, runs: int, expected_seconds: float) -> None: ...
 
     def run_begins(self, what: str) -> None: ...
 
     def run_ends(self, what: str, expected_seconds: float) -> None:
-        """Also where the run was left out; `expected_seconds` was its share of the whole."""
+        """Report the end of a run, even a skipped one, and its share of the expected time."""
         ...
 
     def tell(self, sentence: str) -> None:
-        """Something that the user should see now, and still see later."""
+        """Show a sentence that stays visible."""
         ...
 
     def end(self) -> None: ...
 
 
 def duration(seconds: float) -> str:
-    """In the words of whoever waits: `about 40 s`, `about 13 min`."""
+    """A rounded duration: `about 40 s`, `about 13 min`."""
     if seconds < 100:
         return f"about {max(1, round(seconds))} s"
     return f"about {round(seconds / 60)} min"
 
 
 def count(number: int, noun: str) -> str:
-    """`1 run`, `2 runs`."""
+    """A number with its noun: `1 run`, `2 runs`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 class LinesOfProgress:
-    """One line a run, when it has ended."""
+    """Prints one line at the end of each run."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -66,11 +66,11 @@ class LinesOfProgress:
         print(sentence, file=self._stream, flush=True)
 
     def end(self) -> None:
-        """The last line stands."""
+        """Do nothing: the last line stays."""
 
 
 class BarOfProgress:
-    """A bar that advances by expected time, with the run under way beside it."""
+    """A bar that advances by expected time, next to the name of the current run."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -106,12 +106,12 @@ class BarOfProgress:
 
 
 def progress_for(stream: TextIO | None = None) -> Progress:
-    """On standard error if nothing is said; a bar if it can be drawn there."""
+    """Progress on a stream, by default standard error; a bar if possible."""
     place = sys.stderr if stream is None else stream
     if place.isatty():
         try:
             return BarOfProgress()
         except ModuleNotFoundError:
-            # Rich comes with the extra `bench`; lines say the same.
+            # Rich is in the extra `bench`; without it, print lines.
             return LinesOfProgress(place)
     return LinesOfProgress(place)

@@ -1,7 +1,7 @@
-"""What a scenario is: cases to be measured, how often and at which brokers.
+"""The interface of a scenario: the cases to measure, how often, and at which brokers.
 
-The runner (`runner.py`) does what all scenarios have in common: it starts the brokers, lets them
-take turns, warms them up, and decides whether a run counts. A scenario says what one run is.
+The runner (`runner.py`) does what all scenarios share: it starts the brokers, alternates between
+them, warms them up, and decides whether a run counts. A scenario defines one run.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,12 +13,12 @@ from .recorder import Recorder
 from .target import RunningTarget, Target
 
 FreshBroker = Literal["scenario", "case", "run"]
-"""What meets brokers that have done nothing before: the whole scenario, each case (a case's tiered
-and untiered form share them), or each run. For `run` the broker is handed over not yet started."""
+"""What gets fresh brokers: the whole scenario, each case (its tiered and untiered form share
+them), or each run. For `run` the scenario gets a broker that is not yet started."""
 
 
 class Scale(StrEnum):
-    """How much of everything: does it work at all, figures to look at, figures to rely on."""
+    """The amount of work: to see if it works, for rough figures, or for reliable ones."""
 
     SMOKE = "smoke"
     SMALL = "small"
@@ -27,7 +27,7 @@ class Scale(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One shape of load. With a tier and without one it has the same name."""
+    """One shape of load. Its tiered and untiered form have the same name."""
 
     name: str
     tiered: bool = False
@@ -35,10 +35,11 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a scenario wants to be run.
+    """How to run a scenario.
 
-    `properties` are for every broker's server.properties. `expected_seconds` is what one case takes
-    at one broker, all its runs and its broker's start together; the sum is told before the start.
+    `properties` go into every broker's server.properties. `expected_seconds` is the time of one
+    case at one broker, including all its runs and its broker's start; the sum is shown before the
+    start.
     """
 
     warm_up: int
@@ -48,20 +49,20 @@ class Plan:
     properties: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def repeated(self, repeats: int) -> "Plan":
-        """The same with so many counted runs of a case; what is expected grows in proportion."""
+        """The plan with this number of counted runs per case, and the expected time to match."""
         seconds = self.expected_seconds / (self.warm_up + self.repeats) * (self.warm_up + repeats)
         return replace(self, repeats=repeats, expected_seconds=seconds)
 
 
 class Scenario(Protocol):
-    """What a module in scenarios/ offers as SCENARIO."""
+    """The type of SCENARIO in a module of scenarios/."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def summary(self) -> str:
-        """One line for `tierlog-bench list`."""
+        """The line shown by `tierlog-bench list`."""
         ...
 
     def cases(self, scale: Scale) -> Sequence[Case]: ...
@@ -69,9 +70,9 @@ class Scenario(Protocol):
     def plan(self, scale: Scale) -> Plan: ...
 
     def refuses(self, case: Case, target: Target) -> str | None:
-        """Why this cannot be measured there, in plain words; None if it can."""
+        """The reason why a case cannot be measured at a target; None if it can."""
         ...
 
     def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
-        """One run. Raises MeasurementError if it does not count, say because a record was lost."""
+        """Do one run. Raises MeasurementError if it does not count, e.g. a record was lost."""
         ...

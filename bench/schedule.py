@@ -1,7 +1,7 @@
-"""What will be measured where, decided before anything is started.
+"""Decides what is measured at which target, before anything is started.
 
-A target may be unable to do what a case needs. That is no failure: the reason is told before the
-start and stands in the results.
+A target may not support what a case needs. This is not a failure: the reason is shown before the
+start and recorded in the results.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from .target import Target
 
 
 class Refusal(NamedTuple):
-    """What is not measured, and why."""
+    """A case that is not measured at a target, and the reason."""
 
     scenario: str
     case: str
@@ -24,7 +24,7 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One scenario: its cases, and the targets that can do each."""
+    """One scenario: its cases, and the targets that support each."""
 
     scenario: Scenario
     plan: Plan
@@ -48,7 +48,7 @@ class Part:
         return self.runs_a_case * sum(map(len, self.accepted.values()))
 
     def groups(self) -> list[list[Case]]:
-        """The cases that meet the same brokers, in their order."""
+        """The cases that share brokers, in order."""
         cases = [case for case, targets in self.accepted.items() if targets]
         if self.plan.fresh_broker == "scenario":
             return [cases] if cases else []
@@ -56,7 +56,7 @@ class Part:
 
 
 def side_by_side(cases: Iterable[Case]) -> list[list[Case]]:
-    """A case's tiered and untiered form together, in the order in which names come first."""
+    """The cases grouped by name, tiered and untiered together, in order of appearance."""
     groups: dict[str, list[Case]] = {}
     for case in cases:
         groups.setdefault(case.name, []).append(case)
@@ -69,9 +69,9 @@ def schedule(
     scale: Scale,
     repeats: int | None = None,
 ) -> list[Part]:
-    """One part a scenario, in order; one in which nothing can be measured is there as well.
+    """One part per scenario, in order, including those where nothing can be measured.
 
-    `repeats` is how many counted runs a case gets; None: as many as its scenario plans.
+    `repeats` is the number of counted runs per case; None for what the scenario plans.
     """
     return [_part(scenario, targets, scale, repeats) for scenario in scenarios]
 

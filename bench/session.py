@@ -1,4 +1,4 @@
-"""One `tierlog-bench run` from its options to its report."""
+"""One `tierlog-bench run`, from its options to its report."""
 
 import sys
 import tempfile
@@ -24,7 +24,7 @@ _MEMORY = frozenset({"tmpfs", "ramfs"})
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What the user wants measured."""
+    """The options of one run."""
 
     scenarios: Sequence[Scenario]
     targets: Sequence[Target]
@@ -37,10 +37,10 @@ class Order:
 
 
 def run(order: Order, progress: Progress | None = None) -> int:
-    """Measure; the exit code: 0 if every run counted, 1 if one failed or nothing was measured.
+    """Measure; returns 0 if every run counted, 1 if one failed or nothing was measured.
 
-    Raises TargetUnavailableError and ResultsError before anything is started. An interrupt passes
-    through, after all brokers are ended and what was measured is written.
+    Raises TargetUnavailableError and ResultsError before anything is started. An interrupt is
+    raised again once all brokers have ended and all measurements are written.
     """
     progress = progress or progress_for()
     _check(order.targets, progress)
@@ -88,7 +88,7 @@ def _check(targets: Sequence[Target], progress: Progress) -> None:
 
 
 def _announce(parts: Sequence[Part], order: Order, out: Path, progress: Progress) -> None:
-    """What will be done and how long it takes, before anything is started."""
+    """Show what will be measured and how long it takes."""
     refused: dict[tuple[str, str], list[str]] = {}
     for part in parts:
         for each in part.refused:
@@ -116,7 +116,7 @@ def _facts(order: Order, parts: Sequence[Part], scratch: Path) -> dict[str, obje
             "scenarios": [scenario.name for scenario in order.scenarios],
             "targets": [target.name for target in order.targets],
             "scale": str(order.scale),
-            # Without the user info that a URL may carry.
+            # Without any user info in the URL.
             "tier": str(RemoteUrl(order.tier)) if order.tier else None,
         },
         "plans": {
@@ -136,7 +136,7 @@ def _facts(order: Order, parts: Sequence[Part], scratch: Path) -> dict[str, obje
 
 
 def _conclude(runner: Runner, out: Path) -> None:
-    """The medians on standard output, and what failed on standard error."""
+    """Print the medians to standard output, and the failures to standard error."""
     print(summary(read_results(out).figures), flush=True)
     if runner.failures:
         print(_failed(runner.failures), file=sys.stderr)

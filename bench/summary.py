@@ -1,6 +1,6 @@
-"""The medians of a results folder as plain text, for the terminal on which it was measured.
+"""The medians of a results folder as plain text, for the terminal.
 
-Only the figures that decide; the report has all of them.
+It shows only the decisive figures; the report has all.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,11 +21,11 @@ _DECISIVE = (
     "resident_mib",
 )
 _ROWS_MAX = 16
-"""A scenario with more rows than that shows only its decisive ones."""
+"""A scenario with more rows shows only its decisive ones."""
 
 
 def summary(figures: Iterable[Figure]) -> str:
-    """One table a scenario: a row a case and metric, a column a target."""
+    """One table per scenario, with a row per case and metric and a column per target."""
     medians = median_of(figures)
     names = list(dict.fromkeys(key.scenario for key in medians))
     return "\n\n".join(_of_scenario(name, medians) for name in names)
@@ -52,7 +52,7 @@ def _of_scenario(scenario: str, medians: dict[MetricKey, float]) -> str:
 
 
 def number(value: float) -> str:
-    """Three digits that count, never fewer than the whole."""
+    """A number with three significant digits, and all digits of its integer part."""
     magnitude = abs(value)
     if magnitude >= 100 or value == 0:
         return f"{value:,.0f}"

@@ -1,8 +1,8 @@
-"""What a scenario is measured at: a broker that the harness starts, or one that runs somewhere.
+"""The brokers that scenarios measure: started by the harness, or already running elsewhere.
 
-A `Target` is what the user names; `prepare` makes of it a `RunningTarget`, on a folder of its own,
-that can be started, asked what it has used, and ended. Scenarios know no more of a broker than
-that, so that any Kafka-compatible one can be measured.
+The user names a `Target`; its `prepare` returns a `RunningTarget` with its own folder, which can be
+started, measured and ended. Scenarios use nothing else of a broker, so that any Kafka-compatible
+one can be measured.
 """
 
 from collections.abc import Mapping
@@ -13,21 +13,21 @@ from .broker_node import BrokerNode
 from .process_usage import Usage
 
 Capability = Literal["start", "tier", "durable", "usage", "cluster"]
-"""start: the harness starts it, and may kill it; tier: it has a remote tier; durable: it finds its
-records again after a restart; usage: its CPU and memory can be read; cluster: several nodes of it
-can be started."""
+"""start: the harness starts it, and may kill it; tier: it has a remote tier; durable: it keeps its
+records over a restart; usage: its CPU and memory can be read; cluster: several nodes can be
+started."""
 
 
 class TargetUnavailableError(Exception):
-    """The target cannot be measured here; the sentence says what is missing and how to get it."""
+    """The target cannot be measured here; the message says what is missing and how to get it."""
 
 
 class MeasurementError(Exception):
-    """A run does not count: a client died, a record was lost, nothing came."""
+    """A run does not count: a client died, a record was lost, or there was no response."""
 
 
 class Target(Protocol):
-    """What can be started, or is somewhere."""
+    """A broker that can be started, or that runs elsewhere."""
 
     @property
     def name(self) -> str: ...
@@ -36,11 +36,11 @@ class Target(Protocol):
     def capabilities(self) -> frozenset[Capability]: ...
 
     def check(self) -> None:
-        """Get what it needs. Raises TargetUnavailableError if that cannot be had."""
+        """Fetch what it needs. Raises TargetUnavailableError if that is not possible."""
         ...
 
     def versions(self) -> Mapping[str, str]:
-        """What runs there, by name."""
+        """The versions of its software, by name."""
         ...
 
     def prepare(
@@ -48,67 +48,67 @@ class Target(Protocol):
     ) -> "RunningTarget":
         """A broker that keeps everything under `directory`, not yet started.
 
-        `properties` win over what the target sets itself; `tier` is the URL of its remote tier,
-        None if it shall have none.
+        `properties` override what the target sets itself; `tier` is the URL of its remote tier, or
+        None for none.
         """
         ...
 
 
 class RunningTarget(Protocol):
-    """One broker. Only `name`, `bootstrap` and the topic's questions work for one elsewhere."""
+    """One broker. If it runs elsewhere, only `name`, `bootstrap` and `topic_config` work."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def bootstrap(self) -> str:
-        """HOST:PORT, as clients want it."""
+        """HOST:PORT, for clients."""
         ...
 
     @property
     def directory(self) -> Path:
-        """Its own folder, in which a scenario may also put what it needs."""
+        """Its own folder, which a scenario may also use."""
         ...
 
     @property
     def node(self) -> BrokerNode | None:
-        """Its process; None if that is elsewhere."""
+        """Its process; None if it runs elsewhere."""
         ...
 
     def start(self) -> float:
-        """Start it; seconds from the process's birth to its first Metadata answer."""
+        """Start it; returns the seconds from process creation to the first Metadata response."""
         ...
 
     def stop(self) -> None:
-        """End it cleanly. Does nothing if it does not run."""
+        """End it cleanly, if it is running."""
         ...
 
     def kill(self) -> None:
-        """End it as a crash would."""
+        """End it as in a crash."""
         ...
 
     def is_alive(self) -> bool: ...
 
     def pids(self) -> tuple[int, ...]:
-        """Its processes, by which the runner sees that none was replaced; empty if elsewhere."""
+        """Its process ids, to detect a replaced process; empty if it runs elsewhere."""
         ...
 
     def usage(self) -> Usage | None:
-        """What its processes have used so far; None if that cannot be read."""
+        """The resources used by its processes so far; None if they cannot be read."""
         ...
 
     def topic_config(self, tiered: bool) -> dict[str, str]:
-        """What a topic of the benchmark is created with; a scenario adds its own."""
+        """The configuration of a new topic, to which a scenario adds its own."""
         ...
 
     def bytes_in_tier(self, topic: str) -> int:
-        """How much of the topic's log lies in the tier, as the tier itself shows it."""
+        """The bytes of the topic's log in the tier, according to the tier itself."""
         ...
 
     def log_tail(self) -> str:
-        """What it said last; empty if that cannot be read."""
+        """The end of its log; empty if it cannot be read."""
         ...
 
     def discard(self) -> None:
-        """Delete all that it kept, here and in its tier. It was stopped before."""
+        """Delete all its data, here and in its tier, after it was stopped."""
         ...

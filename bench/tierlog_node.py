@@ -1,4 +1,4 @@
-"""A tierlog broker in a process of its own, started as a user starts it."""
+"""A tierlog broker in a separate process, started as by a user."""
 
 import os
 import sys
@@ -27,12 +27,12 @@ class TierlogNode(BrokerNode):
         }
 
     def command(self, configuration: Path) -> list[str]:
-        # The installed command stands beside the interpreter that runs this.
+        # The installed command is next to the current interpreter.
         tierlog = Path(sys.executable).with_name("tierlog")
         return [str(tierlog), "serve", "--config", str(configuration)]
 
     def environment(self) -> Mapping[str, str]:
-        """As a user's shell has it: compiled modules are kept, nothing is held back."""
+        """The environment of a user's shell: bytecode is cached, and output is not buffered."""
         inherited = {
             name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
         }
