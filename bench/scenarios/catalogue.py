@@ -1,4 +1,4 @@
-"""All scenarios, in the order in which they are run and reported."""
+"""All scenarios, in the order that they are run and reported in."""
 
 import difflib
 from collections.abc import Sequence
@@ -35,20 +35,20 @@ SCENARIOS: tuple[Scenario, ...] = (
     COPYING,
     REMOTE_TIER,
 )
-"""What `tierlog-bench run` runs if nothing is named."""
+"""The scenarios that `tierlog-bench run` runs by default."""
 
 ON_REQUEST: tuple[Scenario, ...] = (SPARK_SCAN, HOSTILE)
-"""What is run only by its name: it takes long, or needs what most do not have."""
+"""The scenarios that run only if named, because they take long or need extra software."""
 
 ALL = (*SCENARIOS, *ON_REQUEST)
 
 
 class UnknownScenarioError(Exception):
-    """No scenario is called that."""
+    """There is no scenario with this name."""
 
 
 def scenarios_named(names: Sequence[str]) -> list[Scenario]:
-    """The scenarios of these names, in the catalogue's order; the usual ones if none is named."""
+    """The scenarios with these names, in the catalogue's order; the default ones for no names."""
     scenario_by_name = {scenario.name: scenario for scenario in ALL}
     selection = [name.replace("-", "_") for name in names]
     for name in selection:

@@ -1,8 +1,8 @@
-"""Many clients that are connected and say little, as most clients of a large installation do.
+"""Many connected clients that are mostly idle, like most clients of a large installation.
 
-The connections are opened two hundred at a time and asked one question each. Meanwhile, and after,
-another client that was there before goes on asking: what it waits shows whether the newcomers are
-in anybody's way. Then nobody asks anything, and the CPU that the connections take anyway is read.
+The connections are opened two hundred at a time and send one request each. Meanwhile and afterwards
+an existing client keeps sending requests: its latency shows whether the new connections disturb
+others. Then all clients are idle, and the CPU that their connections still cost is measured.
 """
 
 import time
@@ -25,13 +25,13 @@ _METADATA_VERSION = 12
 
 @dataclass(frozen=True, slots=True)
 class ManyConnections(Case):
-    """So many connections."""
+    """A case with a number of connections."""
 
     connections: int = 1
 
 
 class Connections:
-    """One case a number of connections, each at a fresh broker."""
+    """One case per number of connections, each at a fresh broker."""
 
     name = "connections"
     summary = "1,000 and 10,000 idle connections: time to connect, memory and CPU, others' latency"
@@ -63,7 +63,7 @@ def _measure(size: int, target: RunningTarget, recorder: Recorder, scale: Scale)
     question = prepare(MetadataRequest(topics=[]), _METADATA_VERSION)
     with Wire(target.bootstrap) as wire, Crowd(target.bootstrap, size) as crowd:
         for _ in range(_ASKED[scale]):
-            # The broker's code for this answer is compiled and warm before anything counts.
+            # Warm up the broker's code for this request before anything counts.
             wire.answer_ms(question)
         cpu_s, resident = used(target)
         with Bystander(target.bootstrap, question, recorder.histogram("meanwhile")) as bystander:

@@ -1,15 +1,15 @@
-"""What the tier costs: copying to it, what copying takes from producers, and reading it again.
+"""The cost of the tier: copying to it, what copying costs producers, and reading it back.
 
-- `copy`: CPU seconds a gigabyte and MB/s of copying a backlog with nothing else to do;
-- `produce beside copying`: the throughput of a producer that goes as fast as it can, alone and
-  while a backlog is copied at a fixed rate; how much of it is gone for each 10 MB/s of copying;
-- `catch up …`: the same old records from the tier and from the broker's own disk, with one consumer
-  and with ten, once with what they read in the page cache (hot) and once from the disk (cold). What
-  a broker holds in memory of its own is not taken away from it.
+- `copy`: the CPU seconds per gigabyte and MB/s of copying a backlog with no other load;
+- `produce beside copying`: the throughput of a producer at full speed, alone and while a backlog is
+  copied at a fixed rate; the loss for each 10 MB/s of copying;
+- `catch up …`: reading the same old records from the tier and from the broker's own disk, with one
+  consumer and with ten, once from the page cache (hot) and once from the disk (cold). The broker's
+  own caches are not dropped.
 
-Copying is not the same work everywhere: tierlog syncs every object and its folder, because the
-local copy is deleted on the strength of it, and keeps a CRC of each; Kafka's LocalTieredStorage,
-which is made for tests, does not.
+Brokers do different work for a copy: tierlog syncs every object and its folder, because the local
+copy is then deleted, and stores a CRC of each; Kafka's LocalTieredStorage, which is made for tests,
+does not.
 """
 
 import time
@@ -36,10 +36,10 @@ from .old_data import (
 
 _UNLIMITED = 2**63 - 1
 _BACKLOG_RATE = 50_000_000
-"""Bytes a second of copying beside a producer: several times 10 MB/s, to stand out of the noise."""
+"""Bytes per second copied during a produce run: several times 10 MB/s, to exceed the noise."""
 
 _QUOTA = MappingProxyType({"remote.log.manager.copy.quota.window.num": "2"})
-"""It holds from the first second on, not over the eleven that are the default."""
+"""Makes the quota effective from the first second, instead of over the default eleven."""
 
 _COPY = "copy"
 _BESIDE = "produce beside copying"
@@ -47,7 +47,7 @@ _BESIDE = "produce beside copying"
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """One way of catching up; many consumers read a share of the data each."""
+    """One way of catching up; several consumers each read a share of the data."""
 
     consumers: int
     is_cold: bool
@@ -64,7 +64,7 @@ _READINGS = {
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """How much of everything at one scale."""
+    """The amounts at one scale."""
 
     megabytes: int
     segment_bytes: int
@@ -87,7 +87,7 @@ _SIZES: Mapping[Scale, _Size] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Theft:
-    """A producer beside copying: its MB/s with and without, and the MB/s of copying meanwhile."""
+    """A producer's MB/s alone and during copying, and the MB/s copied meanwhile."""
 
     alone: float
     beside: float
@@ -95,7 +95,7 @@ class Theft:
 
     @property
     def percent_per_10_megabytes(self) -> float:
-        """Throughput lost for each 10 MB/s of copying."""
+        """The percentage of throughput lost for each 10 MB/s of copying."""
         lost = 100 * (1 - self.beside / self.alone)
         return lost / (self.copied / 10) if self.copied else 0.0
 
@@ -156,7 +156,7 @@ def _measure_reading(target: RunningTarget, recorder: Recorder, size: _Size, cas
 
 
 def _backlog(target: RunningTarget, topic: str, size: _Size) -> int:
-    """A topic that is not tiered yet; how many bytes can be copied once it is."""
+    """Fill an untiered topic; returns the bytes that can be copied once it is tiered."""
     from ..clients.admin import create_topic
 
     create_topic(target.bootstrap, topic, topic_settings(target, False, size.segment_bytes))
@@ -165,7 +165,7 @@ def _backlog(target: RunningTarget, topic: str, size: _Size) -> int:
 
 
 def _enable_tiering(target: RunningTarget, topic: str) -> None:
-    """What is closed of the topic goes to the tier from now on."""
+    """Make the broker copy the topic's closed segments from now on."""
     from ..clients.admin import alter_topic
 
     alter_topic(target.bootstrap, topic, {"remote.storage.enable": "true"})
@@ -186,7 +186,7 @@ def _measure_copy(target: RunningTarget, recorder: Recorder, size: _Size) -> Non
 
 
 def _limit_copying(target: RunningTarget, bytes_per_second: int) -> None:
-    """How fast the broker may copy from now on, all topics together (KIP-956)."""
+    """Limit the broker's copy rate over all topics (KIP-956)."""
     from ..clients.admin import alter_brokers
 
     limit = {"remote.log.manager.copy.max.bytes.per.second": str(bytes_per_second)}
@@ -214,7 +214,7 @@ def _measure_theft(target: RunningTarget, run: int, size: _Size) -> Theft:
 
 
 def _produced(target: RunningTarget, topic: str, size: _Size) -> float:
-    """MB/s of a producer that goes as fast as it can."""
+    """The MB/s of a producer at full speed."""
     from ..clients.admin import create_topic, delete_topic
 
     create_topic(target.bootstrap, topic, topic_settings(target, False, size.segment_bytes))

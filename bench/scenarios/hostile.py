@@ -1,9 +1,9 @@
-"""Clients that mean no good: what another client waits meanwhile, and what is left of the broker.
+"""Hostile clients: their effect on another client's latency and on the broker.
 
-Each case is one attack at a fresh broker: an attacker and a client that does nothing wrong, in
-processes of their own. Told are the second one's waiting times, the broker's memory at its peak,
-how long the broker takes to end on SIGTERM while the attack goes on, and what it wrote into its
-log. A broker that dies has its line all the same: `died_count`.
+Each case is one attack on a fresh broker: an attacker and a well-behaved client, in separate
+processes. It measures the second one's latency, the broker's peak memory, the time that the broker
+takes to stop on SIGTERM during the attack, and what it logs. A broker that dies is counted in
+`died_count`.
 """
 
 import os
@@ -22,18 +22,18 @@ _SECONDS = {Scale.SMOKE: 1.0, Scale.SMALL: 6.0, Scale.FULL: 20.0}
 _WEIGHT = {Scale.SMOKE: 0.02, Scale.SMALL: 1.0, Scale.FULL: 1.0}
 _EXPECTED_S = {Scale.SMOKE: 5.0, Scale.SMALL: 25.0, Scale.FULL: 50.0}
 _BEGUN_AFTER_S = 0.5
-"""How long the attack goes on before anything counts."""
+"""The time before anything counts."""
 _PATIENCE_S = 10.0
 _STOPPED_WITHIN_S = 10.0
 _RELEASED_WITHIN_S = 15.0
 _STOP_BESIDE = 60.0
-"""The attack outlasts what is measured; it is ended by us."""
+"""Extra time of the attack, which outlasts the measurement and is then ended."""
 _SOCKETS_LEFT = 8
 
 
 @dataclass(frozen=True, slots=True)
 class AttackCase(Case):
-    """One attack. `releases`: its connections close, and what they held is to come back."""
+    """One attack. `releases`: its connections close, and the broker must free their resources."""
 
     attack: str = ""
     releases: bool = False
@@ -55,7 +55,7 @@ _CASES = (
 
 
 class Hostile:
-    """One run is one attack."""
+    """One attack per run."""
 
     name = "hostile"
     summary = "what a client waits while another attacks; the broker's memory, its end, its log"
@@ -114,14 +114,15 @@ def _attack(case: AttackCase, target: RunningTarget, recorder: Recorder, scale: 
 
 
 def _wait_until_begun(hostile: ClientProcess) -> None:
-    """Its bytes are made before the first is sent, which takes a while."""
+    """Wait for the attack, which takes a while to prepare its bytes."""
     time.sleep(_BEGUN_AFTER_S)
     if hostile.has_ended():
         raise ClientError("the attacker ended before it was told to")
 
 
 def _seconds_until_released(process: "_Process", sockets: int) -> float:
-    """Until the descriptors of closed clients are back; _RELEASED_WITHIN_S if they are not."""
+    """Seconds until the broker has closed the sockets of closed clients, at most
+    _RELEASED_WITHIN_S."""
     began = time.monotonic()
     while (seconds := time.monotonic() - began) < _RELEASED_WITHIN_S:
         if not process.is_alive() or process.sockets() <= sockets + _SOCKETS_LEFT:
@@ -131,7 +132,7 @@ def _seconds_until_released(process: "_Process", sockets: int) -> float:
 
 
 def traces(log: str) -> int:
-    """Stack traces in it: Python's begin with a line of their own, Java's have lines that do."""
+    """The number of stack traces in a log, by Python's first lines and Java's frame lines."""
     count = 0
     is_inside = False
     for line in log.splitlines():
@@ -142,7 +143,7 @@ def traces(log: str) -> int:
 
 
 class _Process:
-    """What Linux tells of the broker's process."""
+    """The broker's process, as shown in /proc."""
 
     def __init__(self, pid: int) -> None:
         self._folder = Path(f"/proc/{pid}")
@@ -151,7 +152,7 @@ class _Process:
         return (self._folder / "fd").exists()
 
     def sockets(self) -> int:
-        """How many it has open; a broker also opens files when it is used."""
+        """The number of open sockets; other files also vary with use."""
         count = 0
         for name in os.listdir(self._folder / "fd") if self.is_alive() else ():
             with suppress(OSError):
@@ -172,7 +173,7 @@ class _Process:
         return self._mib("VmHWM")
 
     def forget_peak(self) -> None:
-        """Count the peak from now on."""
+        """Reset the peak to the current value."""
         (self._folder / "clear_refs").write_text("5")
 
 

@@ -1,7 +1,7 @@
-"""A broker that nobody asks anything: what it holds in memory, and the CPU that it takes anyway.
+"""An idle broker: its memory, and the CPU that it still uses.
 
-A hundred empty partitions are there, because a broker without any has nothing to look after. What
-the start and their making cost is not counted: first the broker is left alone for a while.
+It has a hundred empty partitions, because a broker without any has no periodic work. The cost of
+the start and of their creation does not count: the measurement begins after a pause.
 """
 
 import time
@@ -19,7 +19,7 @@ _WATCH_S = {Scale.SMOKE: 1.0, Scale.SMALL: 2.0, Scale.FULL: 20.0}
 
 
 class Idle:
-    """Memory, and CPU seconds a minute."""
+    """Measures memory, and CPU seconds per minute."""
 
     name = "idle"
     summary = "memory and CPU of a broker with 100 empty partitions that nobody uses"
@@ -54,7 +54,7 @@ class Idle:
 
 
 def used(target: RunningTarget) -> tuple[float, int]:
-    """CPU seconds so far and bytes of memory now. Raises MeasurementError where nobody can tell."""
+    """CPU seconds so far, and current memory in bytes. Raises MeasurementError if unknown."""
     usage = target.usage()
     if usage is None:
         raise MeasurementError("What the broker uses cannot be read.")

@@ -1,12 +1,12 @@
-"""KIP-405, test case 2: consumers that are far behind catch up while the normal load goes on.
+"""KIP-405, test case 2: consumers that are far behind catch up during normal load.
 
 They read old data, from the tier or from the broker's own disk, at six times the producers' rate,
-as in the KIP: `catch_up_mb_per_s` says whether they were given it. What counts is what the others
-feel: producers and the consumer at the end of the log. `copying` has how fast catching up can be.
+as in the KIP: `catch_up_mb_per_s` shows whether they reached it. What matters is the effect on the
+producers and on the consumer at the end of the log. `copying` measures how fast catching up can be.
 
-The KIP's own figures, for nine such consumers and 180 MB/s a broker: p99 of producing 42 ms tiered
-and 60 ms untiered with acks=all, 10 ms and 10 ms with acks=1. There the untiered ones competed with
-producers for hard disks; here it is the page cache that serves both kinds.
+The KIP's own figures, for nine such consumers and 180 MB/s per broker: produce p99 of 42 ms tiered
+and 60 ms untiered with acks=all, 10 ms and 10 ms with acks=1. There the untiered consumers competed
+with producers for hard disks; here the page cache serves both kinds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ _TIMES_PRODUCERS = 6
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """Which workloads, how much old data there is, how long each run is, how many there are."""
+    """The workloads, the amount of old data, and the length and number of runs at one scale."""
 
     workloads: tuple[str, ...]
     megabytes: int
@@ -60,7 +60,7 @@ _SIZES: Mapping[Scale, _Size] = MappingProxyType(
 
 
 class CatchUp:
-    """See the top of this file."""
+    """Test case 2; see the top of this file."""
 
     name = "kip405_catch_up"
     summary = "KIP-405 case 2: nine consumers read old data, local or tiered, beside normal load"
@@ -81,7 +81,7 @@ class CatchUp:
         from ..clients.admin import create_topic, delete_topic
 
         size, workload = _SIZES[scale], WORKLOADS[case.name]
-        # A run to warm up need not be as long.
+        # A warm-up run need not be as long.
         seconds = size.seconds if recorder.key.run > 0 else size.seconds / 2
         kind = "tiered" if case.tiered else "untiered"
         old = OldTopic(f"old-{kind}", size.records, size.segment_bytes, case.tiered)

@@ -1,8 +1,8 @@
 """KIP-405, test case 1: normal load, with tiered storage and without.
 
-Producers keep a steady pace, with acks=all and with acks=1, and a consumer reads at the end of the
-log; segments are so small that copying never rests. The KIP's own figures, for 30 and 55 MB/s a
-broker: p99 of producing 25 ms tiered and 21 ms untiered with acks=all, 9 ms and 9 ms with acks=1.
+Producers keep a steady rate, with acks=all and with acks=1, and a consumer reads at the end of the
+log; segments are so small that copying never stops. The KIP's own figures, for 30 and 55 MB/s per
+broker: produce p99 of 25 ms tiered and 21 ms untiered with acks=all, 9 ms and 9 ms with acks=1.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from .traffic import WORKLOADS, traffic
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """How long each run is, and how many there are."""
+    """The length and number of runs at one scale."""
 
     seconds: float
     warm_up: int
@@ -36,7 +36,7 @@ _SIZES: Mapping[Scale, _Size] = MappingProxyType(
 
 
 class Normal:
-    """See the top of this file."""
+    """Test case 1; see the top of this file."""
 
     name = "kip405_normal"
     summary = "KIP-405 case 1: producers and a tail consumer at a steady rate, acks=all and acks=1"
@@ -56,7 +56,7 @@ class Normal:
         from ..clients.admin import create_topic, delete_topic
 
         size, workload = _SIZES[scale], WORKLOADS[case.name]
-        # A run to warm up need not be as long.
+        # A warm-up run need not be as long.
         seconds = size.seconds if recorder.key.run > 0 else size.seconds / 2
         kind = "tiered" if case.tiered else "untiered"
         topic = f"normal-{workload.acks}-{kind}-{recorder.key.run}"

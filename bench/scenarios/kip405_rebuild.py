@@ -1,15 +1,15 @@
-"""KIP-405, test case 3: a broker loses its disk and is rebuilt while the load goes on.
+"""KIP-405, test case 3: a broker loses its disk and is rebuilt under load.
 
-`rebuild of a replica`: one of three brokers is stopped, its disk emptied, and started again. What
-counts is the time until every partition has all its replicas in sync again, and what producers feel
-from the stop until then. Untiered it must be sent all records that were ever kept; tiered only what
-has not left the others' disks. The KIP's own figures: 2 minutes against 230 with acks=all and
-12 TB a broker, 4 against 520 with acks=1 and 34 TB; p99 of producing 56 ms against 490, and 12
-against 10. tierlog does not replicate between processes yet, so it cannot be measured there.
+`rebuild of a replica`: one of three brokers is stopped, wiped and started again. The measurements
+are the time until every partition has all its replicas in sync again, and the produce latency from
+the stop until then. An untiered broker must fetch all retained records; a tiered one only those
+still on the others' disks. The KIP's own figures: 2 minutes against 230 with acks=all and 12 TB per
+broker, 4 against 520 with acks=1 and 34 TB; produce p99 of 56 ms against 490, and 12 against 10.
+tierlog does not replicate between processes yet, so it cannot be measured there.
 
-`restore from the tier alone`: no other broker is left. `tierlog tier rebuild` makes the data
-directory anew from the tier, and the broker is started on it. Kafka has nothing of the kind, and
-what had not been copied is lost: this is another question than the first and is not compared.
+`restore from the tier alone`: no other broker is left. `tierlog tier rebuild` recreates the data
+directory from the tier, and the broker is started on it. Kafka has no equivalent, and records that
+had not been copied are lost, so this case is not compared with the first.
 """
 
 import os
@@ -51,13 +51,13 @@ _POLL_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """How much old data there is, and how long producers are watched before the disk is lost."""
+    """The amount of old data, and how long producers are measured before the disk is lost."""
 
     megabytes: int
     segment_bytes: int
     workloads: tuple[str, ...]
     share: float
-    """Of the workload's rate: three young JVMs have the machine that is one broker's else."""
+    """The share of the workload's rate: three new JVMs share a machine meant for one broker."""
     seconds_before: float
     repeats: int
 
@@ -76,7 +76,7 @@ _SIZES: Mapping[Scale, _Size] = MappingProxyType(
 
 
 class Rebuild:
-    """See the top of this file."""
+    """Test case 3; see the top of this file."""
 
     name = "kip405_rebuild"
     summary = "KIP-405 case 3: a broker loses its disk and is rebuilt while the load goes on"
@@ -118,7 +118,7 @@ class Rebuild:
 
 @dataclass(frozen=True, slots=True)
 class _Story:
-    """What is told of one cluster: the topics' settings, the load, how much of everything."""
+    """The settings of one cluster's run: topics, load and amounts."""
 
     tiered: bool
     settings: Mapping[str, str]
@@ -161,8 +161,8 @@ def _create_topic(
             cluster.bootstrap, topic, settings, partitions=partitions, replication_factor=NODES
         )
     except KafkaException:
-        # A controller that has only just been elected may do it and not answer in time; the client
-        # asks again, and is told that there is such a topic.
+        # A newly elected controller may create the topic and not respond in time; the client
+        # retries, and gets TOPIC_ALREADY_EXISTS.
         if led_partitions(cluster.bootstrap, topic) < partitions:
             raise
 
@@ -186,7 +186,7 @@ def _fill_cluster(cluster: KafkaCluster, story: _Story) -> None:
         time.sleep(_POLL_S)
 
 
-# -- The only one -------------------------------------------------------------------------------
+# -- The only broker ----------------------------------------------------------------------------
 
 
 def _measure_restore(target: RunningTarget, recorder: Recorder, size: _Size) -> None:
@@ -202,7 +202,7 @@ def _measure_restore(target: RunningTarget, recorder: Recorder, size: _Size) -> 
     _rebuild_from_tier(node)
     recorder.figure("rebuild_s", time.perf_counter() - began)
     recorder.figure("start_s", target.start())
-    # A tenth of it, to see that old records come from where they should.
+    # Read a tenth, to check that old records come from the tier.
     records = copied // RECORD_BYTES // 10
     read = run_client(
         "catch_up",
@@ -214,7 +214,7 @@ def _measure_restore(target: RunningTarget, recorder: Recorder, size: _Size) -> 
 
 
 def _rebuild_from_tier(node: BrokerNode) -> None:
-    """`tierlog tier rebuild`, as a user runs it. Raises MeasurementError."""
+    """Run `tierlog tier rebuild` as a user does. Raises MeasurementError."""
     tierlog = Path(sys.executable).with_name("tierlog")
     configuration = node.directory / "server.properties"
     answer = subprocess.run(

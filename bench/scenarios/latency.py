@@ -1,14 +1,14 @@
-"""How long a record takes: to its acknowledgement, and to a consumer at the end of the log.
+"""The latency of a record: to its acknowledgement, and to a consumer at the end of the log.
 
-Senders keep a pace of their own, and a latency counts from when its record was meant to be sent:
-whatever makes the sender wait is counted for all records that should have been under way meanwhile
-(coordinated omission). Producer and consumer are processes of their own, through librdkafka.
+Senders keep a fixed pace, and a latency counts from when its record was meant to be sent: a delay
+of the sender counts for all records that should have been sent meanwhile (coordinated omission).
+Producer and consumer are separate processes that use librdkafka.
 
-- `low rate`: a hundred records a second, each sent alone and at once (no linger): what one record
-  costs when nothing else is under way.
-- `steady 5 MB/s`: acks=all, batches as they come within 2 ms, tiered and untiered next to each
-  other. The tiered topic has segments of 4 MiB, so that copying goes on all the time; KIP-405's
-  authors found 1.19 times the latency with tiering.
+- `low rate`: a hundred records per second, each sent immediately in its own batch (no linger): the
+  latency of one record without other load.
+- `steady 5 MB/s`: acks=all, with a linger of 2 ms, tiered and untiered next to each other. The
+  tiered topic has segments of 4 MiB, so that copying never stops; KIP-405's authors measured 1.19
+  times the latency with tiering.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from ..target import MeasurementError, RunningTarget, Target
 _LOW = "low rate, end to end"
 _STEADY = "steady 5 MB/s, acks=all"
 _SEGMENT_BYTES = 4 << 20
-# A smoke test runs on a busy machine: copying is to have begun within these seconds.
+# A smoke test runs on a busy machine, and copying must begin within this time.
 _SECONDS = {Scale.SMOKE: 3.0, Scale.SMALL: 1.5, Scale.FULL: 8.0}
 _TAIL_PATIENCE_S = 60.0
 
@@ -37,7 +37,7 @@ def _load(case: Case, scale: Scale) -> SteadyLoad:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """One run is one steady load into a new topic, with a consumer at its end."""
+    """Each run is one steady load into a new topic, with a consumer at its end."""
 
     name: str = "latency"
     summary: str = "acknowledgement and end to end: a low rate, and a steady 5 MB/s"
@@ -74,7 +74,7 @@ class Latency:
 
 
 def _small_segments(config: dict[str, str]) -> dict[str, str]:
-    """For brokers that take a topic's settings at all."""
+    """Small segments, if the broker supports topic settings."""
     return {"segment.bytes": str(_SEGMENT_BYTES)} if config else {}
 
 

@@ -1,8 +1,8 @@
-"""Topics with old data, in the tier or on the broker's own disk, and how one knows where it is.
+"""Topics with old data in the tier or on the broker's own disk, and checks of where it is.
 
-What scenarios of tiered storage have in common: a topic is filled as fast as it goes; one that is
-tiered is waited for until all but its last segment has left the disk, so that who reads it reads
-the tier. Both live side by side at one broker, and stay for the runs that follow.
+Shared by the scenarios of tiered storage: a topic is filled at full speed; for a tiered one, wait
+until all but its last segment has left the disk, so that consumers read from the tier. Both kinds
+exist next to each other at one broker, and are kept for later runs.
 """
 
 import time
@@ -23,7 +23,7 @@ _POLL_S = 0.02
 
 @dataclass(frozen=True, slots=True)
 class OldTopic:
-    """So many records in segments of such a size; tiered ones leave the disk."""
+    """A topic with old records; if it is tiered, they leave the disk."""
 
     name: str
     records: int
@@ -36,26 +36,26 @@ class OldTopic:
 
 
 def topic_settings(target: RunningTarget, tiered: bool, segment_bytes: int) -> dict[str, str]:
-    """Of a topic whose records stay for good, and on the disk as well if they are copied."""
+    """The settings of a topic that retains all records, on the disk too, even if copied."""
     return {**target.topic_config(tiered), "segment.bytes": str(segment_bytes)}
 
 
 def fill(target: RunningTarget, topic: str, records: int) -> float:
-    """Produce as fast as it goes; the seconds it took."""
+    """Produce at full speed; returns the seconds it took."""
     load = Load(records, RECORD_BYTES, batch_bytes=BATCH_BYTES)
     order = ("produce", "--bootstrap", target.bootstrap, "--topic", topic)
     return run_client("librdkafka_load", *order, *load.arguments()).figures["seconds"]
 
 
 def ensure_old(target: RunningTarget, old: OldTopic) -> None:
-    """Make the topic, unless an earlier run has; wait until its data is where it shall be."""
+    """Create the topic, unless an earlier run has; wait until its data is in the right place."""
     from ..clients.admin import create_topic, holds
 
     if holds(target.bootstrap, old.name, old.records):
         return
     settings = topic_settings(target, old.tiered, old.segment_bytes)
     if old.tiered:
-        # What is in the tier leaves the disk as soon as it may.
+        # Copied segments leave the disk as soon as possible.
         settings["local.retention.bytes"] = "1"
     create_topic(target.bootstrap, old.name, settings)
     fill(target, old.name, old.records)
@@ -65,27 +65,27 @@ def ensure_old(target: RunningTarget, old: OldTopic) -> None:
 
 
 def knows_its_disk(target: Target) -> str | None:
-    """Why a target that runs elsewhere cannot tell where its data is."""
+    """The reason why a target's disk cannot be inspected; None if it can."""
     if "start" not in target.capabilities:
         return "where a broker has its data can only be seen of one that the harness starts"
     return None
 
 
 def has_no_tier(target: Target) -> str | None:
-    """Why a tiered case cannot be measured there; None if it can."""
+    """The reason why a tiered case cannot be measured at a target; None if it can."""
     if "tier" not in target.capabilities:
         return f"{target.name} has no remote tier"
     return knows_its_disk(target)
 
 
 def local_bytes(target: RunningTarget, topic: str) -> int:
-    """How much of the topic's log is on the broker's own disk."""
+    """The bytes of the topic's log on the broker's own disk."""
     assert target.node is not None, "refused where the broker is elsewhere"
     return size_of((target.node.directory / "logs").glob(f"{topic}-*/*.log"))
 
 
 def wait_until_copied(target: RunningTarget, topic: str, nbytes: int) -> float:
-    """Wait until so much is in the tier; the seconds it took. Raises MeasurementError."""
+    """Wait until `nbytes` are in the tier; returns the seconds. Raises MeasurementError."""
     started = time.perf_counter()
     while target.bytes_in_tier(topic) < nbytes:
         _look_again(started, f"{topic} is not in the tier after {_WAIT_S:g} s")
@@ -93,7 +93,7 @@ def wait_until_copied(target: RunningTarget, topic: str, nbytes: int) -> float:
 
 
 def wait_until_local_is_small(target: RunningTarget, topic: str, segment_bytes: int) -> None:
-    """Wait until only the active segment is here. Raises MeasurementError."""
+    """Wait until only the active segment is on the disk. Raises MeasurementError."""
     started = time.perf_counter()
     while local_bytes(target, topic) > segment_bytes:
         _look_again(started, f"{topic} has not left the disk after {_WAIT_S:g} s")
