@@ -1,8 +1,8 @@
-"""How a broker bears many partitions: making them, telling of them, using all, stopping, starting.
+"""A broker with many partitions: create, Metadata, produce, fetch, stop and start.
 
-Everything here should grow with the number of partitions and no faster, and some of it not at all.
-The topics have 500 partitions each. Every partition gets a batch, all are fetched again, and after
-the restart every batch must still be there.
+Every figure should grow at most linearly with the number of partitions, and some not at all. The
+topics have 500 partitions each. Every partition gets a batch, all are fetched again, and after the
+restart every batch must still be there.
 """
 
 import time
@@ -33,14 +33,14 @@ _KIBIBYTE = 1024
 
 @dataclass(frozen=True, slots=True)
 class ManyPartitions(Case):
-    """So many partitions; `others_need_minutes` where only tierlog is to be asked."""
+    """A number of partitions; with `others_need_minutes`, only tierlog is measured."""
 
     partitions: int = 1
     others_need_minutes: bool = False
 
 
 class Partitions:
-    """One case a number of partitions; each run has a broker of its own, and restarts it."""
+    """One case per number of partitions; each run has a new broker, and restarts it."""
 
     name = "partitions"
     summary = "1, 1,000 and 10,000 partitions: create, Metadata, produce, fetch, stop, start"
@@ -113,7 +113,7 @@ def _ask_metadata(wire: Wire, recorder: Recorder, scale: Scale) -> None:
 
 
 def _produce(wire: Wire, topics: Sequence[SpreadTopic], recorder: Recorder) -> int:
-    """Two batches into each partition; the size of one. The first finds no file there yet."""
+    """Produce two batches to each partition, the first without files; returns a batch's size."""
     batch = one_batch(_RECORDS, _RECORD_BYTES, _TIMESTAMP_MS)
     requests = produce_requests(topics, batch)
     for metric in ("produce_first_s", "produce_again_s"):
@@ -126,7 +126,7 @@ def _produce(wire: Wire, topics: Sequence[SpreadTopic], recorder: Recorder) -> i
 def _fetch(
     wire: Wire, topics: Sequence[SpreadTopic], size: int, recorder: Recorder, scale: Scale
 ) -> None:
-    """All partitions in one request, and then what a consumer asks that has read them."""
+    """Fetch all partitions in one request, then poll like a consumer that has read them."""
     fetch_everything(wire, topics, size)
     request = fetch_request(topics, 0)
     full = recorder.histogram("fetch")

@@ -1,9 +1,9 @@
-"""After a crash under load: how long until the broker answers again, and whether all is there.
+"""A crash under load: the time until the broker answers again, and whether records are lost.
 
-The broker is killed (SIGKILL) while it is written to. Its page cache survives, as it does when a
-process dies; what the next start must do is the same as after a loss of power: everything above the
-last checkpoint is read, batch by batch. What was acknowledged must be there, each batch at its
-offset; a broker that has lost one gives no figures, however fast it was.
+The broker is killed (SIGKILL) during writes. The page cache survives, as whenever a process dies,
+but the next start must do the same as after a power failure: read everything above the last
+checkpoint, batch by batch. Every acknowledged batch must be at its offset; a broker that has lost
+one gets no figures, however fast it was.
 """
 
 import time
@@ -24,7 +24,7 @@ _MEGABYTE = 10**6
 
 @dataclass(frozen=True, slots=True)
 class Crash(Case):
-    """So much in so many partitions when the broker dies."""
+    """The amount of data and number of partitions when the broker dies."""
 
     partitions: int = 1
     megabytes: int = 1
@@ -32,7 +32,7 @@ class Crash(Case):
 
 
 class Recovery:
-    """One crash a run."""
+    """One crash per run."""
 
     name = "recovery"
     summary = "kill -9 under load: seconds to the first answer, and nothing acknowledged is lost"

@@ -1,21 +1,21 @@
-"""A tier that is far away: catching up from an S3 behind latency and a capped bandwidth.
+"""A remote tier: catching up from an S3 with added latency and a bandwidth limit.
 
-Every run has an S3 server of its own (`stores/s3_server.py`) behind a proxy that makes the way to
-it slow and counts what passes (`stores/slow_proxy.py`); then a broker that has never run. A topic
-is filled, then copied over that way as one backlog, leaves the disk, and is read from its beginning
-by one consumer through cold caches. Asked is
+Every run has its own S3 server (`stores/s3_server.py`) behind a proxy that slows down and counts
+the traffic (`stores/slow_proxy.py`), and a broker that has never run. A topic is filled, then
+copied through the proxy as one backlog, leaves the disk, and is read from the start by one consumer
+with cold caches. The measurements are
 
-- how fast it is copied and read back, and what the broker's CPU does for it;
-- what fetching ahead is worth: the same ranges of the same objects are asked for once more, one
-  after the other, over the same way, which is what a reader without it would have to do;
-- how often the caches of chunks and indexes had what was wanted: in memory (hits), on its way
-  (joined), or neither, from the broker's own metrics;
+- the rates of copying and reading back, and the broker's CPU for it;
+- the gain of prefetching: the same ranges of the same objects are requested again, one at a time,
+  through the same proxy, as a reader without prefetching would;
+- the hit rates of the chunk and index caches: in memory (hits), being fetched (joined), or neither,
+  from the broker's own metrics;
 - what the store would bill: requests by kind and bytes, for each GB copied and each GB read, which
-  the report multiplies with the user's price list (`reporting/cost.py`).
+  the report multiplies by the user's price list (`reporting/cost.py`).
 
 The untiered case reads the same records from the broker's own disk. The store and the proxy share
-the machine with the broker, so at no latency it is the store that is measured: compare the cases
-with each other, not with a store elsewhere.
+the machine with the broker, so without latency the store is the bottleneck: compare the cases with
+each other, not with a store elsewhere.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,7 +53,7 @@ _FETCHED = 'kafka_server_BrokerTopicMetrics_Count{name="RemoteFetchBytesPerSec"}
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """How much of it."""
+    """The amounts at one scale."""
 
     megabytes: int
     segment_bytes: int
@@ -74,12 +74,12 @@ _SIZES = {
 
 @cache
 def _ports() -> tuple[int, int]:
-    """Of the proxy and of the broker's metrics: the same in every run, of which one goes on."""
+    """The ports of the proxy and of the broker's metrics; every run uses the same."""
     return free_port(), free_port()
 
 
 class RemoteTier:
-    """Catching up over a slow way."""
+    """Catching up from a slow store."""
 
     name = "remote_tier"
     summary = "an S3 behind 0, 10 and 100 ms and 25 MB/s: catching up, caches, requests to pay for"
@@ -128,7 +128,7 @@ class RemoteTier:
                 try:
                     _measure_tiered(target, topic, recorder, proxy)
                 finally:
-                    # Before its store goes away, which it would only complain of.
+                    # Killed before its store goes away, to avoid errors in its log.
                     target.kill()
 
 
@@ -139,13 +139,13 @@ def _measure_tiered(
 
     _, metrics_port = _ports()
     ensure_old(target, topic)
-    # Only now, so that copying has all there is to copy before it and never waits for a producer.
+    # Tiered only now, so that all segments are there and copying never waits for a producer.
     settings = {"remote.storage.enable": "true", "local.retention.bytes": "1"}
     alter_topic(target.bootstrap, topic.name, settings)
     wait_until_local_is_small(target, topic.name, topic.segment_bytes)
     metrics, counts, seen = read_metrics(metrics_port), proxy.counts, len(proxy.seen())
     copied = metrics[_COPIED]
-    # Not the probe of the store, which a broker makes once before its first copy.
+    # Exclude the broker's probe of the store before its first copy.
     uploads = [each for each in proxy.seen() if topic.name in each.target]
     recorder.figure("copy_mb_per_s", copied / _span(uploads) / 1e6)
     _bill(recorder, "copy", counts_of(uploads), copied)
@@ -163,7 +163,7 @@ def _measure_tiered(
 
 
 def _span(requests: Sequence[Seen]) -> float:
-    """Seconds from the first of them to the end of the last. Raises MeasurementError for none."""
+    """Seconds from the first request to the end of the last. Raises MeasurementError for none."""
     if not requests:
         raise MeasurementError("Nothing was copied through the proxy.")
     began = min(each.began_s for each in requests)
@@ -171,7 +171,7 @@ def _span(requests: Sequence[Seen]) -> float:
 
 
 def _catch_up(target: RunningTarget, topic: OldTopic, recorder: Recorder) -> None:
-    """Read it all, every record compared."""
+    """Read the whole topic and check every record."""
     load = Load(topic.records, RECORD_BYTES, batch_bytes=BATCH_BYTES)
     order = ("consume", "--bootstrap", target.bootstrap, "--topic", topic.name)
     with recorder.usage(target, nbytes=topic.total_bytes):
@@ -180,7 +180,7 @@ def _catch_up(target: RunningTarget, topic: OldTopic, recorder: Recorder) -> Non
 
 
 def _bill(recorder: Recorder, direction: str, counts: Counts, nbytes: float) -> None:
-    """What a store would bill for each GB of records."""
+    """Record what a store would bill for each GB of records."""
     gigabytes = nbytes / GIGABYTE
     for kind in ("write", "read", "list", "delete"):
         requests: int = getattr(counts, kind)
@@ -195,7 +195,7 @@ def _cache_figures(
     series: str,
     readings: tuple[Mapping[str, float], Mapping[str, float]],
 ) -> None:
-    """Which share of the look-ups found it there, and which found it on its way."""
+    """Record the shares of cache lookups that were hits and that joined a fetch in progress."""
     before, after = readings
     lookups = {
         outcome: after[f"{series}_{outcome}_total"] - before[f"{series}_{outcome}_total"]

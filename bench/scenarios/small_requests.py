@@ -1,9 +1,9 @@
-"""What a request costs: one record a request, and fetches that find nothing.
+"""The cost of a request: produce requests with one record, and empty fetches.
 
-Small requests show the broker's own work, which large batches hide. A bare socket sends them, so
-that no client is the limit (`clients/raw_requests.py`); the figure to look at is how many of them a
-second of the broker's CPU serves. With one in flight each request wakes the broker and each answer
-the client; with 64 the broker may take several at once.
+Small requests show the broker's overhead, which large batches hide. They are sent over a plain
+socket, so that the client is not the bottleneck (`clients/raw_requests.py`); the key figure is the
+number of requests per CPU second of the broker. With one in flight, each request wakes the broker
+and each response the client; with 64, the broker may handle several at once.
 """
 
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ from ..target import MeasurementError, RunningTarget, Target
 
 _MANY = 64
 _REQUESTS = {Scale.SMOKE: 2_000, Scale.SMALL: 6_000, Scale.FULL: 15_000}
-"""With one in flight; with many, thrice as many in about the same time."""
+"""The requests with one in flight; with many in flight it is three times the number."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """One way of asking."""
+    """One kind of request load."""
 
     kind: str
     in_flight: int
@@ -41,7 +41,7 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class SmallRequests:
-    """One run is so many requests over one connection, to a topic of its own."""
+    """Each run sends requests over one connection to a new topic."""
 
     name: str = "small_requests"
     summary: str = "one record a request, empty fetches: requests per CPU second of the broker"
@@ -75,7 +75,7 @@ class SmallRequests:
             with recorder.usage(target, requests=requests):
                 result = run_client("raw_requests", *order, *load, "--acks", kind.acks)
             recorder.figure("requests_per_s", requests / result.figures["seconds"])
-            # The client's first request tells it what an answer looks like.
+            # The client sends one extra request first, to see what a response looks like.
             expected = requests + 1 if kind.kind == "produce" else 0
             if not ends_at(target.bootstrap, topic, [expected]):
                 raise MeasurementError(f"the log does not end after {expected} records")

@@ -1,12 +1,12 @@
-"""Spark over old data: straight from the tier against Kafka's connector through the broker.
+"""Spark over old data: directly from the tier, or with Kafka's connector through the broker.
 
-Both count the same rows of a topic all of which but the open segments is in the tier, on one core
-and on two: the whole of Spark is held to them, and the broker has the others. Rows a second of
-Spark's own CPU compare the two even where broker and Spark share the cores. What the broker uses
-meanwhile is counted too; beside a direct scan that is what it uses when it idles. The query looks
-at keys and values only; Spark tells that to no source, but whoever reads directly can say so.
+Both count the same rows of a topic, which is all in the tier except the active segments, on one
+core and on two: Spark is limited to these, and the broker has the others. Rows per second of
+Spark's own CPU compare the two even if broker and Spark share cores. The broker's CPU is measured
+too; during a direct scan it is idle. The query uses only keys and values; Spark does not tell this
+to a source, but a direct read can select the columns.
 
-Only tierlog's tier can be read so; other brokers are left out.
+Only tierlog's tier can be read directly, so other brokers are not measured.
 """
 
 import json
@@ -35,7 +35,7 @@ class _Way:
     source: str
     cores: int
     columns: str = ""
-    """Those that are asked for; all of them if it is empty."""
+    """The columns to read; all if empty."""
 
     @property
     def case(self) -> Case:
@@ -57,7 +57,7 @@ _WAYS = {
 
 @dataclass(frozen=True, slots=True)
 class SparkScan:
-    """One run is two readings of the same rows, of which the second is timed."""
+    """Each run reads the same rows twice, and times the second reading."""
 
     name: str = "spark_scan"
     summary: str = "Spark over a tier, directly and through the broker: rows/s, CPU of both"
@@ -101,7 +101,7 @@ class SparkScan:
 
 
 def _ensure_topic(target: RunningTarget, scale: Scale) -> dict[int, int]:
-    """Where each partition of the topic ends in the tier; it is filled once."""
+    """Fill the topic once; returns the end offset of each partition in the tier."""
     from ..clients.admin import create_topic, holds
 
     records = _RECORDS[scale]
@@ -127,7 +127,7 @@ def _tiered_ends(target: RunningTarget) -> dict[int, int]:
 
 
 def _tier(target: RunningTarget) -> dict[str, str]:
-    """What points `format("tierlog")` at the broker's tier."""
+    """The options of `format("tierlog")` for the broker's tier."""
     assert target.node is not None, "Only brokers that the harness has started are measured."
     options = {"topic": _TOPIC}
     for name, value in target.node.properties().items():

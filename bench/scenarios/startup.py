@@ -1,8 +1,8 @@
-"""Start-up on an empty directory: what it takes until the first answer.
+"""Startup on an empty directory, until the first response.
 
-Every run starts a broker that has never run, once without a remote tier and once with one. Up means
-that it has answered a Metadata request (`probe.py`); formatting Kafka's storage does not count. CPU
-seconds are the figure to trust on a busy machine.
+Every run starts a broker that has never run, once without a remote tier and once with one. The
+broker is up when it has answered a Metadata request (`probe.py`); formatting Kafka's storage does
+not count. CPU seconds are the reliable figure on a busy machine.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _SECONDS_A_START = 2.6
 
 
 class Startup:
-    """Time, CPU and memory to the first answer."""
+    """Measures time, CPU and memory to the first response."""
 
     name = "startup"
     summary = "start on an empty directory: seconds, CPU and memory to the first answer"
@@ -42,7 +42,7 @@ class Startup:
         if usage is not None:
             recorder.figure("start_cpu_s", usage.cpu_seconds)
             recorder.figure("resident_mib", usage.resident_bytes / MEBIBYTE)
-        # Nobody asks here how it stops, and a Kafka with a tier takes 40 s for it so early.
+        # The stop is not measured, and a Kafka with a tier takes 40 s to stop this early.
         target.kill()
 
 

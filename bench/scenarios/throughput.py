@@ -1,19 +1,19 @@
-"""How much goes through: producing and consuming as fast as one client can.
+"""Throughput: producing and consuming as fast as one client can.
 
-A case is a direction, a client and a shape of load: record size, partitions, how large batches may
-get, codec, acks. At `full` they are the whole matrix; at `small` the shapes in which brokers differ
-most. MB/s count the records' values, and the client is a part of them; the broker's CPU seconds a
-gigabyte are what hardly depends on it.
+A case is a direction, a client and a shape of load: record size, partitions, maximum batch size,
+codec, acks. At `full` they form the whole matrix; at `small` the shapes in which brokers differ
+most. MB/s count the records' values, and depend on the client too; the broker's CPU seconds per
+gigabyte hardly do.
 
-All cases share a broker, and pass after pass goes over all of them. The passes that do not count
-are the broker's warm-up: a JVM goes on compiling for some gigabytes, and its CPU a gigabyte falls
-by half and more meanwhile, while ours stays. `broker_cpu_before_s` tells how much the broker had
-done before a run, so that a reader can judge that. Java's clients warm themselves up within each
-run (`clients/java_perf.py`).
+All cases share a broker, and each pass measures all of them. The uncounted passes are the broker's
+warm-up: a JVM keeps compiling for some gigabytes, in which its CPU per gigabyte falls by half or
+more, while ours stays the same. `broker_cpu_before_s` shows how much CPU the broker had used before
+a run, so that a reader can judge this. Java's clients warm up within each run
+(`clients/java_perf.py`).
 
-What is consumed was produced before, through librdkafka, into a topic that stays for all passes (at
-`full` there would be too many of them), and read once more before each run: the page cache is warm.
-What comes from the tier is another scenario's affair (`copying.py`).
+Consumed records were produced before, through librdkafka, to a topic that is kept for all passes
+(except at `full`, which would have too many), and are read into the page cache before each run.
+Reading from the tier is measured in another scenario (`copying.py`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -46,16 +46,16 @@ _MEGABYTES = {
     (Scale.SMOKE, OWN): 5,
     (Scale.FULL, OWN): 20,
 }
-"""Of values in one run. The client in Python does less in the same time."""
+"""Megabytes of values in one run. The Python client does less in the same time."""
 
 _CONSUMED_MEGABYTES = {**_MEGABYTES, (Scale.SMALL, LIBRDKAFKA): 600}
-"""Reading takes a fraction of the time: what lasts a quarter of a second measures chance."""
+"""Consuming is much faster, and a run of only a quarter of a second would be mostly noise."""
 
 _RECORDS_MAX = {LIBRDKAFKA: 1_000_000, JAVA: 1_000_000, OWN: 100_000}
 """Small records cost clients more than brokers."""
 
 _BATCHES_MAX = {Scale.SMOKE: 2_000, Scale.SMALL: 8_000, Scale.FULL: 12_500}
-"""To produce. Small batches cost brokers so much that less says as much."""
+"""The most batches to produce. Small batches cost brokers so much that fewer are enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Shape:
 
     @property
     def case(self) -> Case:
-        """Its name says all of it, but what is usual."""
+        """The case, with a name that lists everything but the defaults."""
         parts = [
             f"{self.direction} {self.client}",
             f"{_size(self.record_bytes)} records",
@@ -85,7 +85,7 @@ class Shape:
         return Case(", ".join(parts), self.tiered)
 
     def load(self, scale: Scale) -> Load:
-        """So much of it as the scale asks for."""
+        """The load of this shape at a scale."""
         if self.direction == CONSUME:
             nbytes = _CONSUMED_MEGABYTES[scale, self.client] * 1_000_000
         else:
@@ -151,7 +151,7 @@ _SHAPES = {Scale.SMOKE: _smoke, Scale.SMALL: _small, Scale.FULL: _full}
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """One run produces a case's records into a new topic, or reads those that are there."""
+    """Each run produces a case's records to a new topic, or consumes existing ones."""
 
     name: str = "throughput"
     summary: str = "produce and consume: MB/s and the broker's CPU seconds a gigabyte"
@@ -163,7 +163,7 @@ class Throughput:
         if scale is Scale.SMOKE:
             return Plan(0, 1, "scenario", 2)
         if scale is Scale.SMALL:
-            # Of two runs a disturbed one moves the middle; of three it does not.
+            # One disturbed run moves the median of two runs, but not of three.
             return Plan(1, 3, "scenario", 10)
         return Plan(1, 2, "scenario", 8.5)
 
@@ -184,12 +184,12 @@ class Throughput:
         else:
             consume(shape, load, target, recorder)
             if scale is Scale.FULL:
-                # All of them together would push each other out of the page cache.
+                # Together, all topics would evict each other from the page cache.
                 delete_topic(target.bootstrap, kept_topic(load))
 
 
 def kept_topic(load: Load) -> str:
-    """Where the records of a load that is consumed again and again are."""
+    """The topic with the records of a load that is consumed repeatedly."""
     return f"{load.records}-{load.record_bytes}-{load.partitions}-{load.batch_bytes}-{load.codec}"
 
 
@@ -202,13 +202,13 @@ def _produce(shape: Shape, load: Load, target: RunningTarget, recorder: Recorder
 
 
 def consume(shape: Shape, load: Load, target: RunningTarget, recorder: Recorder) -> None:
-    """Read a load that is there, or is made first."""
+    """Consume a load, which is produced first if missing."""
     from ..clients.admin import create_topic, delete_topic, holds, led_partitions
 
     topic = kept_topic(load)
     if not holds(target.bootstrap, topic, load.records, load.partitions):
         if led_partitions(target.bootstrap, topic):
-            # A run before this one failed half-way.
+            # An earlier run failed halfway.
             delete_topic(target.bootstrap, topic)
         config = target.topic_config(shape.tiered)
         create_topic(target.bootstrap, topic, config, partitions=load.partitions)
@@ -218,8 +218,8 @@ def consume(shape: Shape, load: Load, target: RunningTarget, recorder: Recorder)
 
 
 def _run(shape: Shape, load: Load, target: RunningTarget, topic: str, recorder: Recorder) -> None:
-    """The client, and what it and the broker use for it."""
-    # What went before, the filling of a topic too, would be written now, on this run's account.
+    """Run the client, and measure what it and the broker use."""
+    # Otherwise earlier writes, such as filling a topic, would be charged to this run.
     write_back()
     if shape.direction == CONSUME and target.node is not None:
         fill_page_cache(target.directory, topic)

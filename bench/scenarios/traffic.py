@@ -1,12 +1,11 @@
-"""The normal traffic of KIP-405's tests: a producer that keeps its pace beside a consumer at the
-end of the log, each in a process of its own.
+"""The normal traffic of KIP-405's tests: a steady producer and a consumer at the end of the log.
 
-The producer's latency of a record counts from when it was meant to be sent to its acknowledgement,
-the tail consumer's from then to its arrival. So whatever a broker makes wait is counted for all
-that should have been under way meanwhile (coordinated omission).
+Each is a separate process. The producer's latency of a record counts from when it was meant to be
+sent to its acknowledgement, the consumer's from the same time to its arrival. So a stall of the
+broker counts for all records that should have been sent meanwhile (coordinated omission).
 
-The KIP's own two workloads are 30 MB/s a broker with acks=all and 55 MB/s with acks=1, on machines
-of 20 cores. Ours keep the proportion.
+The KIP's own two workloads are 30 MB/s per broker with acks=all and 55 MB/s with acks=1, on
+machines with 20 cores. Ours keep the proportion.
 """
 
 from collections.abc import Generator, Mapping
@@ -26,7 +25,7 @@ TAIL = "tail"
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What producers do: so many records a second, acknowledged like this."""
+    """A producer's rate and acks."""
 
     acks: str
     records_per_second: int
@@ -36,7 +35,7 @@ class Workload:
         return self.records_per_second * RECORD_BYTES / 1e6
 
     def load(self, seconds: float, partitions: int = 1, share: float = 1.0) -> SteadyLoad:
-        """As clients know it, or a share of it, with a second before the first that counts."""
+        """The load of the clients, or a share of it, with a second of warm-up."""
         rate = round(self.records_per_second * share)
         return SteadyLoad(rate, RECORD_BYTES, seconds, WARM_UP_S, partitions, self.acks)
 
@@ -44,18 +43,18 @@ class Workload:
 WORKLOADS: Mapping[str, Workload] = MappingProxyType(
     {"acks=all": Workload("all", 5_000), "acks=1": Workload("1", 9_000)}
 )
-"""By the name of their cases."""
+"""The workloads, by case name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """The two clients, under way."""
+    """The two running clients."""
 
     producer: ClientProcess
     tail: ClientProcess
 
     def record(self, recorder: Recorder) -> None:
-        """Wait for both to end and keep their latencies. Raises MeasurementError."""
+        """Wait for both to end and record their latencies. Raises MeasurementError."""
         for name, client in ((PRODUCE, self.producer), (TAIL, self.tail)):
             client.result().record_into(recorder.histogram(name))
 
@@ -64,9 +63,7 @@ class Traffic:
 def traffic(
     bootstrap: str, topic: str, workload: Workload, seconds: float
 ) -> Generator[Traffic, None, None]:
-    """Let the workload go on for so long, its first second not counted; whoever is still at work
-    when the context is left is stopped.
-    """
+    """Run the workload for `seconds` after a second of warm-up; leaving the context stops it."""
     order = ("--bootstrap", bootstrap, "--topic", topic, *workload.load(seconds).arguments())
     with start_client("tail_consumer", *order) as tail:
         with start_client("steady_load", *order) as producer:
