@@ -1,6 +1,6 @@
-"""What a benchmark asks of a cluster beside its load: topics, and settings while it runs.
+"""Administers a cluster for a benchmark: topics, offsets and settings.
 
-Through librdkafka's administrator, which speaks to any broker with Kafka's protocol.
+It uses librdkafka's admin client, which works with any broker that speaks Kafka's protocol.
 """
 
 import time
@@ -22,12 +22,12 @@ Answer = TypeVar("Answer")
 
 
 def _admin(bootstrap: str) -> client.AdminClient:
-    # What fails shows in an answer; the lines about brokers that went away are noise.
+    # Failures appear in the results; log lines about brokers that went away are noise.
     return client.AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
 
 
 def _wait_for(answers: Mapping[str, "Future[Answer]"]) -> None:
-    """Wait for each; the first that was refused raises its KafkaException."""
+    """Wait for all; raises the KafkaException of the first failure."""
     for answer in answers.values():
         answer.result(_TIMEOUT_S)
 
@@ -40,9 +40,9 @@ def create_topic(
     partitions: int = 1,
     replication_factor: int = 1,
 ) -> None:
-    """Create a topic and wait until each of its partitions has a leader that serves it.
+    """Create a topic and wait until the leader of each partition serves it.
 
-    Raises KafkaException when the broker refuses, TimeoutError when no leader is told of.
+    Raises KafkaException if the broker refuses, TimeoutError if a partition is not served in time.
     """
     admin = _admin(bootstrap)
     new_topic = NewTopic(
@@ -51,7 +51,7 @@ def create_topic(
         replication_factor=replication_factor,
         config=dict(config or {}),
     )
-    # The client publishes its futures without the type of what they hold.
+    # The client does not type the results of its futures.
     created = admin.create_topics([new_topic])  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     _wait_for(cast("dict[str, Future[None]]", created))
     deadline = time.monotonic() + _TIMEOUT_S
@@ -66,8 +66,10 @@ def create_topic(
 
 
 def _is_served(bootstrap: str, topic: str, partitions: int) -> bool:
-    """Kafka tells who leads a partition before that broker has made its log, and refuses what comes
-    until then; a client that sends on meanwhile gets its batches into another order.
+    """Whether the leader of every partition answers.
+
+    Kafka's metadata names a leader before that broker has created the log, and requests fail until
+    then; a client that keeps sending meanwhile gets its batches reordered.
     """
     try:
         end_offsets(bootstrap, topic, partitions)
@@ -77,8 +79,8 @@ def _is_served(bootstrap: str, topic: str, partitions: int) -> bool:
 
 
 def led_partitions(bootstrap: str, topic: str, admin: client.AdminClient | None = None) -> int:
-    """How many partitions of the topic have a leader; 0 where there is no such topic."""
-    # All topics are asked for: asking for one that is not there may create it.
+    """The number of the topic's partitions with a leader; 0 if there is no such topic."""
+    # Request all topics, because requesting a missing one may create it.
     metadata = (admin or _admin(bootstrap)).list_topics(timeout=_TIMEOUT_S)
     topic_metadata = metadata.topics.get(topic)
     if topic_metadata is None:
@@ -87,7 +89,7 @@ def led_partitions(bootstrap: str, topic: str, admin: client.AdminClient | None 
 
 
 def delete_topic(bootstrap: str, *topics: str) -> None:
-    """Delete topics, so that what was measured does not fill the disk and the page cache."""
+    """Delete topics, so that measured data does not fill the disk and the page cache."""
     admin = _admin(bootstrap)
     # See create_topic.
     deleted = admin.delete_topics(list(topics))  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
@@ -98,13 +100,13 @@ def delete_topic(bootstrap: str, *topics: str) -> None:
 def fresh_topic(
     bootstrap: str, config: Mapping[str, str], partitions: int = 1
 ) -> Generator[str, None, None]:
-    """A topic of this name alone, for one run; it is deleted however the run ends."""
+    """A new topic for one run, which is deleted however the run ends."""
     topic = f"bench-{time.monotonic_ns()}"
     create_topic(bootstrap, topic, config, partitions=partitions)
     try:
         yield topic
     except BaseException:
-        # What went wrong is the news, not that the broker may be gone as well.
+        # Raise the original error, even if the broker is gone too.
         with suppress(KafkaException):
             delete_topic(bootstrap, topic)
         raise
@@ -112,7 +114,7 @@ def fresh_topic(
 
 
 def end_offsets(bootstrap: str, topic: str, partitions: int = 1) -> list[int]:
-    """The offset after the last record that a consumer may read, of each partition."""
+    """The high watermark of each partition."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "tierlog-bench"})
     try:
         ends: list[int] = []
@@ -126,9 +128,9 @@ def end_offsets(bootstrap: str, topic: str, partitions: int = 1) -> list[int]:
 
 
 def ends_at(bootstrap: str, topic: str, expected: Sequence[int]) -> bool:
-    """Whether each partition ends at its offset, as far as the broker tells.
+    """Whether each partition ends at its expected offset.
 
-    Some brokers tell an end that lies below their last records. There the last one is asked for.
+    Some brokers report an end below their last records; then the last expected record is read.
     """
     ends = end_offsets(bootstrap, topic, len(expected))
     return all(
@@ -149,19 +151,19 @@ def _has_record(bootstrap: str, place: TopicPartition) -> bool:
 
 
 def holds(bootstrap: str, topic: str, records: int, partitions: int = 1) -> bool:
-    """Whether the topic is there and its partitions end after so many records together."""
+    """Whether the topic exists and its end offsets add up to `records`."""
     if led_partitions(bootstrap, topic) < partitions:
         return False
     return sum(end_offsets(bootstrap, topic, partitions)) == records
 
 
 def alter_topic(bootstrap: str, topic: str, settings: Mapping[str, str]) -> None:
-    """Change settings of a topic; the others stay."""
+    """Change some settings of a topic."""
     _alter(_admin(bootstrap), "topic", (topic,), settings)
 
 
 def alter_brokers(bootstrap: str, settings: Mapping[str, str]) -> None:
-    """Change settings of every broker of the cluster; the others stay."""
+    """Change some settings of every broker in the cluster."""
     admin = _admin(bootstrap)
     brokers = admin.list_topics(timeout=_TIMEOUT_S).brokers
     _alter(admin, "broker", [str(broker) for broker in brokers], settings)
@@ -170,7 +172,7 @@ def alter_brokers(bootstrap: str, settings: Mapping[str, str]) -> None:
 def _alter(
     admin: client.AdminClient, kind: str, names: Iterable[str], settings: Mapping[str, str]
 ) -> None:
-    # The client's admin module exports these, and its annotations forget to say so.
+    # The client's admin module exports these, but its annotations do not.
     entry_class = client.ConfigEntry  # type: ignore[attr-defined]  # pyright: ignore[reportPrivateImportUsage]
     operation = client.AlterConfigOpType.SET  # type: ignore[attr-defined]  # pyright: ignore[reportPrivateImportUsage]
     resource_class = client.ConfigResource  # type: ignore[attr-defined]  # pyright: ignore[reportPrivateImportUsage]

@@ -1,7 +1,7 @@
-"""What hostile clients send: the bytes of each attack of the scenario `hostile`.
+"""The bytes that hostile clients send in each attack of the scenario `hostile`.
 
-Made once, before anything is sent. None of it needs a password, and none of it is large for what
-it asks of a broker that is not prepared.
+They are made once, before anything is sent. No attack needs a password, and each is small compared
+with the work that it causes an unprepared broker.
 """
 
 import random
@@ -39,7 +39,7 @@ from ...clients.record.layout import HEADER
 from ..wire import prepare
 
 TOPIC = "hostile-compacted"
-"""What attacks produce to and fetch from: compacted, so that a broker looks into its records."""
+"""The topic of the attacks: compacted, so that a broker must inspect its records."""
 
 _MEBIBYTE = 1 << 20
 _CLIENT_METRICS, _BROKER = 16, "0"
@@ -53,10 +53,10 @@ _RECORDS_A_BLOCK = 65_536
 
 
 class Attack(NamedTuple):
-    """Bytes for each of a number of connections, by the connection's number.
+    """The connections of an attack, and the bytes of each by its number.
 
-    A connection that the broker closes is opened again. `stays_s`: the attacker closes it itself
-    after so long, and opens another. `is_trickle`: a byte at a time.
+    A connection that the broker closes is opened again. `stays_s`: the attacker closes it after
+    this time and opens another. `is_trickle`: it sends one byte at a time.
     """
 
     connections: int
@@ -68,7 +68,7 @@ class Attack(NamedTuple):
 
 
 def attack_named(name: str, weight: float) -> Attack:
-    """An attack by its name; a `weight` below 1 makes it smaller. Raises KeyError."""
+    """The attack of a name; a `weight` below 1 makes it smaller. Raises KeyError."""
     return _ATTACKS[name](weight)
 
 
@@ -77,7 +77,7 @@ def _many(count: int, weight: float) -> int:
 
 
 def _always(content: bytes) -> Callable[[int], bytes]:
-    """The same for each connection."""
+    """The same bytes for each connection."""
 
     def of_connection(_number: int) -> bytes:
         return content
@@ -94,7 +94,7 @@ def _pipelined(connections: int) -> Callable[[float], Attack]:
 
 
 def _parked(weight: float) -> Attack:
-    """Fetches that wait for 24 days, more behind them, and nobody there any more."""
+    """Fetches that wait for 24 days, with more requests queued, from closed connections."""
     partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=_MEBIBYTE)
     topic = FetchTopic(topic=TOPIC, partitions=[partition])
     request = FetchRequest(
@@ -126,7 +126,7 @@ def _junk(weight: float) -> Attack:
 
     def content(number: int) -> bytes:
         body = chance.randbytes(2_000)
-        # Right sizes, wrong sizes, APIs that exist with bodies that make no sense.
+        # Correct and wrong sizes, and existing API keys with random bodies.
         size = len(body) if number % 3 else chance.randrange(2**31)
         return pack(">ihh", size, number % 80, number % 12) + body
 
@@ -159,7 +159,7 @@ def _partitions(weight: float) -> Attack:
 
 
 def _arrays(weight: float) -> Attack:
-    """Requests of up to 5 MB that name the same thing again and again."""
+    """Requests of up to 5 MB that repeat the same entry many times."""
     configs = DescribeConfigsResource(resource_type=_BROKER_RESOURCE, resource_name=_BROKER)
     names = [MetadataRequestTopic(name=f"t{number}") for number in range(_many(200_000, weight))]
     frames = [
@@ -176,7 +176,7 @@ def _arrays(weight: float) -> Attack:
 
 
 def _bombs(weight: float) -> Attack:
-    """A produce request of 130 KB whose records are 128 MiB, to a compacted topic."""
+    """A produce request of 130 KB with 128 MiB of decompressed records, to a compacted topic."""
     blocks = max(1, _many(128 * _MEBIBYTE, weight) // (_RECORDS_A_BLOCK * len(_EMPTY_RECORD)))
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     block = _EMPTY_RECORD * _RECORDS_A_BLOCK

@@ -1,8 +1,8 @@
-"""A client that does nothing wrong, and what it waits while others do.
+"""A well-behaved client that measures its latency while others attack.
 
-Run as `python -m tierlog.bench.clients.bystander --bootstrap … --seconds … --patience …`. It asks
-for metadata again and again, and leaves how long each answer took. An answer that has not come when
-the time and the patience are over counts with as long as it was waited for. Prints one JSON object.
+Run as `python -m tierlog.bench.clients.bystander --bootstrap … --seconds … --patience …`. It sends
+Metadata requests repeatedly, and leaves the latency of each. A request without a response after the
+time and the patience counts with the time that it waited. Prints one JSON object.
 """
 
 import argparse
@@ -21,7 +21,7 @@ _METADATA_VERSION = 12
 
 
 def watch(bootstrap: str, seconds: float, patience_s: float) -> tuple["array[float]", int]:
-    """(at_s, ms) of each question, and how many were not answered."""
+    """(at_s, ms) of each request, and the number without a response."""
     question: Prepared = prepare(MetadataRequest(topics=[]), _METADATA_VERSION)
     pairs = array("d")
     unanswered = 0
@@ -34,7 +34,7 @@ def watch(bootstrap: str, seconds: float, patience_s: float) -> tuple["array[flo
             wire.socket.settimeout(left)
             wire.answer_ms(question)
         except WireError:
-            # Connecting counts too: who is not let in waits as well.
+            # Connecting counts too: a client that cannot connect also waits.
             unanswered += 1
             if wire is not None:
                 wire.close()

@@ -1,15 +1,14 @@
-"""Consumers that are far behind: several of them read one topic's old data at the same time.
+"""Lagging consumers: several read one topic's old data at the same time.
 
-Run as `python -m tierlog.bench.clients.catch_up …`; prints one JSON object. Each begins at a place
-of its own, as consumers do that have nothing to do with each other, and reads its share, so that
-together they read everything once. With `--seconds` each goes on until then, to the end and again
-from the beginning.
+Run as `python -m tierlog.bench.clients.catch_up …`; prints one JSON object. Each starts at a
+different offset, like unrelated consumers, and reads its share, so that together they read
+everything once. With `--seconds` each keeps reading for that time, and wraps around at the end.
 
-With a rate (`--mb-per-second`, all together) a consumer that is ahead of its share waits, as the
-out-of-sync consumers of KIP-405's test do; without one they take what they get.
+With a rate (`--mb-per-second`, for all together) a consumer that is ahead of its share waits, like
+the out-of-sync consumers of KIP-405's test; without one they read at full speed.
 
-They share one process: librdkafka fetches in threads of its own, and Python only counts. That every
-offset came, once and in order, is checked of every list that was received.
+They share one process: librdkafka fetches in its own threads, and Python only counts. Every
+received list is checked to have every offset once and in order.
 """
 
 import argparse
@@ -26,11 +25,11 @@ _RECORDS_A_CALL = 1_000
 _PATIENCE_S = 60.0
 _PACED_QUEUE_KBYTES = 2_048
 _FREE_QUEUE_KBYTES = 65_536
-"""Between all of them: what one fetches beyond its share is nothing that anyone reads."""
+"""Shared by all consumers, because what one fetches beyond its share is never read."""
 
 
 class Old(NamedTuple):
-    """The old data: so many records of partition 0, and the size of each."""
+    """The old data: the number of records in partition 0, and the size of each."""
 
     bootstrap: str
     topic: str
@@ -39,7 +38,7 @@ class Old(NamedTuple):
 
 
 class CatchUp(NamedTuple):
-    """By how many; for `seconds` = 0 once, for `bytes_per_second` = 0 as fast as it goes."""
+    """How to read; `seconds` = 0 means once, `bytes_per_second` = 0 at full speed."""
 
     consumers: int
     seconds: float = 0.0
@@ -47,11 +46,11 @@ class CatchUp(NamedTuple):
 
 
 class CatchUpError(Exception):
-    """A record did not come, or not in its order."""
+    """A record did not arrive, or not in order."""
 
 
 class _Reader:
-    """One consumer on its way through the old data, from its own place."""
+    """One consumer that reads the old data from its own start offset."""
 
     def __init__(self, old: Old, begin: int, queue_kbytes: int) -> None:
         self._old = old
@@ -61,7 +60,7 @@ class _Reader:
                 "bootstrap.servers": old.bootstrap,
                 "group.id": "tierlog-bench",
                 "enable.auto.commit": False,
-                # With the defaults it pauses for a second whenever its queue is full.
+                # By default it pauses for a second whenever its queue is full.
                 "queued.min.messages": 10_000_000,
                 "queued.max.messages.kbytes": queue_kbytes,
                 "fetch.queue.backoff.ms": 5,
@@ -72,7 +71,7 @@ class _Reader:
         self.records = 0
 
     def read(self) -> None:
-        """The next records, a list of them. Raises CatchUpError, KafkaException."""
+        """Read and check the next list of records. Raises CatchUpError, KafkaException."""
         count = min(_RECORDS_A_CALL, self._old.records - self._next)
         messages = self._consumer.consume(count, timeout=_PATIENCE_S)
         if len(messages) < count:
@@ -96,7 +95,7 @@ class _Reader:
 
 
 def catch_up(old: Old, way: CatchUp) -> dict[str, float]:
-    """Read; the megabytes that came, the seconds it took, and the rate they make."""
+    """Read; returns the megabytes, the seconds and the rate."""
     free_kbytes = max(_PACED_QUEUE_KBYTES, _FREE_QUEUE_KBYTES // way.consumers)
     queue_kbytes = _PACED_QUEUE_KBYTES if way.bytes_per_second else free_kbytes
     readers = [

@@ -1,10 +1,10 @@
-"""Clients in processes of their own: started, waited for, and what they found.
+"""Runs clients in separate processes and collects their results.
 
 A client module of this folder is run as `python -m tierlog.bench.clients.NAME …` and prints one
-JSON object of figures. A process of its own keeps the client's memory and CPU out of the harness
-and of each other, and gives every broker the same client. Whatever a client does not like (a record
-that was not acknowledged, not read, read wrong) ends it with an error, and `ClientError` carries
-what it said.
+JSON object of figures. A separate process keeps the client's memory and CPU apart from the harness
+and from other clients, and gives every broker the same client. Any problem (a record that was not
+acknowledged, not read, or read wrong) ends the client with an error, and `ClientError` has its
+output.
 
     result = run_client("librdkafka_load", "produce", "--topic", topic, …)
     with start_client("steady_load", …) as steady:      # beside others
@@ -40,7 +40,7 @@ class ClientError(MeasurementError):
 
 
 class Latency(NamedTuple):
-    """What one record had to wait, and when it was meant to be sent, counted from the start."""
+    """One record's latency, and when it was meant to be sent, counted from the start."""
 
     at_s: float
     ms: float
@@ -48,9 +48,7 @@ class Latency(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClientResult:
-    """What a client printed; its CPU seconds, with those of its children; each record's latency,
-    where the client takes them.
-    """
+    """A client's printed figures, its CPU seconds with its children's, and any latencies."""
 
     figures: Mapping[str, float]
     cpu_seconds: float
@@ -58,18 +56,18 @@ class ClientResult:
 
     @property
     def latencies(self) -> Iterator[Latency]:
-        """In the order in which they were taken."""
+        """The latencies in the order of their measurement."""
         numbers = iter(self._pairs)
         return (Latency(at_s, ms) for at_s, ms in zip(numbers, numbers, strict=True))
 
     def record_into(self, recorder: "LatencyRecorder") -> None:
-        """Give every latency to a run's recorder."""
+        """Add every latency to a run's recorder."""
         for at_s, ms in self.latencies:
             recorder.record(ms, at_s)
 
 
 def leave_latencies(pairs: "array[float]") -> None:
-    """Leave (at_s, ms) pairs, flat, where the process that waits for this client finds them."""
+    """Write flat (at_s, ms) pairs to the file that the parent process reads."""
     if path := os.environ.get(_LATENCIES_PATH):
         Path(path).write_bytes(pairs.tobytes())
 
@@ -82,7 +80,7 @@ def _read_latencies(path: Path) -> "array[float]":
 
 
 class ClientProcess:
-    """One running client. Leaving its context kills it when it has not ended."""
+    """One running client. Leaving its context kills it if it has not ended."""
 
     def __init__(self, module: str, arguments: tuple[str, ...]) -> None:
         self._name = " ".join((module, *arguments[:1]))
@@ -106,17 +104,17 @@ class ClientProcess:
         return self._process.pid
 
     def has_ended(self) -> bool:
-        """Whether the client is done, well or not; never waits."""
+        """Whether the client has ended, successfully or not; never blocks."""
         if self._process.returncode is None:
             pid, status, used = os.wait4(self._process.pid, os.WNOHANG)
             if pid:
-                # Popen would have waited without asking what the process had used.
+                # Popen's own wait would lose the process's resource usage.
                 self._process.returncode = os.waitstatus_to_exitcode(status)
                 self._cpu_seconds = used.ru_utime + used.ru_stime
         return self._process.returncode is not None
 
     def result(self, timeout_s: float = 600) -> ClientResult:
-        """Wait for the end. Raises ClientError when it is not a good one, or does not come."""
+        """Wait for the end. Raises ClientError if the client failed or does not end in time."""
         deadline = time.monotonic() + timeout_s
         while not self.has_ended():
             if time.monotonic() > deadline:
@@ -134,7 +132,7 @@ class ClientProcess:
         return ClientResult(figures, self._cpu_seconds, _read_latencies(self._latencies))
 
     def close(self) -> None:
-        """Kill the client when it still runs."""
+        """Kill the client if it is still running."""
         if not self.has_ended():
             self._process.kill()
             deadline = time.monotonic() + _KILLED_WITHIN_S
@@ -150,11 +148,11 @@ class ClientProcess:
 
 
 def start_client(module: str, *arguments: str) -> ClientProcess:
-    """Start a client beside whatever else goes on; use it as a context manager."""
+    """Start a client in the background; use it as a context manager."""
     return ClientProcess(module, arguments)
 
 
 def run_client(module: str, *arguments: str, timeout_s: float = 600) -> ClientResult:
-    """Run a client to its end. Raises ClientError when that is not a good one."""
+    """Run a client and wait for it. Raises ClientError if it fails."""
     with start_client(module, *arguments) as client:
         return client.result(timeout_s)

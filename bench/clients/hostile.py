@@ -1,7 +1,7 @@
-"""A hostile client, in a process of its own: its work is not to be taken for the broker's.
+"""A hostile client, in a separate process so that its work is not counted as the broker's.
 
 Run as `python -m tierlog.bench.clients.hostile ATTACK --bootstrap … --seconds …`; prints one JSON
-object: connections opened, megabytes sent. The attacks are those of `attacks.py`.
+object: connections opened, megabytes sent. The attacks are in `attacks.py`.
 """
 
 import argparse
@@ -20,11 +20,11 @@ _RECEIVE_BYTES = 1 << 20
 _SEND_BYTES = 1 << 20
 _POLL_S = 0.05
 _RECEIVE_BUFFER = 4_096
-"""Of connections that are not read."""
+"""The receive buffer of connections that are not read."""
 
 
 class _Caller:
-    """One connection of an attack, and where in its bytes it stands."""
+    """One connection of an attack, and its position in the bytes to send."""
 
     def __init__(self, attack: Attack, address: tuple[str, int], content: bytes) -> None:
         self.opened = time.monotonic()
@@ -44,14 +44,14 @@ class _Caller:
 
     @property
     def events(self) -> int:
-        """What it waits for; it waits for the end of the connection in any case."""
+        """The events to wait for, which always include the end of the connection."""
         is_sending = self.at < len(self._content) and not self._attack.is_trickle
         if self._attack.reads or not is_sending:
             return selectors.EVENT_READ | (selectors.EVENT_WRITE if is_sending else 0)
         return selectors.EVENT_WRITE
 
     def receive(self) -> bool:
-        """Take an answer; False when there will be none any more."""
+        """Read a response; returns False if the connection has ended."""
         try:
             return bool(self.socket.recv(_RECEIVE_BYTES))
         except BlockingIOError:
@@ -60,7 +60,7 @@ class _Caller:
             return False
 
     def send(self, size: int) -> int:
-        """Send up to so much; -1 when the connection is gone."""
+        """Send up to `size` bytes; returns -1 if the connection has ended."""
         try:
             sent = self.socket.send(self._content[self.at : self.at + size])
         except BlockingIOError:
@@ -104,7 +104,7 @@ class _Attacker:
             try:
                 caller = _Caller(self._attack, self._address, self._contents[number])
             except OSError:
-                # The broker takes no more for now.
+                # The broker accepts no more connections for now.
                 time.sleep(_POLL_S)
                 return
             self.opened += 1

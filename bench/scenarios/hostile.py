@@ -121,8 +121,7 @@ def _wait_until_begun(hostile: ClientProcess) -> None:
 
 
 def _seconds_until_released(process: "_Process", sockets: int) -> float:
-    """Seconds until the broker has closed the sockets of closed clients, at most
-    _RELEASED_WITHIN_S."""
+    """Seconds until the sockets of closed clients are released, at most _RELEASED_WITHIN_S."""
     began = time.monotonic()
     while (seconds := time.monotonic() - began) < _RELEASED_WITHIN_S:
         if not process.is_alive() or process.sockets() <= sockets + _SOCKETS_LEFT:
