@@ -1,12 +1,12 @@
-"""One client's load through Kafka's own measuring tools, which are Java's clients.
+"""One client's load through Kafka's own performance tools, which use the Java clients.
 
 Run as `python -m tierlog.bench.clients.java_perf produce|consume …`; prints one JSON object. A JVM
-is slow while it compiles, and a tool that runs for seconds would measure just that. So the first
-third of the records warms the client up: `seconds` is what all records would take at the pace of
-the rest, `warm_up_records` says how many that were.
+is slow while it compiles, and a tool that runs for seconds would mostly measure that. So the first
+third of the records is a warm-up: `seconds` is the time of all records at the rate of the rest,
+`warm_up_records` the number in the warm-up.
 
-What the tools tell is checked: that the producer had every record acknowledged and the broker has
-them all, that the consumer did not give up. Java's consumer checks each batch's CRC by itself.
+The tools' output is checked: every record was acknowledged and is in the broker, and the consumer
+did not give up. Java's consumer itself checks each batch's CRC.
 """
 
 import json
@@ -22,7 +22,7 @@ from .admin import end_offsets
 from .load import Order, parse_order, values
 
 _JVM = ("-server", "-XX:+UseG1GC", "-Xms512m", "-Xmx512m", "-Djava.awt.headless=true")
-"""As Kafka's scripts start the tools."""
+"""The flags of Kafka's own scripts."""
 
 _TIMEOUT_S = 600
 _INTERVAL_MS = 20
@@ -31,7 +31,7 @@ _GAVE_UP = "Exiting before consuming"
 
 
 class ToolError(Exception):
-    """A tool failed, or did not have all records acknowledged or read."""
+    """A tool failed, or not all records were acknowledged or read."""
 
 
 def _run(tool: str, *arguments: str) -> list[str]:
@@ -46,7 +46,7 @@ def _run(tool: str, *arguments: str) -> list[str]:
 
 
 def produce(order: Order) -> dict[str, float]:
-    """Send all of a load."""
+    """Produce a whole load."""
     load = order.load
     warm_up = load.records // 3
     with tempfile.TemporaryDirectory(prefix="tierlog-java-") as scratch:
@@ -71,7 +71,7 @@ def produce(order: Order) -> dict[str, float]:
 
 
 def steady_rate(lines: Sequence[str]) -> float:
-    """Records a second after the warm-up, as the producing tool tells it."""
+    """Records per second after the warm-up, from the producing tool's output."""
     for line in lines:
         _, separator, rest = line.partition(_STEADY)
         if separator:
@@ -80,14 +80,14 @@ def steady_rate(lines: Sequence[str]) -> float:
 
 
 class Progress(NamedTuple):
-    """How many records had been read when, in milliseconds of the day."""
+    """The number of records read at a time, in milliseconds of the day."""
 
     at_ms: int
     records: int
 
 
 def progress(lines: Sequence[str]) -> list[Progress]:
-    """What the consuming tool told along the way."""
+    """The progress reports in the consuming tool's output."""
     reports: list[Progress] = []
     for line in lines:
         columns = [column.strip() for column in line.split(",")]
@@ -99,7 +99,7 @@ def progress(lines: Sequence[str]) -> list[Progress]:
 
 
 def consume(order: Order) -> dict[str, float]:
-    """Read all of a load."""
+    """Consume a whole load."""
     load = order.load
     lines = _run(
         "kafka-consumer-perf-test",
@@ -114,7 +114,7 @@ def consume(order: Order) -> dict[str, float]:
     if len(warm) < 2:
         raise ToolError(f"{load.records} records are too few for this tool to tell their pace")
     first, last = warm[0], warm[-1]
-    # A day may end meanwhile.
+    # Midnight may pass in between.
     took_ms = (last.at_ms - first.at_ms) % 86_400_000
     rate = (last.records - first.records) / (took_ms / 1000)
     return {"seconds": load.records / rate, "warm_up_records": first.records}

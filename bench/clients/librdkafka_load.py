@@ -1,8 +1,8 @@
-"""One client's load through librdkafka: as fast as it goes, every record accounted for.
+"""One client's load through librdkafka, at full speed, with every record checked.
 
 Run as `python -m tierlog.bench.clients.librdkafka_load produce|consume …`; prints one JSON object.
-Python's part is kept small, or the client would be the limit: records are handed over in lists,
-only failed deliveries are reported, and what was read is compared in lists as well.
+Python does little, so that the client is not the bottleneck: records are passed in lists, only
+failed deliveries are reported, and the records read are compared in lists as well.
 """
 
 import json
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _RECORDS_A_CALL = 1_000
 _ROW_REPEATS = _RECORDS_A_CALL // VALUES + 2
-"""So often, that the records of one call are one slice of the row of values."""
+"""Enough repeats for the records of one call to be one slice of the repeated values."""
 
 _QUEUED_MAX_BYTES = 64 << 20
 _QUEUED_MAX_RECORDS = 200_000
@@ -33,7 +33,7 @@ class LoadError(Exception):
 
 
 def _chunks(load: Load) -> Iterator[tuple[int, int, int]]:
-    """The order of sending: partition, its next record and how many from there on, in turns."""
+    """The order of sending: (partition, first record, count), with the partitions in turn."""
     size = max(1, _RECORDS_A_CALL // load.partitions)
     for first in range(0, load.records_in(0), size):
         for partition in range(load.partitions):
@@ -41,7 +41,7 @@ def _chunks(load: Load) -> Iterator[tuple[int, int, int]]:
 
 
 def produce(order: Order) -> dict[str, float]:
-    """Send all of a load; the seconds until the last record was acknowledged."""
+    """Produce a whole load; returns the seconds until the last acknowledgement."""
     load = order.load
     failures: list[str] = []
 
@@ -93,7 +93,7 @@ def produce(order: Order) -> dict[str, float]:
 
 
 class _Reader:
-    """Compares what comes with what was sent, partition by partition."""
+    """Compares the records read with those sent, by partition."""
 
     def __init__(self, load: Load) -> None:
         self._load = load
@@ -102,9 +102,9 @@ class _Reader:
         self._next = [0] * load.partitions
 
     def take(self, messages: list[Message]) -> None:
-        """The next messages. Raises LoadError unless each continues its partition rightly."""
+        """Check the next messages. Raises LoadError unless each is the next of its partition."""
         got = [*map(Message.value, messages)]
-        # They are numbers in every message that came from a broker.
+        # Every message from a broker has both.
         offsets = cast("list[int]", [*map(Message.offset, messages)])
         partitions = cast("list[int]", [*map(Message.partition, messages)])
         if self._load.partitions == 1:
@@ -130,16 +130,16 @@ class _Reader:
 
 
 def consume(order: Order) -> dict[str, float]:
-    """Read all of a load; seconds from the assignment on, and until the first record came."""
+    """Consume a whole load; returns the seconds since the assignment, also to the first record."""
     load = order.load
-    # Before there is a client: one that idles before its first partition may sleep for a second.
+    # Made before the client, which may sleep for a second if it is idle before its assignment.
     reader = _Reader(load)
     consumer = Consumer(
         {
             "bootstrap.servers": order.bootstrap,
             "group.id": "tierlog-bench",
             "enable.auto.commit": False,
-            # With the defaults it pauses for a second whenever small records fill its queue.
+            # By default it pauses for a second whenever small records fill its queue.
             "queued.min.messages": 10_000_000,
             "queued.max.messages.kbytes": 200_000,
             "fetch.queue.backoff.ms": 5,
@@ -150,7 +150,7 @@ def consume(order: Order) -> dict[str, float]:
     first_s = 0.0
     seen = 0
     while seen < load.records:
-        # The call waits for as many as it is asked for; the first one comes alone.
+        # The call waits for the full count, so the first record is read alone.
         count = min(_RECORDS_A_CALL, load.records - seen) if seen else 1
         messages = consumer.consume(count, timeout=_PATIENCE_S)
         if len(messages) < count:

@@ -1,8 +1,8 @@
-"""What a load is, said once for the scenario that asks for it and the client that makes it.
+"""The definition of a load, shared by the scenarios that request it and the clients that run it.
 
-Values are not all the same, so that a record that comes back wrong, twice or in a wrong place is
-seen: record `n` of partition `p` is value `n + p` of an endless row that repeats after `VALUES`.
-They are made of words, which compress about as well as log lines do.
+Values differ, so that a wrong, duplicate or misplaced record is detected: record `n` of partition
+`p` is value `n + p` of an endless sequence that repeats after `VALUES`. They are made of words,
+which compress about as well as log lines.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import cast
 
 VALUES = 251
-"""A prime, so that no batch falls into step with it."""
+"""A prime, so that batches do not align with the sequence."""
 
 _WORDS = 256
 _SEED = 405
@@ -20,9 +20,9 @@ _SEED = 405
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """So many records of such a size into or out of one topic, and how a producer sends them.
+    """Records to produce to or consume from one topic, and how a producer sends them.
 
-    `batch_bytes` is what a batch may hold at most, `linger_ms` how long a producer waits for more.
+    `batch_bytes` is the maximum size of a batch, `linger_ms` how long a producer waits to fill it.
     """
 
     records: int
@@ -35,15 +35,15 @@ class Load:
 
     @property
     def total_bytes(self) -> int:
-        """The values alone."""
+        """The bytes of all values."""
         return self.records * self.record_bytes
 
     def records_in(self, partition: int) -> int:
-        """How many of them are for that partition."""
+        """The number of records for a partition."""
         return (self.records - partition + self.partitions - 1) // self.partitions
 
     def arguments(self) -> list[str]:
-        """As options of a client's command line."""
+        """The load as options of a client's command line."""
         options: list[str] = []
         for name, value in asdict(self).items():
             options += ["--" + name.replace("_", "-"), str(value)]
@@ -51,7 +51,7 @@ class Load:
 
 
 def values(record_bytes: int) -> list[bytes]:
-    """The row of values: the same in every process."""
+    """The sequence of values, which is the same in every process."""
     chance = random.Random(_SEED)
     letters = b"abcdefghijklmnopqrstuvwxyz0123456789"
     words = [bytes(chance.choices(letters, k=chance.randint(3, 11))) for _ in range(_WORDS)]
@@ -64,7 +64,7 @@ def values(record_bytes: int) -> list[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a client process was asked to do."""
+    """The task of a client process."""
 
     direction: str
     bootstrap: str

@@ -1,8 +1,8 @@
-"""One client's load through our own `Producer` and `Consumer`, every record accounted for.
+"""One client's load through our own `Producer` and `Consumer`, with every record checked.
 
 Run as `python -m tierlog.bench.clients.own_load produce|consume …`; prints one JSON object. These
-clients are Python all through: what they reach says more of them than of the broker, and the
-broker's CPU a gigabyte is what can be compared with other clients.
+clients are pure Python: their throughput shows more about them than about the broker, but the
+broker's CPU per gigabyte can be compared with other clients.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ class OwnLoadError(Exception):
 
 
 async def produce(order: Order) -> dict[str, float]:
-    """Send all of a load; the seconds until the last record was acknowledged."""
+    """Produce a whole load; returns the seconds until the last acknowledgement."""
     load = order.load
     row = values(load.record_bytes)
     producer = Producer(
@@ -58,7 +58,7 @@ async def produce(order: Order) -> dict[str, float]:
 
 
 async def consume(order: Order) -> dict[str, float]:
-    """Read all of a load; seconds from the assignment on."""
+    """Consume a whole load; returns the seconds since the assignment."""
     load = order.load
     row = values(load.record_bytes)
     following = [0] * load.partitions

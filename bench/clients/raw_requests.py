@@ -1,13 +1,13 @@
-"""Small requests as fast as one connection carries them, from bytes that were made beforehand.
+"""Sends small, pre-encoded requests as fast as one connection allows.
 
 Run as `python -m tierlog.bench.clients.raw_requests produce|fetch|session_fetch …`; prints one JSON
-object. A whole client would be the limit here, not the broker: so a request is encoded once and
-sent again and again over a bare socket, and its answers, all of one size, are compared where they
-lie. `--in-flight` says how many requests are on their way at once.
+object. A full client would be the bottleneck here, not the broker: so a request is encoded once and
+sent repeatedly over a plain socket, and its responses, all of one size, are compared in place.
+`--in-flight` is the number of requests in flight at once.
 
-- `produce`: one record a request. Each answer must bear no error and the next offset.
-- `fetch`: one partition at its end, nothing waited for; a full fetch request (no session).
-- `session_fetch`: the same in a fetch session (KIP-227), where neither request nor answer names a
+- `produce`: one record per request. Each response must have no error and the next offset.
+- `fetch`: one partition at its end, without waiting; a full fetch request (no session).
+- `session_fetch`: the same in a fetch session (KIP-227), where neither request nor response lists a
   partition.
 """
 
@@ -40,7 +40,7 @@ from .load import values
 
 PRODUCE_VERSION = 7
 FETCH_VERSION = 11
-"""The last in which every field has its fixed size, so that answers can be compared in place."""
+"""The last version with fixed-size fields, so that responses can be compared in place."""
 
 _TIMEOUT_MS = 30_000
 _SIZE_AND_CORRELATION_ID = 8
@@ -50,12 +50,12 @@ _RECEIVE_BYTES = 1 << 18
 
 
 class RawRequestError(Exception):
-    """An answer was not what it should be, or there was none."""
+    """A response was wrong or missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawOrder:
-    """What the process was asked to do."""
+    """The task of this process."""
 
     kind: str
     bootstrap: str
@@ -67,12 +67,12 @@ class RawOrder:
 
 
 Check = Callable[[memoryview, int, int], None]
-"""Looks at so many answers in a buffer, the first of which is the answer to that request."""
+"""Checks responses: (buffer, number of responses in it, number of the first one's request)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Exchange:
-    """The requests' bytes by their number, the size of an answer, and how one is checked."""
+    """The bytes of requests by number, the size of a response, and the check of responses."""
 
     frames: Callable[[int, int], bytes]
     answer_size: int
@@ -80,7 +80,7 @@ class _Exchange:
 
 
 def _produce(wire: Wire, order: RawOrder) -> _Exchange:
-    """The first record is sent here, and its answer read as any client would."""
+    """Prepare produce requests; sends the first record and decodes its response."""
     value = values(order.record_bytes)[0]
     batch = bytes(build_batch([Record(0, time.time_ns() // 1_000_000, None, value)]))
     request = ProduceRequest(
@@ -101,7 +101,7 @@ def _produce(wire: Wire, order: RawOrder) -> _Exchange:
     if partition_response.error_code or partition_response.base_offset:
         raise RawRequestError(f"the first record came to {partition_response}")
     size = _EPOCH.size + len(answer)
-    # Behind the sizes of two arrays, the topic's name and the partition's index.
+    # After the sizes of two arrays, the topic's name and the partition's index.
     position = _SIZE_AND_CORRELATION_ID + 4 + 2 + len(order.topic.encode()) + 4 + 4
 
     def check(answers: memoryview, count: int, first: int) -> None:
@@ -116,7 +116,7 @@ def _produce(wire: Wire, order: RawOrder) -> _Exchange:
 
 
 def _same_answers(answer: bytes) -> Check:
-    """Every answer is this one."""
+    """A check that every response equals this one."""
     expected = answer
 
     def check(answers: memoryview, count: int, _first: int) -> None:
@@ -162,7 +162,7 @@ def _fetch(wire: Wire, order: RawOrder) -> _Exchange:
 
 
 def _session_fetch(wire: Wire, order: RawOrder) -> _Exchange:
-    """Opens the session; from then on each request bears the next epoch."""
+    """Open a session, in which each request has the next epoch."""
     _, opened = _first_answer(wire, _fetch_request(order, 0, 0))
     session = opened.session_id
 
@@ -173,14 +173,14 @@ def _session_fetch(wire: Wire, order: RawOrder) -> _Exchange:
     if not session or response.responses:
         raise RawRequestError(f"no session was opened: {response}")
     frame = bytearray(prepare(following(1), FETCH_VERSION).frame)
-    # Before its end: the epoch, two empty arrays and an empty rack.
+    # The request ends with the epoch, two empty arrays and an empty rack.
     position = len(frame) - (4 + 4 + 4 + 2)
     pack = _EPOCH.pack_into
 
     def frames(first: int, count: int) -> bytes:
         made = frame * count
         for index in range(count):
-            # The epochs 0 and 1 are gone.
+            # Epochs 0 and 1 are already used.
             pack(made, index * len(frame) + position, first + index + 2)
         return bytes(made)
 
@@ -191,9 +191,9 @@ _KINDS = {"produce": _produce, "fetch": _fetch, "session_fetch": _session_fetch}
 
 
 def exchange_all(connection: socket.socket, exchange: _Exchange, order: RawOrder) -> float:
-    """Send all requests and check all answers; the seconds that took.
+    """Send all requests and check all responses; returns the seconds.
 
-    Raises RawRequestError for an answer that is not right, and where one is missing.
+    Raises RawRequestError for a wrong or missing response.
     """
     frames, size, check = exchange.frames, exchange.answer_size, exchange.check
     buffer = memoryview(bytearray(max(_RECEIVE_BYTES, size * order.in_flight)))
@@ -218,7 +218,7 @@ def exchange_all(connection: socket.socket, exchange: _Exchange, order: RawOrder
 
 
 def run(order: RawOrder) -> dict[str, float]:
-    """Open a connection, find out what an answer looks like, and do it again and again."""
+    """Open a connection, learn the form of a response, and send all requests."""
     with Wire(order.bootstrap) as wire:
         exchange = _KINDS[order.kind](wire, order)
         seconds = exchange_all(wire.socket, exchange, order)

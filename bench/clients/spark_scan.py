@@ -1,8 +1,8 @@
-"""Spark reads a topic, straight from its tier or through the broker, on so many cores.
+"""Reads a topic with Spark, directly from its tier or through the broker, on some cores.
 
-The whole of it (JVM, Python workers) is held to these cores, so that a row's price is what a core
-pays, whoever does the work. What is timed comes after a first reading, in which the JVM compiles.
-The query counts rows and sums the sizes of keys and values, so that all of them are decoded.
+All of Spark (JVM, Python workers) is limited to these cores, so that the cost per row is
+comparable, whichever process does the work. A first, untimed reading lets the JVM compile. The
+query counts rows and sums the sizes of keys and values, so that all of them are decoded.
 """
 
 import argparse
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 DIRECT = "direct"
 CONNECTOR = "connector"
 READINGS = 2
-"""The first of them is not timed."""
+"""The number of readings, of which the first is not timed."""
 
 
 class _Order(NamedTuple):
@@ -67,7 +67,7 @@ def _read(rows: "DataFrame") -> tuple[int, int]:
 
 
 def cpu_seconds_of_family() -> float:
-    """What this process and all that descend from it have used so far."""
+    """The CPU seconds of this process and all its descendants so far."""
     ticks: dict[int, int] = {}
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
@@ -76,7 +76,7 @@ def cpu_seconds_of_family() -> float:
         except (FileNotFoundError, ProcessLookupError):
             continue
         pid = int(stat.parent.name)
-        # With those of its children that have ended.
+        # Including its ended children.
         ticks[pid] = sum(int(each) for each in fields[11:15])
         children.setdefault(int(fields[1]), []).append(pid)
     family = [os.getpid()]
@@ -86,7 +86,7 @@ def cpu_seconds_of_family() -> float:
 
 
 def main() -> None:
-    """Read twice, and print the second time's figures."""
+    """Read twice, and print the figures of the second reading."""
     order = _parse(sys.argv[1:])
     usable = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, usable[: order.cores])

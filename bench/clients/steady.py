@@ -1,10 +1,10 @@
-"""A load that keeps its pace, said once for its scenario, its producer and its reader.
+"""The definition of a steady load, shared by its scenario, its producer and its consumer.
 
-Every record has a time at which it is meant to be sent, fixed before the first one is. It carries
-that time in its first eight bytes, as nanoseconds of the machine's monotonic clock, and its number
-within its partition in the next eight: whoever reads it can say how long it took, and that none is
-missing. Latencies count from the time meant, so a broker that stalls is charged for all records
-that should have been sent meanwhile, not only for one that was under way (coordinated omission).
+Every record has a planned send time, fixed before the first is sent. Its first eight bytes are that
+time, in nanoseconds of the machine's monotonic clock, and the next eight its number within its
+partition: a consumer can compute its latency, and detect a missing record. Latencies count from the
+planned time, so a stalled broker is charged for all records that should have been sent meanwhile,
+not only for one in flight (coordinated omission).
 """
 
 import argparse
@@ -14,16 +14,16 @@ from struct import Struct
 from typing import cast
 
 STAMP = Struct(">qq")
-"""When the record was meant to be sent, and its number within its partition."""
+"""A record's planned send time, and its number within its partition."""
 
 NANOSECONDS = 10**9
 
 
 @dataclass(frozen=True, slots=True)
 class SteadyLoad:
-    """So many records a second of such a size, for so long; the first seconds do not count.
+    """A load at a fixed rate; the warm-up seconds do not count.
 
-    Records go to the partitions in turn. A record has room for its stamp at least.
+    Records go to the partitions in turn. A record is at least as large as its stamp.
     """
 
     records_per_second: int
@@ -37,7 +37,7 @@ class SteadyLoad:
 
     @property
     def records(self) -> int:
-        """All of them, the first seconds' included."""
+        """The number of all records, including the warm-up."""
         return int(self.records_per_second * (self.warm_up_seconds + self.seconds))
 
     @property
@@ -45,7 +45,7 @@ class SteadyLoad:
         return int(self.warm_up_seconds * NANOSECONDS)
 
     def arguments(self) -> list[str]:
-        """As options of a client's command line."""
+        """The load as options of a client's command line."""
         options: list[str] = []
         for name, value in asdict(self).items():
             options += ["--" + name.replace("_", "-"), str(value)]
@@ -54,7 +54,7 @@ class SteadyLoad:
 
 @dataclass(frozen=True, slots=True)
 class SteadyOrder:
-    """What a client process was asked to do; a reader begins at these offsets, one a partition."""
+    """The task of a client process; a consumer starts at `offsets`, one per partition."""
 
     bootstrap: str
     topic: str

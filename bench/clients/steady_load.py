@@ -1,9 +1,9 @@
-"""A producer that keeps its pace whatever the broker does, and what each record had to wait.
+"""A producer that keeps its pace whatever the broker does, and measures each record's latency.
 
-Run as `python -m tierlog.bench.clients.steady_load …`; leaves the latency of each record, from when
-it was meant to be sent to its acknowledgement, and prints one JSON object. The client's own pauses
-count as well, but for every broker and topic alike. SIGTERM ends the load early, and well: what was
-sent until then is waited for and counts. See `steady.py`.
+Run as `python -m tierlog.bench.clients.steady_load …`; leaves the latency of each record, from its
+planned send time to its acknowledgement, and prints one JSON object. The client's own pauses count
+too, but equally for every broker and topic. SIGTERM ends the load early and successfully: it waits
+for the records sent so far, and they count. See `steady.py`.
 """
 
 import json
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _PATIENCE_S = 60.0
 _POLL_NS = 1_000_000
-"""The client waits for acknowledgements a millisecond at a time, or not at all."""
+"""The client waits for acknowledgements for a millisecond at a time, or not at all."""
 
 
 class SteadyLoadError(Exception):
@@ -33,10 +33,10 @@ class SteadyLoadError(Exception):
 
 
 class _Acknowledgements:
-    """What was sent and is not answered yet; what was answered, and when."""
+    """The unacknowledged records, and the latencies of the acknowledged ones."""
 
     def __init__(self, load: SteadyLoad, counts_from_ns: int) -> None:
-        # In each partition the answers come in the order of sending.
+        # In each partition the acknowledgements arrive in send order.
         self._sent: list[deque[int]] = [deque() for _ in range(load.partitions)]
         self._counts_from_ns = counts_from_ns
         self.pairs = array("d")
@@ -77,7 +77,7 @@ def _producer(order: SteadyOrder) -> Producer:
 
 
 def produce_steadily(order: SteadyOrder) -> tuple[dict[str, float], "array[float]"]:
-    """Figures, and (at_s, ms) pairs. Raises SteadyLoadError when a record was lost."""
+    """Run the load; returns figures and (at_s, ms) pairs. Raises SteadyLoadError."""
     load, producer = order.load, _producer(order)
     filler = bytes(range(256)) * (load.record_bytes // 256 + 1)
     filler = filler[: load.record_bytes - STAMP.size]

@@ -1,9 +1,9 @@
-"""A consumer at the end of a log, and how old each record was when it got there.
+"""A consumer at the end of a log that measures the age of each record on arrival.
 
 Run as `python -m tierlog.bench.clients.tail_consumer …` with the same load as its `steady_load`;
-leaves the latency of each record, from when it was meant to be sent to when it was read, and prints
-one JSON object. Started before the producer; records of the producer's first seconds do not count.
-A record that is missing, or comes twice, ends it with an error. See `steady.py`.
+leaves the latency of each record, from its planned send time to its reading, and prints one JSON
+object. Start it before the producer; records of the producer's warm-up do not count. A missing or
+duplicate record ends it with an error. See `steady.py`.
 """
 
 import json
@@ -22,11 +22,11 @@ _PATIENCE_S = 60.0
 
 
 class TailError(Exception):
-    """A record was missing, came twice, or did not come at all."""
+    """A record was missing or duplicate, or no more records arrived."""
 
 
 class _Tail:
-    """What has been read so far."""
+    """The state of the reading so far."""
 
     def __init__(self, order: SteadyOrder) -> None:
         self._next = [0] * order.load.partitions
@@ -35,7 +35,7 @@ class _Tail:
         self.pairs = array("d")
 
     def take(self, message: Message, now: int) -> None:
-        """One record that was read now."""
+        """Check and count one record that was read at `now`."""
         if (error := message.error()) is not None:
             raise KafkaException(error)
         partition, value = message.partition(), message.value()
@@ -48,8 +48,8 @@ class _Tail:
             )
         self._next[partition] += 1
         if self._counts_from_ns < 0:
-            # Partitions are served in turn, so the load's very first record need not come first:
-            # some milliseconds of a warm-up of seconds.
+            # Partitions are served in turn, so the load's first record may not arrive first: an
+            # error of some milliseconds in a warm-up of seconds.
             self._counts_from_ns = meant_ns + self._warm_up_ns
         if meant_ns >= self._counts_from_ns:
             self.pairs.append((meant_ns - self._counts_from_ns) / NANOSECONDS)
@@ -74,7 +74,7 @@ def read_tail(order: SteadyOrder) -> "array[float]":
     tail = _Tail(order)
     seen, heard = 0, time.monotonic()
     while seen < order.load.records:
-        # One record wakes the call; what came with it is then taken without waiting.
+        # One record wakes the call; the rest is then read without waiting.
         messages = consumer.consume(1, timeout=1)
         now = time.monotonic_ns()
         if messages:

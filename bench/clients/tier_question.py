@@ -1,7 +1,7 @@
-"""Does a broker have a remote tier? It is asked for a tiered topic, only for its opinion.
+"""Detects whether a broker has a remote tier, by validating a tiered topic without creating it.
 
-Kafka refuses `remote.storage.enable=true` where `remote.log.storage.system.enable` is not set. The
-answer to that is surer than what a broker says of its own configuration.
+Kafka rejects `remote.storage.enable=true` unless `remote.log.storage.system.enable` is set. This is
+more reliable than reading a broker's own configuration.
 """
 
 from typing import TYPE_CHECKING, cast
@@ -17,7 +17,7 @@ _TIMEOUT_S = 30.0
 
 
 def takes_tiered_topics(bootstrap: str) -> bool:
-    """Whether a tiered topic would be created. None is."""
+    """Whether the broker would create a tiered topic; creates none."""
     admin = client.AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
     topic = NewTopic(
         f"tierlog-bench-asks-{uuid4()}",
@@ -25,7 +25,7 @@ def takes_tiered_topics(bootstrap: str) -> bool:
         replication_factor=1,
         config={"remote.storage.enable": "true"},
     )
-    # The client publishes its futures without the type of what they hold.
+    # The client does not type the results of its futures.
     answers = admin.create_topics([topic], validate_only=True)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     (answer,) = cast("dict[str, Future[None]]", answers).values()
     try:
