@@ -1,8 +1,8 @@
-"""A broker that runs already, here or on another machine, named as HOST:PORT.
+"""A broker that is already running, here or on another machine, given as HOST:PORT.
 
-The harness neither starts nor ends it and does not know its processes: what its CPU and memory did
-is not told, and scenarios that need to start or kill a broker refuse it. Its topics are those of
-the benchmark, created and deleted; nothing else of it is touched.
+The harness neither starts nor stops it and cannot see its processes: there are no CPU and memory
+figures, and scenarios that start or kill a broker are not run. The benchmark creates and deletes
+its own topics, and changes nothing else.
 """
 
 import shutil
@@ -31,7 +31,7 @@ class ElsewhereTarget:
         return self._capabilities
 
     def check(self) -> None:
-        """See whether it answers, and whether it has a tier."""
+        """Check whether it answers, and whether it has a tier."""
         if not answers_metadata(self._host, self._port):
             raise TargetUnavailableError(
                 f"No Kafka broker answers at {self.name}; is it started, and is the port that of "
@@ -53,7 +53,7 @@ class ElsewhereTarget:
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """That broker, as a scenario sees it."""
+    """The running broker, for a scenario."""
 
     name: str
     directory: Path
@@ -68,7 +68,7 @@ class Elsewhere:
         return 0.0
 
     def stop(self) -> None:
-        """It goes on for whoever started it."""
+        """Do nothing: the broker keeps running."""
 
     def kill(self) -> None:
         raise MeasurementError(f"{self.name} is not ours to kill.")

@@ -1,7 +1,7 @@
-"""Apache Kafka, fetched from Maven Central by the harness itself, with its LocalTieredStorage.
+"""Apache Kafka, fetched from Maven Central by the harness, with its LocalTieredStorage.
 
-That is the storage of Kafka's own tests, a folder of this machine. A tier elsewhere needs somebody
-else's plugin, so `--tier` is for tierlog; Kafka keeps its folder, and the report says so.
+That is the storage of Kafka's own tests, a local folder. A tier elsewhere needs a third-party
+plugin, so `--tier` applies to tierlog only; Kafka keeps its folder, and the report says so.
 """
 
 import re
@@ -17,7 +17,7 @@ from .node_target import DELETE_DELAY_MS, OFTEN, OneNode, logs_of_topic, size_of
 
 @dataclass(frozen=True, slots=True)
 class KafkaTarget:
-    """One combined broker and controller with Kafka's own start flags and 1 GiB of heap."""
+    """A combined broker and controller with Kafka's own start flags and 1 GiB of heap."""
 
     name: str = "kafka"
     capabilities: frozenset[Capability] = frozenset(
@@ -25,7 +25,7 @@ class KafkaTarget:
     )
 
     def check(self) -> None:
-        """Fetch the jars, once. Raises TargetUnavailableError where that cannot be done."""
+        """Fetch the jars once. Raises TargetUnavailableError if that fails."""
         try:
             kafka_jars()
         except (KafkaUnavailableError, subprocess.TimeoutExpired) as error:
@@ -43,7 +43,7 @@ class KafkaTarget:
         return {"kafka": KAFKA_VERSION, "java": match[1] if match else "unknown"}
 
     def prepare(self, directory: Path, properties: Mapping[str, str], tier: str | None) -> OneNode:
-        # A deleted topic's files wait as long as its broker says, whatever the topic had said.
+        # The broker's delay applies to a deleted topic's files, whatever the topic's setting was.
         stated = {"log.segment.delete.delay.ms": DELETE_DELAY_MS}
         stated |= {**OFTEN, **properties} if tier else properties
         node = KafkaNode(directory, tiered=tier is not None, properties=stated)

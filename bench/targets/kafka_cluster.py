@@ -1,7 +1,7 @@
-"""Three Apache Kafkas that are one cluster, one of which may lose its disk (KIP-405, test case 3).
+"""A cluster of three Apache Kafkas, one of which may lose its disk (KIP-405, test case 3).
 
-Every node is broker and controller. They share one remote tier, a folder of this machine, as
-brokers share an object store. Topics have three replicas and take a write that two have.
+Every node is broker and controller. They share one remote tier, a local folder, as brokers share an
+object store. Topics have three replicas, and two must be in sync for a write.
 
     with KafkaCluster(directory) as cluster:
         cluster.stop_and_wipe(2)                    # a clean stop, then the disk is empty
@@ -49,7 +49,7 @@ def _shared_properties(directory: Path) -> dict[str, str]:
 
 
 class _ClusterNode(KafkaNode):
-    """One of several that were formatted for the same cluster."""
+    """One node of a cluster, formatted with the cluster's id."""
 
     def __init__(
         self,
@@ -76,9 +76,9 @@ class _ClusterNode(KafkaNode):
 
 
 class KafkaCluster:
-    """See the top of this file. Keeps everything under `directory`.
+    """A cluster that keeps everything under `directory`; see the top of this file.
 
-    One that lives for seconds (`is_brief`) does not spend them on compiling well.
+    A short-lived cluster (`is_brief`) uses only the fast JIT compiler.
     """
 
     _admin: "AdminClient | None" = None
@@ -110,13 +110,13 @@ class KafkaCluster:
 
     @property
     def bootstrap(self) -> str:
-        """All nodes: a client must get in while one of them is away."""
+        """All nodes, so that a client can connect while one of them is down."""
         return ",".join(node.bootstrap for node in self.nodes.values())
 
     def start(self) -> None:
-        """Start all nodes at once: none is up before two have found each other.
+        """Start all nodes at once, because none is up until two have formed a quorum.
 
-        Raises NotUpError, with what the broker said, when one does not come up.
+        Raises NotUpError, with the broker's log, if one does not come up.
         """
         with ThreadPoolExecutor(NODES) as pool:
             started = [pool.submit(node.start, _START_SECONDS) for node in self.nodes.values()]
@@ -129,7 +129,7 @@ class KafkaCluster:
             raise
 
     def _wait_until_all_know_all(self) -> None:
-        """Until then topics with a replica on each node are refused."""
+        """Wait until all nodes are registered, as topics need a replica on each."""
         began = time.monotonic()
         while len(self._shared_admin().list_topics(timeout=_ANSWER_SECONDS).brokers) < NODES:
             if time.monotonic() - began > _START_SECONDS:
@@ -137,22 +137,22 @@ class KafkaCluster:
             time.sleep(_POLL_SECONDS)
 
     def stop(self) -> None:
-        """Stop what is up, at once: the last two would wait for each other."""
+        """Kill all nodes: in a clean stop, the last two would wait for each other."""
         for node in self.nodes.values():
             node.kill()
 
     def stop_and_wipe(self, number: int) -> None:
-        """A clean stop, as before a broken machine is replaced; then its disk is gone."""
+        """Stop a node cleanly and wipe its disk, as when a broken machine is replaced."""
         node = self.nodes[number]
         node.stop()
         shutil.rmtree(node.directory / "logs")
 
     def start_node(self, number: int) -> float:
-        """Start a node that was stopped: seconds to its first answer, without the formatting."""
+        """Start a stopped node; returns the seconds to its first response, without formatting."""
         return self.nodes[number].start(_START_SECONDS)
 
     def is_in_sync(self, topic: str) -> bool:
-        """Whether all replicas of every partition of the topic are known to be in sync."""
+        """Whether all replicas of every partition of the topic are in sync."""
         from confluent_kafka import KafkaException
 
         try:
@@ -160,23 +160,23 @@ class KafkaCluster:
                 self._shared_admin().list_topics(timeout=_ANSWER_SECONDS).topics[topic].partitions
             )
         except KafkaException:
-            # Whoever was asked has just gone, or knows little yet: the next look asks again.
+            # The node has just stopped or started: the next check tries again.
             return False
         return bool(partitions) and all(
             len(each.isrs) == len(each.replicas) for each in partitions.values()
         )
 
     def _shared_admin(self) -> "AdminClient":
-        """Whom to ask what the brokers say of themselves and their topics."""
+        """The admin client for the cluster's metadata."""
         from confluent_kafka.admin import AdminClient
 
         if self._admin is None:
-            # That a broker which was stopped does not answer is no news.
+            # Do not log that a stopped broker is unreachable.
             self._admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 2})
         return self._admin
 
     def local_bytes(self, number: int, topic: str) -> int:
-        """How much of the topic's log is on that node's own disk."""
+        """The bytes of the topic's log on a node's own disk."""
         logs = self.nodes[number].directory / "logs"
         return sum(path.stat().st_size for path in logs.glob(f"{topic}-*/*.log"))
 

