@@ -1,8 +1,8 @@
-"""Two results folders side by side: what was, what is, and what has moved.
+"""Compares two results folders and marks the figures that have changed.
 
-A figure has moved when the runs of the two lie apart: the lowest of the one above the highest of
-the other. With few runs that happens by chance as well, and how often is said. One run on either
-side says nothing about spread, so nothing is marked.
+A figure has changed if the ranges of its runs do not overlap: the lowest of one is above the
+highest of the other. With few runs this also happens by chance, and the report says how often. One
+run on either side shows no spread, so nothing is marked.
 """
 
 import math
@@ -17,7 +17,7 @@ from .metric import Better, in_figures, metric_of, ratio_text
 from .spread import Measured, measured_cells
 
 _COMPARED_FACTS = ("machine", "versions", "options: scale", "options: tier")
-"""By how a fact's name begins: what is told where it differs."""
+"""The prefixes of the names of facts that are shown if they differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,13 @@ class Change:
 
     @property
     def has_moved(self) -> bool:
-        """Whether the two ranges lie apart."""
+        """Whether the two ranges do not overlap."""
         apart = self.new.low > self.old.high or self.new.high < self.old.low
         return self.has_spread and apart
 
     @property
     def mark(self) -> str:
-        """What is written beside it."""
+        """The text in the last column."""
         if not self.has_spread:
             return "one run"
         if not self.has_moved:
@@ -57,19 +57,19 @@ class Change:
 
     @property
     def chance(self) -> float:
-        """How often two sets of such runs lie apart when nothing has changed."""
+        """The probability that such ranges do not overlap although nothing has changed."""
         return 2 / math.comb(len(self.old.values) + len(self.new.values), len(self.old.values))
 
 
 def changes(old: Results, new: Results) -> list[Change]:
-    """Every figure that both have, in the order of the new one."""
+    """Every figure that is in both, in the order of the new results."""
     before = measured_cells(old.figures, old.failures)
     after = measured_cells(new.figures, new.failures)
     return [Change(key, before[key], measured) for key, measured in after.items() if key in before]
 
 
 def compare(old: Path, new: Path) -> str:
-    """Both folders compared, as Markdown. Raises ResultsError."""
+    """The comparison of both folders as Markdown. Raises ResultsError."""
     return "\n\n".join(_parts(old, new, read_results(old), read_results(new))) + "\n"
 
 
@@ -146,7 +146,7 @@ def _value(measured: Measured) -> str:
 
 
 def _missing(old: Results, new: Results) -> Iterator[str]:
-    """What only one of the two has measured: a figure that is gone is news as well."""
+    """The cases with figures in only one of the two."""
     before = measured_cells(old.figures, old.failures)
     after = measured_cells(new.figures, new.failures)
     for title, here, there in (("old", before, after), ("new", after, before)):

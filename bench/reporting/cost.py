@@ -1,16 +1,16 @@
-"""What a month costs: requests and bytes that were counted, times a price list that the user gives.
+"""The monthly cost: measured requests and bytes, multiplied by the user's price list.
 
-The scenario `remote_tier` counts at the store's door what the broker asks of it: how many requests
-of each kind, and how many bytes, for each GB that is copied and each GB that is read back. That is
-what this model takes from the measurement; everything else is the user's price list and workload.
+The scenario `remote_tier` counts the broker's requests at the store: the number of each kind, and
+the bytes, for each GB copied and each GB read back. The model uses only this from the measurement;
+everything else comes from the user's price list and workload.
 
-    tier      = GB kept + requests and bytes of copying what is produced
-                + requests and bytes of reading what is read back
+    tier      = GB kept + requests and bytes of copying produced data
+                + requests and bytes of reading data back
     disks     = local retention × replicas, at the stated fill
     untiered  = the whole retention × replicas on disks, and nothing else
 
 It leaves out what tiering does not change: the brokers, and traffic between them and to clients.
-Nor are the requests in it by which retention deletes one day what is copied now.
+Requests for the later deletion of the copied data by retention are also not included.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ _HOURS_A_MONTH = 30 * 24
 
 @dataclass(frozen=True, slots=True)
 class CostReport:
-    """Tables and sentences for the report."""
+    """The tables and notes about cost in the report."""
 
     notes: tuple[str, ...]
     tables: tuple[Table, ...]
@@ -36,7 +36,7 @@ class CostReport:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Of one direction: requests by kind and bytes, for each GB of records."""
+    """The requests by kind and the bytes of one direction, for each GB of records."""
 
     write: float = 0.0
     read: float = 0.0
@@ -47,7 +47,7 @@ class Traffic:
     from_store: float = 0.0
 
     def price(self, price_list: PriceList, gigabytes: float) -> float:
-        """What so many GB of records cost in requests and transfer."""
+        """The cost of requests and transfer for some GB of records."""
         prices = price_list.prices
         requests = (
             self.write * prices.write_1000
@@ -61,7 +61,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class MonthlyCost:
-    """What one case comes to, in the list's currency."""
+    """The monthly cost of one case, in the list's currency."""
 
     stored: float
     copying: float
@@ -82,11 +82,11 @@ TRAFFIC_METRICS: Mapping[str, str] = {
     "to_store": "to_store_ratio",
     "from_store": "from_store_ratio",
 }
-"""By field: the end of the metric's name, behind `copy_` or `fetch_`."""
+"""By field: the metric's name without `copy_` or `fetch_`."""
 
 
 def monthly_cost(price_list: PriceList, copying: Traffic, reading: Traffic) -> MonthlyCost:
-    """The model."""
+    """Compute the monthly cost."""
     prices, workload = price_list.prices, price_list.workload
     produced = workload.produced_mb_per_s / 1e3 * _SECONDS_A_MONTH
     kept = workload.produced_mb_per_s / 1e3 * workload.retention_days * 86_400
@@ -105,7 +105,7 @@ def monthly_cost(price_list: PriceList, copying: Traffic, reading: Traffic) -> M
 
 
 def cost_report(cells: Cells, price_list: PriceList) -> CostReport:
-    """What was measured, priced; or one sentence that says why it cannot be."""
+    """The cost of what was measured, or one sentence that says why there is none."""
     scenario = next((each for each in by_scenario(cells) if each.name == SCENARIO), None)
     traffic_by_case = None if scenario is None else _traffic(scenario)
     if not traffic_by_case:
@@ -131,7 +131,7 @@ def cost_report(cells: Cells, price_list: PriceList) -> CostReport:
 
 
 TrafficByCase = Mapping[tuple[str, str], tuple[Traffic, Traffic]]
-"""By target and case: copying and reading."""
+"""The traffic of copying and of reading, by target and case."""
 
 
 def _traffic(scenario: ScenarioCells) -> TrafficByCase:

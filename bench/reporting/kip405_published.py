@@ -1,9 +1,9 @@
-"""What KIP-405 itself published, to stand beside what was measured here.
+"""The figures published in KIP-405, to show next to ours.
 
-The KIP's authors ran five brokers of 20 cores with 22 hard disks each, 6,300 partitions with three
-replicas, and HDFS as the tier. Their milliseconds cannot be compared with those of one machine; how
-much tiering changes can. Latencies are produce latencies, averaged over the brokers (in the third
-case the highest of that average); workload 1 is acks=all, workload 2 acks=1.
+The KIP's authors ran five brokers with 20 cores and 22 hard disks each, 6,300 partitions with three
+replicas, and HDFS as the tier. Their milliseconds cannot be compared with those of one machine, but
+the effect of tiering can. Latencies are produce latencies, averaged over the brokers (in the third
+case the maximum of that average); workload 1 is acks=all, workload 2 acks=1.
 """
 
 import re
@@ -28,7 +28,7 @@ class Published:
     tiered: float
     untiered: float
     metrics: tuple[str, ...]
-    """Which of our metrics say the same."""
+    """Our metrics for the same figure."""
 
     @property
     def ratio(self) -> float:
@@ -57,7 +57,7 @@ PUBLISHED = (
 
 
 def published_table(scenario: ScenarioCells) -> Table | None:
-    """The KIP's rows of this scenario beside ours; None for a scenario that is not the KIP's."""
+    """The KIP's rows of this scenario next to ours; None if the KIP does not have it."""
     rows = [each for each in PUBLISHED if each.scenario == scenario.name]
     if not rows:
         return None
@@ -99,7 +99,7 @@ def _with_unit(cell: TableCell, unit: str) -> TableCell:
 def _ours(
     scenario: ScenarioCells, row: Published, target: str
 ) -> tuple[Measured | None, Measured | None, str] | None:
-    """What was measured of the same thing, tiered and not, and in which unit."""
+    """Our figures for a row, tiered and untiered, and their unit."""
     for case in scenario.cases:
         if not re.search(rf"acks[ =_-]?{row.acks}\b", case):
             continue

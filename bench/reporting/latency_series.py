@@ -1,8 +1,8 @@
-"""Latency over time: the seconds of several runs' histograms, laid over each other.
+"""Latency over time: the seconds of several runs' histograms, combined.
 
-The percentile of a second is taken from that second's own histogram, in each run; a line is the
-median of the runs, its band the lowest and the highest of them. A second that only some of the runs
-have is left out, so that no line jumps where a run ended earlier.
+The percentile of a second comes from that second's own histogram, in each run; a line is the median
+of the runs, its band their minimum and maximum. A second that only some of the runs have is left
+out, so that no line jumps where a run ended earlier.
 """
 
 import statistics
@@ -18,15 +18,15 @@ from .spread import Series, in_order
 PERCENTILES_OVER_TIME: Mapping[float, str] = {50.0: "p50", 99.0: "p99", 100.0: "slowest"}
 
 _A_SECOND_MIN = 10
-"""Latencies that a second must have on average: percentiles of fewer are all the same."""
+"""The least average latencies per second: the percentiles of fewer are all the same."""
 
 Seconds = dict[int, dict[float, float]]
-"""By second of the load: by percentile, milliseconds."""
+"""Milliseconds by second of the load and by percentile."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimeLine:
-    """One series: the seconds, and by percentile what stands above each, in milliseconds."""
+    """One series: the seconds, and the milliseconds at each, by percentile."""
 
     seconds: list[float]
     medians: Mapping[float, list[float]]
@@ -35,7 +35,7 @@ class TimeLine:
 
 
 class Loads(NamedTuple):
-    """What one plot is of: one load of a case, at every target."""
+    """Identifies a plot: one load of a case, at every target."""
 
     scenario: str
     case: str
@@ -43,9 +43,9 @@ class Loads(NamedTuple):
 
 
 def read_seconds(path: Path) -> Seconds:
-    """The percentiles of each second; nothing where seconds are too thin to have any.
+    """The percentiles of each second; empty if there are too few latencies per second.
 
-    Raises ResultsError for a file that cannot be read.
+    Raises ResultsError for an unreadable file.
     """
     try:
         intervals = [each for each in read_intervals(path) if len(each.latencies)]
@@ -57,7 +57,7 @@ def read_seconds(path: Path) -> Seconds:
             for interval in intervals
         }
     except Exception as error:
-        # The library has no error of its own that covers a torn line.
+        # The library has no specific error for a torn line.
         raise ResultsError(f"{path} is not a whole HdrHistogram log.") from error
     if not seconds:
         raise ResultsError(f"{path} holds no latencies.")
@@ -66,7 +66,7 @@ def read_seconds(path: Path) -> Seconds:
 
 
 def time_line(runs: Sequence[Seconds]) -> TimeLine:
-    """Runs of the same load, at least one, as one line."""
+    """One line from at least one run of the same load."""
     seconds = [each for each in sorted(runs[0]) if all(each in run for run in runs)]
 
     def line(of_runs: Callable[[list[float]], float]) -> dict[float, list[float]]:

@@ -1,6 +1,6 @@
-"""What machine.json says, as lines for people: the machine, the versions, the options.
+"""Formats machine.json for people: the machine, the versions, the options.
 
-Whatever is in the file is shown; only the list of what was refused is read more closely.
+Everything in the file is shown; only the list of refusals is interpreted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ _REFUSED = "refused"
 
 
 def facts_of(machine: Mapping[str, object], prefix: str = "") -> list[tuple[str, str]]:
-    """The machine's facts as lines, whatever they are made of."""
+    """The facts as (label, value) lines, whatever their structure."""
     facts: list[tuple[str, str]] = []
     for name, value in machine.items():
         if name == _REFUSED:
@@ -27,7 +27,7 @@ def facts_of(machine: Mapping[str, object], prefix: str = "") -> list[tuple[str,
 
 
 def refused_of(machine: Mapping[str, object]) -> Iterator[str]:
-    """What was not measured, and why, each reason once for a target and scenario."""
+    """The cases that were not measured, with each reason once per target and scenario."""
     refused = machine.get(_REFUSED)
     if not isinstance(refused, list):
         return
@@ -46,7 +46,7 @@ def refused_of(machine: Mapping[str, object]) -> Iterator[str]:
 
 
 def report_title(machine: Mapping[str, object]) -> str:
-    """What was measured and when, as far as the file says it."""
+    """The report's title: targets, scale and date, as far as the file has them."""
     facts = dict(facts_of(machine))
     words = [facts.get("options: targets", ""), facts.get("options: scale", "")]
     words.append(facts.get("started", "").partition("T")[0])
@@ -59,7 +59,7 @@ _DETAILS = ("plans: ", "took seconds: ", "options: scenarios")
 
 
 def main_facts(machine: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """What a reader must know: the machine, all versions in one line, the options."""
+    """The main facts: the machine, all versions in one line, the options."""
     versions: list[str] = []
     for name, value in facts_of(machine):
         if name.startswith(_VERSIONS):
@@ -71,5 +71,5 @@ def main_facts(machine: Mapping[str, object]) -> Iterator[tuple[str, str]]:
 
 
 def detailed_facts(machine: Mapping[str, object]) -> list[tuple[str, str]]:
-    """The rest: how often each scenario was to be run, and how long it took."""
+    """The other facts: the plan of each scenario, and how long it took."""
     return [each for each in facts_of(machine) if each[0].startswith(_DETAILS)]

@@ -1,7 +1,7 @@
-"""The report as Markdown: the same tables, and the plots as links to their files; and its summary,
-which stands alone: headlines only, without plots.
+"""The report as Markdown, with the same tables and links to the plots, and its summary.
 
-What came from a results file is escaped, so that no name can end a table's row or become a link.
+The summary is a separate document with headlines only, without plots. Text from a results file is
+escaped, so that no name can end a table's row or become a link.
 """
 
 import re
@@ -18,19 +18,19 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>|#])")
 
 
 def escaped(text: str) -> str:
-    """Text that Markdown shows as it is, on one line."""
+    """Text escaped for Markdown, on one line."""
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]], row_heads: int = 1) -> str:
-    """A table of cells that are Markdown already; what names a row stands left, figures right."""
+    """A table of Markdown cells; row heads are left-aligned, figures right-aligned."""
     rules = ["---" if column < row_heads else "---:" for column in range(len(head))]
     lines = (head, rules, *rows)
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def table_text(table: Table) -> str:
-    """A table of the report."""
+    """A table of the report as Markdown."""
     rows = [[_cell(cell) for cell in row] for row in table.rows]
     text = markdown_table([escaped(each) for each in table.head], rows, table.row_heads)
     return f"{escaped(table.caption)}:\n\n{text}" if table.caption else text
@@ -41,12 +41,12 @@ def _cell(cell: TableCell) -> str:
 
 
 def markdown_report(report: "Report") -> str:
-    """All of it."""
+    """The whole report."""
     return "\n\n".join((*_begin(report), *_sections(report), *_cost(report))) + "\n"
 
 
 def markdown_summary(report: "Report") -> str:
-    """What fits into an issue or a page of results."""
+    """The summary, short enough for an issue or a page of results."""
     return "\n\n".join((*_begin(report), *_sections(report, is_brief=True))) + "\n"
 
 

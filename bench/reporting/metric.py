@@ -1,8 +1,8 @@
-"""What a metric's name says: its unit, and which way is better.
+"""Interprets a metric's name: its label, its unit, and whether higher or lower is better.
 
-The unit is the name's last part (`p99_ms`, `resident_mib`); what stands before it is for people.
-Which way is better is known of the metrics that scenarios share. Of the others nothing is claimed:
-they are shown, and neither called better nor worse.
+The unit is the name's last part (`p99_ms`, `resident_mib`); the rest is the label. Whether higher
+or lower is better is defined for metrics that scenarios share. The others are shown without a
+verdict.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class Better(StrEnum):
-    """Which way of moving is good news."""
+    """The direction in which a metric improves."""
 
     HIGHER = "higher is better"
     LOWER = "lower is better"
@@ -19,7 +19,7 @@ class Better(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric as people read it."""
+    """One metric, with its label and unit."""
 
     name: str
     label: str
@@ -28,7 +28,7 @@ class Metric:
 
     @property
     def title(self) -> str:
-        """Label and unit: what a table's row or a plot's axis says."""
+        """Label and unit, for a table's row or a plot's axis."""
         return f"{self.label}, {self.unit}" if self.unit else self.label
 
 
@@ -71,7 +71,7 @@ _ENDINGS: dict[str, tuple[str, str, Better]] = {
     "mb": ("", "MB", _NEITHER),
     "gb": ("", "GB", _NEITHER),
 }
-"""By the end of a name, longest match first: what it is called alone, its unit, what is better."""
+"""By the ending of a name, longest match first: its label if alone, its unit, what is better."""
 
 _LONGEST_FIRST = sorted(_ENDINGS, key=len, reverse=True)
 
@@ -91,11 +91,11 @@ HEADLINES = (
     "resident_mib",
     "seconds",
 )
-"""The endings of what a reader wants to know first."""
+"""The endings of the most important metrics, in order."""
 
 
 def metric_of(name: str) -> Metric:
-    """What the name says; an ending that nobody knows is the whole label, without a unit."""
+    """The metric of a name; with an unknown ending, the whole name is the label, without unit."""
     for ending in _LONGEST_FIRST:
         if name == ending or name.endswith(f"_{ending}"):
             label, unit, better = _ENDINGS[ending]
@@ -105,7 +105,7 @@ def metric_of(name: str) -> Metric:
 
 
 def headline_rank(name: str) -> int | None:
-    """How early a metric is told, or None where it is not one of the headlines."""
+    """The rank of a headline metric; None if it is not one."""
     for rank, ending in enumerate(HEADLINES):
         if name == ending or name.endswith(f"_{ending}"):
             return rank
@@ -113,7 +113,7 @@ def headline_rank(name: str) -> int | None:
 
 
 def percentile_of(name: str) -> tuple[str, str] | None:
-    """Of a latency's percentile: what the latency is of, and which; `produce_p99_ms`."""
+    """The latency and percentile of a name such as `produce_p99_ms`; None if it has none."""
     for ending in PERCENTILES:
         if name == ending or name.endswith(f"_{ending}"):
             return name[: -len(ending)].strip("_"), ending
@@ -121,7 +121,7 @@ def percentile_of(name: str) -> tuple[str, str] | None:
 
 
 def in_figures(value: float) -> str:
-    """A value with the three digits that a benchmark can stand for."""
+    """A value with three significant digits, the precision of a benchmark."""
     size = abs(value)
     if size >= 100:
         return f"{value:,.0f}"
@@ -135,7 +135,7 @@ def in_figures(value: float) -> str:
 
 
 def ratio_text(ratio: float | None) -> str:
-    """A ratio, or a dash where there is none."""
+    """A ratio, or a dash if there is none."""
     if ratio is None:
         return "–"
     return f"{ratio:.3f}" if ratio < 0.1 else f"{ratio:.2f}" if ratio < 100 else f"{ratio:,.0f}"

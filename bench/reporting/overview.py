@@ -1,8 +1,8 @@
-"""What it all comes to: for each headline figure of a scenario one ratio, with its range.
+"""The overview: one ratio with its range for each headline figure of a scenario.
 
-A ratio is taken case by case, between medians of the same case; the one that is told is the median
-of those, and its range the cases that lie farthest apart. Two questions are asked of the figures:
-how does tierlog stand against each other target, and what does tiering change at each target.
+Ratios are taken between the medians of each case; the overview shows the median of these, and their
+lowest and highest as the range. It answers two questions: how does tierlog compare with each other
+target, and what does tiering change at each target.
 """
 
 import statistics
@@ -30,7 +30,7 @@ class Question:
         return plot_name("overview", self.over, "to", self.under)
 
     def table(self) -> Table:
-        """The rows as figures."""
+        """The rows as a table."""
         return Table(
             self.title,
             ("figure", f"{self.over} ÷ {self.under}", "from", "to", "cases"),
@@ -49,14 +49,14 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """All questions that the figures can answer, each with its table and plot."""
+    """The questions that the figures can answer, each with its table and plot."""
 
     questions: tuple[Question, ...]
     plots: tuple[Plot, ...]
 
 
 def overview_of(scenarios: Sequence[ScenarioCells]) -> Overview:
-    """The comparisons for which there are figures of both sides."""
+    """The comparisons with figures of both sides."""
     targets = sorted(
         {each.target for scenario in scenarios for each in scenario.series}, key=target_order
     )

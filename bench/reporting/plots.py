@@ -1,8 +1,8 @@
-"""The plots of a report: bars, profiles of latency, latency over time, ratios.
+"""The plots of a report: bars, latency profiles, latency over time, ratios.
 
-Each is drawn from values that the report's tables show as well, so that a reader who cannot see it
-misses nothing. What a plot shows is said in one sentence beside it, which is also its alternative
-text. Whiskers and bands are the lowest and the highest run, everywhere.
+Each plot's values are also in the report's tables, so that a reader who cannot see it misses
+nothing. One sentence next to it says what it shows, and is also its alternative text. Whiskers and
+bands always are the lowest and the highest run.
 """
 
 import re
@@ -18,13 +18,13 @@ from .spread import Measured, ScenarioCells, Series
 
 _WIDTH = 9.0
 _BARS_MAX = 32
-"""Beyond so many bars each case is one line of dots: bars would be a wall."""
+"""With more bars than this, each case is drawn as one line of dots instead."""
 _CASES_A_PLOT = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A drawing, the name of its file, and what it shows."""
+    """A plot, its file name, title and description."""
 
     name: str
     title: str
@@ -33,7 +33,7 @@ class Plot:
 
 
 def plot_name(*words: str) -> str:
-    """A file name made of words that may hold anything."""
+    """A safe file name made of arbitrary words."""
     return "-".join(re.sub(r"[^A-Za-z0-9]+", "_", word).strip("_") for word in words if word)
 
 
@@ -49,11 +49,11 @@ def _gid(what: str, series: Series) -> str:
 
 
 def bars(scenario: ScenarioCells, name: str) -> list[Plot]:
-    """One metric, case by case: bars, or dots where there are many; several plots if too many."""
+    """Plots of one metric by case: bars, or dots if there are many; more plots if too many."""
     metric = metric_of(name)
     drawn = scenario.with_metric(name)
     if len(drawn.cells) < 2:
-        # One bar says less than its figure.
+        # A single bar adds nothing to its figure.
         return []
     pages = [
         drawn.cases[start : start + _CASES_A_PLOT]
@@ -100,7 +100,7 @@ def _bars(axes: Axes, drawn: ScenarioCells, cases: Sequence[str], name: str) -> 
         for row, case in enumerate(cases):
             measured = drawn.get(case, each, name)
             if measured is not None:
-                # Around the case's label, whoever else it has.
+                # The bars that exist are centred on the case's label.
                 shift = present[row].index(each) - (len(present[row]) - 1) / 2
                 there.append((row + shift * thickness, measured))
         axes.barh(
@@ -179,7 +179,7 @@ _PERCENTILE_NAMES = {"p50_ms": "p50", "p95_ms": "p95", "p99_ms": "p99", "p999_ms
 
 
 def latency_profile(scenario: ScenarioCells, case: str, of: str) -> Plot:
-    """How latency rises from the median to the rare: one line a series, on a logarithmic scale."""
+    """A plot of latency by percentile: one line per series, on a logarithmic scale."""
     title = f"{scenario.name}, {case}: {of.replace('_', ' ') + ' ' if of else ''}latency"
     says = "Latency at each percentile; bands are the lowest and the highest run. Lower is better."
     names = [f"{of}_{each}" if of else each for each in PERCENTILES]
@@ -222,7 +222,7 @@ def latency_profile(scenario: ScenarioCells, case: str, of: str) -> Plot:
 
 
 def _log_y(axes: Axes, values: Sequence[float]) -> None:
-    """A logarithmic axis with numbers that people read."""
+    """Set a logarithmic axis with readable numbers."""
     above = [value for value in values if value > 0] or [1.0]
     low, high = min(above) / 1.2, max(above) * 1.2
     axes.set_yscale("log")
@@ -234,7 +234,7 @@ def _log_y(axes: Axes, values: Sequence[float]) -> None:
 
 
 def latency_over_time(load: Loads, lines: Mapping[Series, TimeLine]) -> Plot:
-    """Percentiles of every second of the load, one axes a percentile, one line a series."""
+    """A plot of every second's percentiles: one set of axes per percentile, one line per series."""
     scenario, case, of = load
     title = f"{scenario}, {case}: {of.replace('_', ' ') + ' ' if of else ''}latency over time"
     says = (
@@ -277,7 +277,7 @@ def latency_over_time(load: Loads, lines: Mapping[Series, TimeLine]) -> Plot:
 
 
 def _line_values(lines: Mapping[Series, TimeLine], percentile: float) -> list[float]:
-    """All that an axis has to have room for."""
+    """All values that an axis must include."""
     return [
         value
         for line in lines.values()
@@ -290,7 +290,7 @@ def _line_values(lines: Mapping[Series, TimeLine], percentile: float) -> list[fl
 
 
 class RatioRow(NamedTuple):
-    """A ratio of medians, and between which values it lies where it stands for several."""
+    """A ratio of medians, and its range over several cases."""
 
     label: str
     ratio: float
@@ -300,7 +300,7 @@ class RatioRow(NamedTuple):
 
 
 def ratio_bars(name: str, title: str, rows: Sequence[RatioRow], over: str, under: str) -> Plot:
-    """Bars that begin at 1 on a logarithmic scale; their colour says for whom it is better."""
+    """A plot of bars from 1 on a logarithmic scale; the colour shows which side is better."""
     says = (
         f"{over} divided by {under}: a bar begins at 1, where they are equal. Green: better for "
         f"{over}; purple and hatched: worse; grey: neither. Whiskers: the cases that lie farthest "

@@ -1,8 +1,8 @@
-"""A price list, which the user gives: what a store charges, and the load that is to be paid for.
+"""The user's price list: what a store charges, and the workload to price.
 
-The harness knows no prices. They differ by vendor, region, contract and year; a file that the user
-writes is the only source, and `prices.example.toml` shows its form with invented numbers. Every
-field must be there and nothing else, so that no price is silently taken for nothing.
+The harness contains no prices, which differ by vendor, region, contract and year. The user's file
+is the only source; `prices.example.toml` shows its format with invented numbers. It must have
+exactly the defined fields, so that no missing price is silently taken for zero.
 """
 
 import math
@@ -18,12 +18,12 @@ class PriceListError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What is charged, in the list's currency. GB are 10^9 bytes, a month is 30 days."""
+    """The prices, in the list's currency. A GB is 10^9 bytes, a month is 30 days."""
 
     stored_gb_month: float
     """A GB in the remote tier for a month."""
     write_1000: float
-    """A thousand requests that write: PUT, POST, and each part of an upload in parts."""
+    """A thousand write requests: PUT, POST, and each part of a multipart upload."""
     read_1000: float
     """A thousand GET and HEAD requests."""
     list_1000: float
@@ -31,16 +31,16 @@ class Prices:
     delete_1000: float
     """A thousand DELETE requests."""
     read_gb: float
-    """A GB that leaves the store towards the broker."""
+    """A GB sent from the store to the broker."""
     written_gb: float
-    """A GB that is sent to the store."""
+    """A GB sent to the store."""
     disk_gb_month: float
     """A GB of a broker's own disk for a month."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What is produced, kept and read."""
+    """The amounts produced, retained and read."""
 
     produced_mb_per_s: float
     read_from_tier_mb_per_s: float
@@ -49,12 +49,12 @@ class Workload:
     replicas: float
     """Copies of a record on brokers' disks; the tier holds one."""
     disk_fill_percent: float
-    """How full disks are let become: the rest is paid for as well."""
+    """The highest fill of disks; the free rest is paid for as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class PriceList:
-    """A whole file."""
+    """The contents of a price list file."""
 
     name: str
     currency: str
@@ -66,7 +66,7 @@ _Part = TypeVar("_Part", Prices, Workload)
 
 
 def read_price_list(path: Path) -> PriceList:
-    """Read one. Raises PriceListError with one plain sentence."""
+    """Read a price list. Raises PriceListError with one plain sentence."""
     try:
         parsed = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:

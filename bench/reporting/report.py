@@ -1,9 +1,9 @@
 """The report of a results folder: report.html, report.md, and its plots as files.
 
-It is written for somebody who decides about tiered storage: what it ran on and what failed come
-first, then what it comes to, then every scenario with its tables and plots. The page is one file
-that needs nothing else. Everything in it that came from a results file is escaped; the templates
-escape by default, and plots are embedded as images, in which nothing is run.
+It is for readers who decide about tiered storage: the machine and the failures come first, then the
+overview, then every scenario with its tables and plots. The page is one self-contained file.
+Everything in it from a results file is escaped; the templates escape by default, and plots are
+embedded as images, which cannot run scripts.
 """
 
 import base64
@@ -28,12 +28,12 @@ from .spread import ScenarioCells, Series, by_scenario, measured_cells
 from .tables import Table, scenario_tables
 
 _PROFILES_MAX = 6
-"""So many plots of each kind of latency in one scenario; the tables have every figure."""
+"""The most latency plots of each kind in one scenario; the tables have every figure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One scenario: what it asks, and all that is known."""
+    """One scenario of the report: its summary, tables and plots."""
 
     name: str
     summary: str
@@ -45,7 +45,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What both forms of the report are made of."""
+    """The contents of both forms of the report."""
 
     title: str
     facts: tuple[tuple[str, str], ...]
@@ -66,7 +66,7 @@ class Report:
 
 
 def write_report(directory: Path, prices: Path | None = None) -> Path:
-    """Write both forms and the plots into the folder, and return the page's path.
+    """Write both forms and the plots into the folder; returns the page's path.
 
     Raises ResultsError or PriceListError, each with one sentence for the user.
     """
@@ -85,7 +85,7 @@ def write_report(directory: Path, prices: Path | None = None) -> Path:
 
 
 def build_report(results: Results, prices: Path | None = None) -> Report:
-    """Everything that a report says."""
+    """Build the contents of a report."""
     price_list = None if prices is None else read_price_list(prices)
     cells = measured_cells(results.figures, results.failures)
     scenarios = by_scenario(cells)
@@ -107,7 +107,7 @@ def build_report(results: Results, prices: Path | None = None) -> Report:
 
 
 def html_report(report: Report) -> str:
-    """The page."""
+    """The report as an HTML page."""
     templates = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -136,7 +136,7 @@ def _section(scenario: ScenarioCells, lines: Mapping[Loads, Mapping[Series, Time
 
 
 def _runs_of(scenario: ScenarioCells) -> str:
-    """Of how many runs the figures are medians."""
+    """A sentence about the number of runs behind the figures."""
     counts = sorted({len(measured.values) for measured in scenario.cells.values()})
     if counts == [1]:
         return "One run of each: no spread is known."

@@ -1,7 +1,7 @@
-"""Figures of several runs as one: the median, and the lowest and highest of them.
+"""Combines the figures of several runs: the median, the lowest and the highest.
 
-A run that failed counts for nothing, whatever it had measured before it failed: the runner writes
-no figure of it, and what is there nevertheless is left out here.
+A failed run does not count, whatever it had measured before it failed: the runner writes none of
+its figures, and any that exist are left out here.
 """
 
 import statistics
@@ -13,7 +13,7 @@ from ..figures import Failure, Figure, MetricKey, RunKey, values_of
 
 
 class Series(NamedTuple):
-    """Who was measured: a column of a table, a colour of a plot."""
+    """A target, tiered or not: a column of a table, a colour of a plot."""
 
     target: str
     tiered: bool
@@ -21,7 +21,7 @@ class Series(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The values of a cell, one a run."""
+    """The values of a cell, one per run."""
 
     values: tuple[float, ...]
 
@@ -42,7 +42,7 @@ Cells = Mapping[MetricKey, Measured]
 
 
 def measured_cells(figures: Iterable[Figure], failures: Iterable[Failure] = ()) -> Cells:
-    """Every cell with what the runs that did not fail have measured, in order of appearance."""
+    """Every cell with the values of successful runs, in order of appearance."""
     failed = {_run_of(each) for each in failures}
     counted = [each for each in figures if _run_of(each) not in failed]
     return {key: Measured(tuple(values)) for key, values in values_of(counted).items()}
@@ -53,7 +53,7 @@ def _run_of(line: Figure | Failure) -> RunKey:
 
 
 def ratio_of(over: Measured | None, under: Measured | None) -> float | None:
-    """One median over the other; None where one is missing or nothing."""
+    """The ratio of two medians; None if one is missing or the second is zero."""
     if over is None or under is None or not under.median:
         return None
     return over.median / under.median
@@ -63,19 +63,19 @@ _KNOWN_TARGETS = ("tierlog", "kafka", "tansu")
 
 
 def target_order(target: str) -> tuple[int, str]:
-    """Ours first, then the peers that the harness starts, then what is somewhere."""
+    """The sort key of targets: tierlog, other targets that the harness starts, the rest."""
     rank = _KNOWN_TARGETS.index(target) if target in _KNOWN_TARGETS else len(_KNOWN_TARGETS)
     return rank, target
 
 
 def in_order(series: Iterable[Series]) -> list[Series]:
-    """Without duplicates, by target, the untiered one first."""
+    """The series without duplicates, by target, untiered first."""
     return sorted(set(series), key=lambda each: (target_order(each.target), each.tiered))
 
 
 @dataclass(frozen=True, slots=True)
 class ScenarioCells:
-    """The cells of one scenario, and what its table and plots are made of."""
+    """The cells of one scenario, for its tables and plots."""
 
     name: str
     cells: Cells
@@ -105,14 +105,14 @@ class ScenarioCells:
         return ScenarioCells(self.name, {c: m for c, m in self.cells.items() if matches(c)})
 
     def label(self, series: Series) -> str:
-        """The series' name; tiered or not is said only where the scenario has both."""
+        """The series' name, with tiered or untiered only if the scenario has both."""
         if len({each.tiered for each in self.series}) == 1:
             return series.target
         return f"{series.target} {'tiered' if series.tiered else 'untiered'}"
 
 
 def by_scenario(cells: Cells) -> list[ScenarioCells]:
-    """One for each scenario, in order of appearance."""
+    """The cells of each scenario, in order of appearance."""
     names = dict.fromkeys(cell.scenario for cell in cells)
     return [
         ScenarioCells(name, {cell: m for cell, m in cells.items() if cell.scenario == name})
@@ -121,7 +121,7 @@ def by_scenario(cells: Cells) -> list[ScenarioCells]:
 
 
 class Comparison(NamedTuple):
-    """Two series of which the first is divided by the second."""
+    """Two series to divide, the first by the second."""
 
     label: str
     over: Series

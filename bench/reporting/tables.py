@@ -1,8 +1,8 @@
-"""The tables of a report: medians with their spread, and ratios between those who were measured.
+"""The tables of a report: medians with their spread, and ratios between series.
 
-A scenario of few cases has a table of headlines and one of other figures, a row for each case and
-metric. One of many has a table for each metric, a row for each case. A cell says the median, and
-below it the lowest and the highest run where there are several and they differ.
+A scenario with few cases has a table of headlines and one of other figures, with a row for each
+case and metric. One with many cases has a table for each metric, with a row for each case. A cell
+shows the median, and below it the lowest and the highest run if they differ.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _ONE_TABLE_CASES_MAX = 3
 
 @dataclass(frozen=True, slots=True)
 class TableCell:
-    """Text; beside it what is smaller; whether it is good or bad news."""
+    """The text of a cell, its spread, and whether it is better or worse."""
 
     text: str
     spread: str = ""
@@ -25,7 +25,7 @@ class TableCell:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A caption, a head, rows; the first `row_heads` cells of a row name it."""
+    """A table; the first `row_heads` cells of each row are its heads."""
 
     caption: str
     head: tuple[str, ...]
@@ -35,7 +35,7 @@ class Table:
 
 
 def value_cell(measured: Measured | None) -> TableCell:
-    """A median and its spread, or a dash where nothing was measured."""
+    """A median and its spread, or a dash if nothing was measured."""
     if measured is None:
         return TableCell("–")
     low, high = in_figures(measured.low), in_figures(measured.high)
@@ -43,19 +43,19 @@ def value_cell(measured: Measured | None) -> TableCell:
 
 
 def ratio_cell(ratio: float | None, better: Better) -> TableCell:
-    """A ratio, and whether it is good for the one above the line."""
+    """A ratio, and whether it is good for the numerator."""
     return TableCell(ratio_text(ratio), verdict=verdict_of(ratio, better))
 
 
 def verdict_of(ratio: float | None, better: Better) -> str:
-    """`better` or `worse` for the one above the line, where either can be said."""
+    """`better` or `worse` for the numerator; empty if neither applies."""
     if ratio is None or better is Better.NEITHER or f"{ratio:.2f}" == "1.00":
         return ""
     return "better" if (ratio > 1) == (better is Better.HIGHER) else "worse"
 
 
 def scenario_tables(scenario: ScenarioCells) -> list[Table]:
-    """All that was measured of it, headlines first."""
+    """All tables of a scenario, headlines first."""
     metrics = sorted(scenario.metrics, key=_headlines_first)
     if len(scenario.cases) <= _ONE_TABLE_CASES_MAX:
         headlines = [name for name in metrics if headline_rank(name) is not None]
