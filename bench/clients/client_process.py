@@ -7,7 +7,7 @@ acknowledged, not read, or read wrong) ends the client with an error, and `Clien
 output.
 
     result = run_client("librdkafka_load", "produce", "--topic", topic, …)
-    with start_client("steady_load", …) as steady:      # beside others
+    with start_client("steady_load", …) as steady:      # in the background
         ...
         result = steady.result()
 """

@@ -83,7 +83,7 @@ def time_line(runs: Sequence[Seconds]) -> TimeLine:
 def time_lines(
     histograms: Mapping[HistogramKey, Path], failed: Iterable[RunKey] = ()
 ) -> dict[Loads, dict[Series, TimeLine]]:
-    """For every load its series, ours first. Runs that failed are left out."""
+    """The series of every load, tierlog's first, without failed runs."""
     left_out = set(failed)
     runs: dict[Loads, dict[Series, list[Seconds]]] = {}
     for key, path in histograms.items():

@@ -6,7 +6,7 @@ object store. Topics have three replicas, and two must be in sync for a write.
     with KafkaCluster(directory) as cluster:
         cluster.stop_and_wipe(2)                    # a clean stop, then the disk is empty
         cluster.start_node(2)                       # the same broker id, formatted anew
-        cluster.is_in_sync("topic")                 # has every partition all its replicas again?
+        cluster.is_in_sync("topic")                 # are all replicas in sync again?
 """
 
 import os

@@ -11,9 +11,9 @@
                            +------------------- BUILDING_AUX: the tier is read
 
 Each state sends one request and waits for its response; `NEXT_STATES` maps each response to the
-next state. The states from TIER_END to BUILDING_AUX are KIP-405's BuildingRemoteLogAux. An error
-outside TRUNCATING leads to FETCHING after a pause: the response to the next fetch shows what to do,
-whatever has changed meanwhile.
+next state. The states from TIER_END to BUILDING_AUX are KIP-405's BuildingRemoteLogAux. A transient
+error outside TRUNCATING leads to FETCHING after a pause: the response to the next fetch shows what
+to do, whatever has changed meanwhile.
 
 Rules (Kafka's `AbstractFetcherThread`, `ReplicaFetcherThread` and `TierStateMachine`):
 
@@ -165,7 +165,7 @@ class FollowedPartition:
         self.last_fetched_epoch = NO_EPOCH
         """The epoch of the record before it."""
         self.lag: int | None = None
-        """Records behind the leader's high watermark; None before the first answer."""
+        """Records behind the leader's high watermark; None before the first response."""
         self.delayed_until_ms = 0
         """No request is sent before this time."""
         self.trouble = ""
@@ -195,7 +195,7 @@ class FollowedPartition:
         knows = has_history and self._options.truncates_on_fetch
         self._happens(FetchEvent.ELECTED if knows else FetchEvent.ELECTED_UNKNOWN)
 
-    # -- Asking -------------------------------------------------------------------------------
+    # -- Requests -----------------------------------------------------------------------------
 
     @property
     def due_ms(self) -> int | None:
@@ -243,7 +243,7 @@ class FollowedPartition:
         last_epoch = self.last_fetched_epoch if self._options.truncates_on_fetch else NO_EPOCH
         return FetchAsk(self.fetch_offset, epoch, last_epoch, self.log.log_start_offset)
 
-    # -- Answers ------------------------------------------------------------------------------
+    # -- Responses ----------------------------------------------------------------------------
 
     def fetched(self, ask: FetchAsk, answer: Fetched, now_ms: int) -> None:
         """Handle the leader's Fetch response."""
@@ -303,7 +303,7 @@ class FollowedPartition:
         self._outstanding = None
         return True
 
-    # -- What answers do ----------------------------------------------------------------------
+    # -- Handling responses -------------------------------------------------------------------
 
     def _append(self, answer: Fetched, now_ms: int) -> None:
         log = self.log
@@ -432,7 +432,7 @@ class FollowedPartition:
         self.lag = lag
         self.trouble = ""
 
-    # -- What goes wrong ----------------------------------------------------------------------
+    # -- Errors -------------------------------------------------------------------------------
 
     def _guarded(self, step: Callable[[], None], now_ms: int) -> None:
         """Run the handler of a response. An error affects this partition only."""

@@ -205,7 +205,7 @@ class LogCompaction:
     # -- One log ------------------------------------------------------------------------------
 
     async def _clean(self, chosen: CleanableLog) -> None:
-        # Imported here because most starts have nothing to clean.
+        # Imported here, as most starts have nothing to clean and need not wait for the import.
         from ...storage.cleaner.log_cleaner import LogCleaning
 
         log = chosen.log

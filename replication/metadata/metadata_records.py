@@ -287,8 +287,8 @@ GROUP_VERSION = 1
 
 TRANSACTION_VERSION_FEATURE = "transaction.version"
 TRANSACTION_VERSION = 2
-"""From 1 on the transaction log has tagged fields; from 2 on each transaction has its own epoch
-(KIP-890)."""
+"""At 1 the transaction log has tagged fields; at 2 each transaction has its own epoch (KIP-890)."""
+
 
 SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = MappingProxyType(
     {

@@ -131,7 +131,7 @@ def choose_lineage(
             holes.append(Hole(offset, following - 1))
             offset = following
             continue
-        # The manifest's version (COPY_SEGMENT_STARTED), which is written again before the finish.
+        # As in the manifest (COPY_SEGMENT_STARTED): a rebuild writes that event, then the finish.
         kept[segment.segment_id] = announced[segment.segment_id]
         stretches.append(Stretch(announced[segment.segment_id], offset, until))
         offset = until

@@ -93,7 +93,7 @@ def run(options: argparse.Namespace) -> int:
     if options.format == "iceberg" and "." not in options.table:
         raise refusal(f"An Iceberg table is catalog.namespace.table: {options.table!r} is not.")
     source = TierSource(location, options.topic, options.isolation)
-    ranges = source.ranges()  # A wrong topic shows before Spark starts.
+    ranges = source.ranges()  # Detects a wrong topic before Spark starts.
     spark = session_for("export", options)
     goal = export_table(spark, options.format, options.table)
     settings = ExportSettings(

@@ -83,7 +83,7 @@ class TierlogStreamReader(DataSourceStreamReader):
         return {"_options": self._options, "_tier": None, "_reached": None}
 
     def _bounded(self, latest: Offsets) -> Offsets:
-        """`latest`, limited to the bound after the position, shared by the partitions' lags."""
+        """`latest`, limited to the bound, which is shared in proportion to the partitions' lags."""
         bound, reached = self._options.max_offsets_per_trigger, self._reached
         if reached is None:
             return latest

@@ -54,7 +54,7 @@ class HadoopFiles:
         )
 
     def below(self, path: str) -> list[StoredFile]:
-        """All files below a folder at any depth, without Spark's hidden ones."""
+        """All files below a folder at any depth, without hidden ones (names with `_` or `.`)."""
         files: list[StoredFile] = []
         if not self.exists(path):
             return files
