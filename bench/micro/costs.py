@@ -124,11 +124,11 @@ def measure_all() -> dict[str, Cost]:
 
 
 def complaints(measured: Mapping[str, Cost], baseline: Baseline) -> list[str]:
-    """One sentence for each call that does not cost what the baseline says.
+    """One sentence for each call whose cost differs from the baseline.
 
-    A call that became much cheaper is told as well: an old baseline would let the next change give
-    it away again. Another Python than the baseline's has other bytecode and other sizes; then only
-    what is half as dear again is told.
+    A call that became much cheaper counts too: with an old baseline the next change could lose the
+    gain unnoticed. Another Python version has other bytecode and other sizes; then only a call that
+    costs half as much again counts.
     """
     is_same_python = baseline.python == python_version()
     sentences: list[str] = []

@@ -63,11 +63,9 @@ def test_a_client_that_fetches_when_it_has_processed_loses_next_to_nothing(
         for is_paced in (True, False)
     ]
     paced, unpaced = runs
-    # A trial costs some seconds at most, and the next one follows after a minute.
-    seconds = [
-        run * 1_000 * PROCESSED_BYTES
-        for run in (1 / paced.bytes_a_second, 1 / unpaced.bytes_a_second)
-    ]
+    # A trial costs some seconds at most, and the next one follows after minutes.
+    nbytes = 1_000 * PROCESSED_BYTES
+    seconds = [nbytes / run.bytes_a_second for run in (paced, unpaced)]
     assert seconds[0] <= 1.02 * seconds[1] + 3
 
 
