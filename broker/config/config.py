@@ -41,7 +41,7 @@ from .value_rules import check_values
 
 
 def dev_properties(directory: str = "data") -> dict[str, str]:
-    """The properties of a broker without a file, which stores everything in `directory`."""
+    """The properties of a broker started without a file; it stores everything in `directory`."""
     data = os.path.abspath(directory)
     return {
         "listeners": "PLAINTEXT://127.0.0.1:9092",
@@ -86,7 +86,10 @@ class BrokerConfig:
         return self.is_tiered and is_here
 
     def internal_topic_replication_factor(self, name: str) -> int:
-        """The factor, at most 1: Kafka would wait forever for more brokers than this one."""
+        """The replication factor that property `name` sets, capped at 1.
+
+        This is the only broker; Kafka would wait forever for others.
+        """
         return min(self.values.integer(name), 1)
 
 
@@ -95,7 +98,7 @@ def _refuse(sentence: str) -> KafkaError:
 
 
 def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -> BrokerConfig:
-    """Check the stated properties. Raises KafkaError(INVALID_CONFIG) with one plain sentence."""
+    """Check the properties that the user set. Raises KafkaError(INVALID_CONFIG)."""
     values = ConfigValues(stated)
     check_values(values)
     node_id = _node_id(values)
@@ -135,7 +138,7 @@ def _node_id(values: ConfigValues) -> int:
         return values.integer("node.id")
     broker_id = values.integer("broker.id")
     if "node.id" in stated and values.integer("node.id") != broker_id:
-        raise _refuse("node.id and broker.id are one thing, yet they are set to two values.")
+        raise _refuse("node.id and broker.id are set to different values, but they must be equal.")
     if broker_id < 0:
         raise _refuse("broker.id must not be negative.")
     return broker_id
@@ -145,13 +148,13 @@ def _require_single_voter(values: ConfigValues, node_id: int) -> None:
     roles = values.texts("process.roles")
     if set(roles) != {"broker", "controller"}:
         raise _refuse(
-            f"process.roles={','.join(roles)} is not served yet: a tierlog process is both,"
-            " broker,controller."
+            f"process.roles={','.join(roles)} is not served yet: a tierlog process must"
+            " have both roles, broker,controller."
         )
     voters = [voter for voter in values.texts("controller.quorum.voters") if voter]
     servers = [server for server in values.texts("controller.quorum.bootstrap.servers") if server]
     if len(voters) > 1 or len(servers) > 1:
-        raise _refuse("More than one controller is not served yet: name one voter, or none.")
+        raise _refuse("More than one controller is not supported yet: name one voter, or none.")
     if voters and voters[0].partition("@")[0] != str(node_id):
         raise _refuse(f"The voter {voters[0]} is not this node, whose node.id is {node_id}.")
 
@@ -177,7 +180,7 @@ def _remote_storage(values: ConfigValues) -> RemoteUrl | PluginClass | None:
 
 
 def config_warnings(config: BrokerConfig) -> list[str]:
-    """Warnings, in plain sentences, about stated properties that do not have their effect."""
+    """Warnings about properties that the user set but that do not work as in Kafka, or at all."""
     stated = config.values.stated
     listeners = [endpoint.name for endpoint in config.listeners.bound]
     listeners += config.values.texts("controller.listener.names")

@@ -6,7 +6,7 @@ v1: throttle time
 v3: authorized operations, on request (KIP-430)
 v4: group instance ids
 v5: flexible
-v6: such a group is also GROUP_ID_NOT_FOUND, with an error message (KIP-1043)
+v6: a Dead group also has the error GROUP_ID_NOT_FOUND and an error message (KIP-1043)
 """
 
 from ...clients.errors import ErrorCode

@@ -1,13 +1,14 @@
 """The quotas of clients, and how long a client above its quota is throttled (KIP-13, KIP-257).
 
-The quota of a request is the first one set of: (user, client id), (user, any client id), user,
-(any user, client id), (any user, any client id), any user, client id, any client id. Clients that
-share a quota share its meter: those of a user, of a client id, or of the two together.
+Quotas are looked up in this order, and the first one that is set applies: (user, client id), (user,
+any client id), user, (any user, client id), (any user, any client id), any user, client id, any
+client id. Clients that share a quota share its meter: those of a user, of a client id, or of the
+two together.
 
 A meter sums what was used in the last eleven one-second samples; the current one is incomplete. A
 client above its quota is throttled until the average is at the quota again (`Rate`,
-`QuotaUtils.throttleTime`). The average is taken as if all samples but the current one were full, so
-that a start from idle is no excess.
+`QuotaUtils.throttleTime`). The average is always taken over ten full samples and the elapsed part
+of the current one, so that a burst after an idle period does not immediately count as an excess.
 """
 
 from collections import OrderedDict

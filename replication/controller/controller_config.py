@@ -54,7 +54,7 @@ class ControllerConfig:
     remote_storage_system_enabled: bool = False
     # The value of remote.storage.enable for new topics that don't set it.
     remote_storage_default: bool = False
-    # The total number of partitions up to which clients may create more.
+    # Clients cannot create partitions beyond this total.
     partitions_max: int = 2**31 - 1
     # The defaults for properties that neither the topic nor the cluster sets.
     log_config: LogConfig = field(default_factory=LogConfig)

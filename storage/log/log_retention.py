@@ -9,8 +9,8 @@ that end at or below the highest offset of a finished copy, and the log start of
 (KIP-405). With copying disabled there is nothing to wait for: retention.* applies to the local
 segments, and the log starts where they do (KIP-950). The active segment is rolled when it breaches
 local retention, so that low-traffic topics reach the tier (KAFKA-15047). A timestamp in the future
-would keep its segment local for ever; then the age counts from the file's modification time
-(KAFKA-20609).
+would keep its segment local forever, so the age of such a segment is measured from the modification
+time of its file (KAFKA-20609).
 """
 
 from collections.abc import Callable

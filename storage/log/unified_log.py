@@ -88,7 +88,7 @@ class UnifiedLog:
     def __repr__(self) -> str:
         return f"UnifiedLog({self.topic_partition}, end={self.log_end_offset})"
 
-    # -- Where it stands ----------------------------------------------------------------------
+    # -- State --------------------------------------------------------------------------------
 
     @property
     def topic_id(self) -> Uuid:
@@ -182,8 +182,8 @@ class UnifiedLog:
 
         `checked_for` is the configuration against which `long_check` validated the records; if it
         has changed since, they are validated again. A duplicate batch returns the offsets of the
-        original. Raises KafkaError and appends nothing: see `log_validator` and `ProducerEntry`,
-        and RECORD_LIST_TOO_LARGE.
+        original. Raises KafkaError, having appended nothing: RECORD_LIST_TOO_LARGE, or an error of
+        `log_validator` or `ProducerEntry`.
         """
         self._now_ms = now_ms
         if self.read_only_reason:
@@ -522,7 +522,7 @@ class UnifiedLog:
         """Drop every local record and continue from `state`. See `aux_state`."""
         start_log_at(self._parts, state, self._now_ms)
 
-    # -- Durability and the end ---------------------------------------------------------------
+    # -- Flushing and closing -----------------------------------------------------------------
 
     def prepare_flush(self, up_to: int | None = None) -> FlushTask | None:
         """The fsyncs that make everything below `up_to` durable; may run in any thread."""

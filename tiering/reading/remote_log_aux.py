@@ -1,8 +1,8 @@
 """Fetches from the tier what a follower needs to start after a remote segment (KIP-405).
 
-The follower knows its leader's local log start offset. The metadata gives the segment that holds
-the offset before it in the given leader epoch. That segment's leader epochs and producer snapshot
-are stored with it, and `storage/log/aux_state.py` builds the log from them.
+The follower knows its leader's local log start offset. The metadata tells which segment holds the
+offset just below it, in the leader epoch that the request names. That segment's leader epochs and
+producer snapshot are stored with it, and `storage/log/aux_state.py` builds the log from them.
 
 This module changes nothing: a failure at any step is a `RemoteStorageError`, and the follower
 retries after a pause. The error messages are those of Kafka's `TierStateMachine`.

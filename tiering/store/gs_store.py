@@ -165,7 +165,7 @@ async def connect(
 
 
 def _try_once(file_system: Any) -> None:  # noqa: ANN401  # gcsfs publishes no types
-    """Turn off the six tries of gcsfs, which would delay a failure that our callers handle."""
+    """Turn off the retries of gcsfs (six attempts): they delay failures that our callers handle."""
     kind = cast("Any", type(file_system))
     plain = getattr(kind._request, "__wrapped__", None)
     if plain is not None:

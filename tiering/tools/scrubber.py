@@ -1,8 +1,9 @@
 """The scrub of a tier: finds orphans and removes them (`orphans.py` has the rules).
 
-The command line reads the metadata twice in one run; a broker that scrubs periodically looks once
-each time and removes the orphans that the previous look also saw. The only store operations are
-list and remove; the next look retries a failed removal.
+A look compares a listing of the tier with the metadata. The command line reads the metadata twice
+in one run; a broker scrubs periodically, with one look each time, and removes the orphans that the
+previous look also found. The only store operations are list and remove; a failed removal is retried
+at the next look.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -40,7 +41,7 @@ class Look(NamedTuple):
 
 
 class Scrubber:
-    """Scrubs one tier, look by look."""
+    """Finds and removes the orphans of one tier."""
 
     def __init__(
         self,
