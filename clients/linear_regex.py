@@ -5,7 +5,7 @@ broker. RE2 omits the features that need backtracking (docs/decisions/005). The 
 with the first pattern, so that it does not slow down startup.
 
 Limits: a pattern has at most 32,767 bytes, and its compiled programs must fit into half a mebibyte,
-which is enough for some thousands of characters and alternatives.
+which is enough for a few thousand characters and alternatives.
 """
 
 from typing import Protocol, cast

@@ -23,19 +23,19 @@ def add_configuration_arguments(parser: "ArgumentParser") -> None:
     parser.add_argument(
         "--config",
         metavar="FILE",
-        help="a server.properties file; without one it is the dev broker's, with data in ./data",
+        help="a server.properties file (default: the dev broker's settings, with data in ./data)",
     )
     parser.add_argument(
         "--override",
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="a property that counts more than the file's; may be given several times",
+        help="a property that overrides the file's; may be given several times",
     )
 
 
 def stated_configuration(file: str | None, overrides: Sequence[str]) -> BrokerConfig:
-    """The configuration of file and overrides. Raises KafkaError with one plain sentence."""
+    """The configuration in `file`, with `overrides` applied. Raises KafkaError(INVALID_CONFIG)."""
     stated = dev_properties()
     if file is not None:
         try:

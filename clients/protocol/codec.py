@@ -41,7 +41,7 @@ def decode(
 
 
 def decoder_of(cls: type[Message], version: int) -> Decoder:
-    """The decoder of one version, for reading many messages of it.
+    """The decoder of one version, for decoding many messages of that version.
 
     Raises KafkaError(UNSUPPORTED_VERSION) for a version that the class does not have.
     """
@@ -51,7 +51,7 @@ def decoder_of(cls: type[Message], version: int) -> Decoder:
 def decode_in_steps(
     cls: type[Message], version: int, view: memoryview, position: int, allowed: int
 ) -> DecodingSteps:
-    """Like `decoder_of`, with a pause after each element of an array."""
+    """Decode like a `Decoder`, with a pause after each element of an array."""
     decoder = cls.__step_decoders__.get(version) or _compile_step_decoder(cls, version)
     return decoder(view, position, allowed)
 

@@ -3,7 +3,7 @@
 The preferred leader of a partition is its first replica. It is elected if it is in sync and its
 broker is active; if it leads already, nothing changes and the result is ELECTION_NOT_NEEDED. An
 unclean election makes the first active replica, in sync or not, the leader of a partition without
-one. Records may be lost, so it needs this request or unclean.leader.election.enable.
+one. Records may be lost, so it happens only on request or with unclean.leader.election.enable.
 """
 
 from collections.abc import Iterable
@@ -38,8 +38,8 @@ def elect_leaders(
 ) -> Decision[ElectLeadersResponse]:
     """Decide on each partition. Raises KafkaError(INVALID_REQUEST) for an unknown kind.
 
-    If the request is for all partitions, those that need no election are left out of the response;
-    an empty list is answered at once.
+    If the request is for all partitions, those that need no election are left out of the response.
+    An empty list of partitions gets an empty response.
     """
     if request.topic_partitions is not None and not request.topic_partitions:
         return Decision([], ElectLeadersResponse())

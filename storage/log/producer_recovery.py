@@ -21,7 +21,7 @@ _Range = tuple[LogSegment, int, int]
 """A segment and the start and end position to read."""
 
 _BYTES_LOOKED_AT_AGAIN = 1 << 20
-"""Bytes read before the snapshot: five batches of a usual size, or one of the largest."""
+"""Bytes read again from below the snapshot's offset: five typical batches or one of the largest."""
 
 _BYTES_NOT_WORTH_A_SNAPSHOT = 16_384
 """Replaying this many bytes takes as long as creating, writing, opening and reading a file."""
@@ -76,13 +76,13 @@ def _apply(producers: ProducerStateManager, batch: RecordBatch, start: int, path
     if batch.producer_id < 0 or batch.crc_is_valid():
         producers.apply(batch)
         return
-    # A recovery keeps a damaged batch that was durable before. None of its fields can be trusted: a
-    # flipped bit could open a transaction that is never ended.
+    # Recovery keeps a damaged batch that was already durable before the crash. None of its fields
+    # can be trusted: a flipped bit could open a transaction that is never ended.
     outcome = ""
     if batch.is_control:
         outcome = (
-            f" A transaction of producer id {batch.producer_id} that it ended stays open until "
-            "kafka-transactions aborts it."
+            f" The transaction of producer id {batch.producer_id} that this batch ended stays open "
+            "until kafka-transactions aborts it."
         )
     _log.error(
         "The producer state passes over the damaged record batch of offsets %d to %d in %s.%s",

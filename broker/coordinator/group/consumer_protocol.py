@@ -1,8 +1,9 @@
-"""The shell of the consumer protocol: connects its groups to the log, timers and cluster metadata.
+"""Connects the groups of the consumer protocol to the log, timers and cluster metadata.
 
-A group's change is appended and folded at once, and answered when all in-sync replicas have it; an
-answer without a change waits for earlier writes. Regular expressions are resolved in the
-background, a few topics at a time, so that no request waits for them.
+A change to a group is appended to the log and at once applied in memory ("folded"). The request is
+answered when all in-sync replicas have the change. A request that changes nothing is answered after
+the earlier writes. Regular expressions are resolved in the background, a few topics at a time, so
+that no request waits for them.
 """
 
 import asyncio
@@ -104,7 +105,7 @@ class ConsumerProtocol:
                 shard.consumer_groups.topics_changed(names)
 
     def settings(self, group_id: str) -> ConsumerGroupConfig:
-        """A group's configuration: its own over the broker's."""
+        """A group's configuration: the broker's defaults, overridden by the group's own."""
         resource = ConfigResource(ConfigResourceType.GROUP, group_id)
         return consumer_group_config(self._config, self._image.configs.get(resource, {}))
 

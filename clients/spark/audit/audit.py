@@ -1,7 +1,8 @@
 """`tierlog-spark audit`: reads a whole tier on Spark and reports its problems.
 
-It is `tierlog tier verify` for tiers that one process would take days to read: the same checks
-(`tiering/tools/tier_check.py`, `segment_check.py`), with those that read records in Spark tasks.
+It is `tierlog tier verify` for tiers that one process would take days to read: it makes the same
+checks (`tiering/tools/tier_check.py`, `segment_check.py`), and runs those that read records as
+Spark tasks.
 The driver lists the tier, reads the manifests, chooses the segments of each partition's log, and
 combines the verdicts.
 
@@ -131,7 +132,7 @@ def _tell_plan(survey: Survey, size: TierSize, output: Output) -> None:
     partitions = len({each.topic_id_partition for each in survey.listing.segments.values()})
     output.line(
         f"would read {counted(size.segments, 'segment')} of {counted(partitions, 'partition')}, "
-        f"{human_bytes(size.nbytes)}: nothing was read but the listing and the manifests"
+        f"{human_bytes(size.nbytes)}: only the listing and the manifests were read"
     )
     output.json_line(
         {

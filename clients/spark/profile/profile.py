@@ -135,7 +135,7 @@ def _tell_plan(manifests: "Sequence[Manifest]", partitions: int, output: Output)
     segments = counted(size.segments, "segment")
     output.line(
         f"would read {segments} of {counted(partitions, 'partition')}, {human_bytes(size.nbytes)}: "
-        "nothing was read but the listing and the manifests"
+        "only the listing and the manifests were read"
     )
     fields = {"segments": size.segments, "partitions": partitions, "bytes": size.nbytes}
     output.json_line({"type": "plan", **fields})
