@@ -19,9 +19,9 @@ with the failures in a row, bounded and jittered.
 import errno
 import logging
 from collections import Counter
-from collections.abc import Generator
-from contextlib import contextmanager
 from random import Random
+from types import TracebackType
+from typing import Self
 
 from .errors import ErrorCode, KafkaError
 from .network.backoff import Backoff
@@ -46,21 +46,12 @@ class Supervisor:
         self.failures: Counter[str] = Counter()
         """How often each loop has failed since the start, by the loop's name."""
 
-    @contextmanager
-    def attempt(self, loop: str, subject: object = "") -> Generator[None]:
+    def attempt(self, loop: str, subject: object = "") -> "Attempt":
         """Contain failures of `loop` in its work on one `subject`.
 
         Catches every Exception, but not cancellation. `str(subject)` names the subject in the log.
         """
-        key = (loop, str(subject))
-        try:
-            yield
-        except Exception as error:
-            self._failed(key, error)
-        else:
-            # `_streaks` is nearly always empty: then a success costs one test.
-            if self._streaks and self._streaks.pop(key, 0):
-                _log.info("%s works again", _described(key))
+        return Attempt(self, loop, subject)
 
     def has_failed(self, loop: str, subject: object = "") -> bool:
         """Whether the last attempt failed."""
@@ -75,7 +66,15 @@ class Supervisor:
         """Forget the failures of a subject that is gone and will not be tried again."""
         self._streaks.pop((loop, str(subject)), None)
 
-    def _failed(self, key: tuple[str, str], error: Exception) -> None:
+    def on_success(self, loop: str, subject: object) -> None:
+        """End the streak of failures, if there is one."""
+        # Nearly always empty: a success costs one test.
+        if self._streaks and self._streaks.pop(key := (loop, str(subject)), 0):
+            _log.info("%s works again", _described(key))
+
+    def on_failure(self, loop: str, subject: object, error: Exception) -> None:
+        """Count a failure, and log it if it begins a streak or doubles one."""
+        key = (loop, str(subject))
         failures = self._streaks.get(key, 0) + 1
         if failures == 1 and len(self._streaks) >= _STREAKS_MAX:
             del self._streaks[next(iter(self._streaks))]
@@ -97,6 +96,36 @@ class Supervisor:
                 type(error).__name__,
                 error,
             )
+
+
+class Attempt:
+    """One turn of a loop with one subject. `has_failed` is known when it has ended."""
+
+    __slots__ = ("_loop", "_subject", "_supervisor", "has_failed")
+
+    def __init__(self, supervisor: Supervisor, loop: str, subject: object) -> None:
+        self._supervisor = supervisor
+        self._loop = loop
+        self._subject = subject
+        self.has_failed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _type: type[BaseException] | None,
+        error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> bool:
+        if error is None:
+            self._supervisor.on_success(self._loop, self._subject)
+            return False
+        if not isinstance(error, Exception):
+            return False
+        self.has_failed = True
+        self._supervisor.on_failure(self._loop, self._subject, error)
+        return True
 
 
 def is_answer_of_system(error: Exception) -> bool:

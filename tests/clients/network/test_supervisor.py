@@ -24,10 +24,11 @@ def test_one_bad_thing_does_not_stop_the_others() -> None:
     supervisor = Supervisor(Random(0))
     done: list[str] = []
     for name in ("a-0", "bad-0", "c-0"):
-        with supervisor.attempt("Retention", name):
+        with supervisor.attempt("Retention", name) as attempt:
             if name == "bad-0":
                 raise AssertionError
             done.append(name)
+        assert attempt.has_failed is (name == "bad-0")
     assert done == ["a-0", "c-0"]
     assert supervisor.failures == {"Retention": 1}
 
