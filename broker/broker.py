@@ -228,6 +228,7 @@ class Broker:
             lambda: controller.image,
             self._make_mounts(log_manager, controller) or self._remote,
             self._move_tools(controller),
+            self._supervisor,
         )
         if config.keeps_tier_metadata:
             replica_manager.metadata_writer = writer

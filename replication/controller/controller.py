@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from enum import Enum
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
@@ -78,7 +79,9 @@ ImageListener = Callable[[ClusterImage, ClusterDelta], None]
 _WRITES_MAX = 10_000
 _WRITES_PER_FLUSH = 500
 _DEFAULT_TIMEOUT_MS = 30_000
-_PUBLICATION = "Publication of metadata"
+
+PUBLICATION = "Publication of metadata"
+"""The supervisor's name for applying an image; its failures are counted under it."""
 
 
 class ControllerState(Enum):
@@ -236,7 +239,7 @@ class Controller:
         self.image = image
         for listener in self._listeners:
             # A listener that fails must not end the controller.
-            with self._supervisor.attempt(_PUBLICATION, _name(listener)):
+            with self._supervisor.attempt(PUBLICATION, _name(listener)):
                 listener(image, delta)
 
     async def _write(
@@ -476,4 +479,6 @@ def _not_controller() -> KafkaError:
 
 
 def _name(listener: ImageListener) -> str:
+    if isinstance(listener, partial):
+        listener = listener.func
     return getattr(listener, "__qualname__", type(listener).__name__)

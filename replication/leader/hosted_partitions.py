@@ -12,17 +12,20 @@ Rules it keeps:
   replica has left this broker. A log that merely has another topic's id is set aside (`-stray`);
 - the role ends before the log: waiting requests are answered and listeners notified before any
   file of the partition is touched;
-- one partition whose log directory fails doesn't keep the others from being published.
+- one partition whose log directory fails doesn't keep the others from being published;
+- a step that fails unexpectedly stops no other step, as in Kafka's `BrokerMetadataPublisher`. It is
+  logged and counted; a second later all steps of the partition run again on the newest image.
 """
 
 import logging
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVarTuple
 
 from ...clients.environment import Environment
 from ...clients.errors import KafkaError
 from ...clients.kafka_uuid import ZERO_UUID, Uuid, uuid_to_string
+from ...clients.supervisor import Attempt, Supervisor
 from ...clients.topic_partition import TopicIdPartition, TopicPartition
 from ...storage.checkpoint import PARTITION_METADATA_FILE
 from ...storage.config import LogConfig
@@ -30,6 +33,7 @@ from ...storage.directory.log_dir import ResourcesExhaustedError
 from ...storage.log.unified_log import UnifiedLog
 from ...storage.manager.log_manager import LogManager
 from ...storage.manager.partition_directory import is_misread, write_topic_id
+from ..controller.controller import PUBLICATION
 from ..controller.partition_control import UNASSIGNED_DIRECTORY
 from ..metadata.cluster_image import (
     ClusterDelta,
@@ -49,7 +53,13 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+StepArguments = TypeVarTuple("StepArguments")
+
 _STRAYS_SHOWN = 10
+
+# Receivers of a publication that are no objects of their own.
+_CONFIG = "LogConfig"
+_PURGATORIES = "the purgatories"
 
 
 class LeadershipListener(Protocol):
@@ -77,6 +87,18 @@ class HostedConfig(NamedTuple):
     replica_lag_time_max_ms: int
 
 
+class _Step(NamedTuple):
+    """A step of a publication, as the log names it."""
+
+    subject: object
+    receiver: object
+
+    def __str__(self) -> str:
+        receiver = self.receiver
+        name = receiver if isinstance(receiver, str) else type(receiver).__name__
+        return f"{self.subject} to {name}"
+
+
 class _RoleChanges:
     """The changes of one publication that the remote tier must know, passed on together."""
 
@@ -95,8 +117,10 @@ class HostedPartitions:
         log_manager: LogManager,
         remote_tier: RemoteTier | None,
         on_role_change: Callable[[Partition], None],
+        supervisor: Supervisor,
     ) -> None:
         self._config = config
+        self._supervisor = supervisor
         self._environment = environment
         self._log_manager = log_manager
         self._remote_tier = remote_tier
@@ -106,6 +130,8 @@ class HostedPartitions:
         self.by_name: dict[TopicPartition, Partition] = {}
         # Partitions that the image assigns to this broker but whose log could not be opened.
         self.offline: set[TopicPartition] = set()
+        # Partitions of which a step failed: when they are published again, all steps are done.
+        self._unfinished: set[TopicPartition] = set()
         self._image = ClusterImage("", config.node_id)
         self._backlog = PartitionBacklog(self._make_waiting, self._delete_logs)
 
@@ -114,7 +140,7 @@ class HostedPartitions:
         self._listeners[topic] = listener
         for partition in list(self.by_name.values()):
             if partition.topic_partition.topic == topic and partition.is_leader:
-                listener.on_elected(partition.topic_partition.partition, partition.leader_epoch)
+                self._tell_listener(partition, False, True)
 
     def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
         """Apply the image: deletions, then new and changed partitions, then configuration.
@@ -125,7 +151,8 @@ class HostedPartitions:
         is_start = delta.base.offset < 0
         changes = _RoleChanges()
         for topic in delta.deleted_topics.values():
-            self._remove_all(topic)
+            with self._attempt(topic.name, self):
+                self._remove_all(topic)
         for changed in delta.changed_topics.values():
             for number, partition_image in changed.changed_partitions.items():
                 name = TopicPartition(changed.name, number)
@@ -142,7 +169,8 @@ class HostedPartitions:
                 self._publish_config(image, resource.name, changes)
         self._tell_remote_tier(changes)
         if is_start:
-            self._settle_unclaimed(image)
+            with self._attempt("unclaimed logs", self):
+                self._settle_unclaimed(image)
 
     def stop(self) -> None:
         """Delete the logs that are still to be deleted, and create no more partitions."""
@@ -153,9 +181,33 @@ class HostedPartitions:
         image, changes = self._image, _RoleChanges()
         topic = image.topics_by_name.get(name.topic)
         partition_image = None if topic is None else topic.partitions.get(name.partition)
-        if topic is not None and partition_image is not None:
+        if topic is None or partition_image is None:
+            self._unfinished.discard(name)
+        else:
             self._publish_partition(image, topic, name.partition, partition_image, changes)
-            self._tell_remote_tier(changes)
+            self._tell_remote_tier(changes, str(name))
+
+    def _attempt(self, subject: object, receiver: object) -> Attempt:
+        """Contain an unexpected failure of a step, so that the others go on."""
+        return self._supervisor.attempt(PUBLICATION, _Step(subject, receiver))
+
+    def _run(
+        self,
+        name: TopicPartition,
+        receiver: object,
+        step: Callable[[*StepArguments], None],
+        *arguments: *StepArguments,
+    ) -> None:
+        """Run one step of a partition's publication; if it fails, all of them run again later."""
+        with self._attempt(name, receiver) as attempt:
+            step(*arguments)
+        if attempt.has_failed:
+            self._do_again(name)
+
+    def _do_again(self, name: TopicPartition) -> None:
+        """Publish the partition again in a second, with all steps."""
+        self._unfinished.add(name)
+        self._backlog.make_again(name)
 
     def _settle_unclaimed(self, image: ClusterImage) -> None:
         """Delete logs of deleted topics that a crash left; warn of others without a partition.
@@ -193,28 +245,48 @@ class HostedPartitions:
     ) -> None:
         name = TopicPartition(topic.name, number)
         self._backlog.discard_new(name)
-        if self._config.node_id not in partition_image.replicas:
-            self._remove(name)
-            return
-        try:
-            partition = self._host(image, topic, name, partition_image)
-        except ResourcesExhaustedError as error:
-            _log.warning("The log of %s cannot be opened yet: %s", name, error.message)
-            self._backlog.make_again(name)
-            return
-        except KafkaError as error:
-            _log.error("The log of %s cannot be opened: %s", name, error)
-            self.offline.add(name)
-            return
+        with self._attempt(name, self) as attempt:
+            if self._config.node_id not in partition_image.replicas:
+                self._remove(name)
+                return
+            try:
+                partition = self._host(image, topic, name, partition_image)
+            except ResourcesExhaustedError as error:
+                _log.warning("The log of %s cannot be opened yet: %s", name, error.message)
+                self._backlog.make_again(name)
+                return
+            except KafkaError as error:
+                _log.error("The log of %s cannot be opened: %s", name, error)
+                self.offline.add(name)
+                return
+            self._update(image, partition, partition_image, changes)
+        if attempt.has_failed:
+            self._do_again(name)
+
+    def _update(
+        self,
+        image: ClusterImage,
+        partition: Partition,
+        partition_image: PartitionImage,
+        changes: _RoleChanges,
+    ) -> None:
+        """Give the partition its role, and notify all who depend on it."""
+        name = partition.topic_partition
         had_led = partition.is_leader
         leads_anew = partition.update(partition_image)
-        if self.mover is not None:
-            self.mover.tell_directory(partition)
+        if name in self._unfinished:
+            self._unfinished.remove(name)
+            # Whoever missed the last change must see one now, even if the image is the same.
+            had_led, leads_anew = True, partition.is_leader
+            config = self._log_config(image, name.topic)
+            self._run(name, _CONFIG, self._configure, partition, config, changes)
         if leads_anew:
             changes.leaders.append(partition)
         elif partition.role is PartitionRole.FOLLOWER:
             changes.followers.append(partition)
-        self._on_role_change(partition)
+        if self.mover is not None:
+            self._run(name, self.mover, self.mover.tell_directory, partition)
+        self._run(name, _PURGATORIES, self._on_role_change, partition)
         self._tell_listener(partition, had_led, leads_anew)
 
     def _host(
@@ -254,7 +326,8 @@ class HostedPartitions:
         self.by_name[name] = partition
         self.offline.discard(name)
         if self.mover is not None and self._log_manager.future_logs.get(name) is not None:
-            self.mover.resume(partition)
+            with self._attempt(name, self.mover):
+                self.mover.resume(partition)
         return partition
 
     def _settle_stale(
@@ -315,7 +388,8 @@ class HostedPartitions:
         removed = [each for each in map(self._resign, names) if each is not None]
         if removed and self._remote_tier is not None:
             ids = [partition.topic_id_partition for partition in removed]
-            self._remote_tier.stop_partitions(ids, delete=True)
+            with self._attempt(topic.name, self._remote_tier):
+                self._remote_tier.stop_partitions(ids, delete=True)
         at_once: list[TopicPartition] = []
         later: list[TopicPartition] = []
         for partition in removed:
@@ -329,21 +403,25 @@ class HostedPartitions:
         if partition is None:
             return
         if self._remote_tier is not None:
-            self._remote_tier.stop_partitions([partition.topic_id_partition], delete=False)
+            with self._attempt(name, self._remote_tier):
+                self._remote_tier.stop_partitions([partition.topic_id_partition], delete=False)
         self._delete_logs([name])
 
     def _resign(self, name: TopicPartition) -> Partition | None:
         """Stop serving the partition; return it if it was served."""
         self.offline.discard(name)
+        self._unfinished.discard(name)
         self._backlog.discard_new(name)
         if self.mover is not None:
-            self.mover.forget(name)
+            with self._attempt(name, self.mover):
+                self.mover.forget(name)
         partition = self.by_name.pop(name, None)
         if partition is None:
             return None
         had_led = partition.is_leader
         partition.remove()
-        self._on_role_change(partition)
+        with self._attempt(name, _PURGATORIES):
+            self._on_role_change(partition)
         self._tell_listener(partition, had_led, False)
         return partition
 
@@ -371,18 +449,24 @@ class HostedPartitions:
         hosted = image.topics_by_name.get(topic)
         if hosted is None:
             return
-        config = self._log_config(image, topic)
-        for number in hosted.partitions:
-            partition = self.by_name.get(TopicPartition(topic, number))
-            if partition is None or partition.log.config == config:
-                continue
-            before = partition.log.config
-            partition.log.update_config(config)
-            future = self._log_manager.future_logs.get(partition.topic_partition)
-            if future is not None:
-                future.update_config(config)
-            partition.update_min_isr()
-            self._tiering_changed(partition, before, changes)
+        with self._attempt(topic, _CONFIG):
+            config = self._log_config(image, topic)
+            for number in hosted.partitions:
+                name = TopicPartition(topic, number)
+                partition = self.by_name.get(name)
+                if partition is not None:
+                    self._run(name, _CONFIG, self._configure, partition, config, changes)
+
+    def _configure(self, partition: Partition, config: LogConfig, changes: _RoleChanges) -> None:
+        before = partition.log.config
+        if before == config:
+            return
+        partition.log.update_config(config)
+        future = self._log_manager.future_logs.get(partition.topic_partition)
+        if future is not None:
+            future.update_config(config)
+        partition.update_min_isr()
+        self._tiering_changed(partition, before, changes)
 
     def _tiering_changed(
         self, partition: Partition, before: LogConfig, changes: _RoleChanges
@@ -408,28 +492,34 @@ class HostedPartitions:
                 changes.leaders.append(partition)
             else:
                 changes.followers.append(partition)
-            self._tell_remote_tier(changes)
+            self._tell_remote_tier(changes, str(partition.topic_partition))
 
     def _tell_listener(self, partition: Partition, had_led: bool, leads_anew: bool) -> None:
         listener = self._listeners.get(partition.topic_partition.topic)
         if listener is None:
             return
-        number = partition.topic_partition.partition
+        name = partition.topic_partition
         if leads_anew:
-            listener.on_elected(number, partition.leader_epoch)
+            epoch = partition.leader_epoch
+            self._run(name, listener, listener.on_elected, name.partition, epoch)
         elif had_led and not partition.is_leader:
-            listener.on_resigned(number)
+            self._run(name, listener, listener.on_resigned, name.partition)
 
-    def _tell_remote_tier(self, changes: _RoleChanges) -> None:
+    def _tell_remote_tier(self, changes: _RoleChanges, subject: str = "leaderships") -> None:
         manager = self._remote_tier
         if manager is None:
             return
-        leaders, followers = _tiered(changes.leaders), _tiered(changes.followers)
-        if leaders or followers:
-            manager.on_leadership_change(_as_leaders(leaders), _as_followers(followers))
-        leaders, followers = _disabled(changes.leaders), _disabled(changes.followers)
-        if leaders or followers:
-            manager.on_tiering_disabled(_as_leaders(leaders), _as_followers(followers))
+        with self._attempt(subject, manager) as attempt:
+            leaders, followers = _tiered(changes.leaders), _tiered(changes.followers)
+            if leaders or followers:
+                manager.on_leadership_change(_as_leaders(leaders), _as_followers(followers))
+            leaders, followers = _disabled(changes.leaders), _disabled(changes.followers)
+            if leaders or followers:
+                manager.on_tiering_disabled(_as_leaders(leaders), _as_followers(followers))
+        if not attempt.has_failed:
+            return
+        for partition in (*changes.leaders, *changes.followers):
+            self._do_again(partition.topic_partition)
 
 
 def _as_leaders(partitions: Iterable[Partition]) -> "list[LeaderPartition]":

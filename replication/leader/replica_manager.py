@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
+from ...clients.supervisor import Supervisor
 from ...clients.topic_partition import TopicPartition
 from ...clients.turns import in_turns
 from ...storage.directory.log_dir import LogDir
@@ -105,6 +106,7 @@ class ReplicaManager:
         image: Callable[[], ClusterImage],
         remote_tier: RemoteTier | None = None,
         move_tools: MoveTools | None = None,
+        supervisor: Supervisor | None = None,
     ) -> None:
         loop = asyncio.get_running_loop()
         self._environment = environment
@@ -119,6 +121,7 @@ class ReplicaManager:
             log_manager,
             remote_tier,
             self._complete_after_role_change,
+            supervisor or Supervisor(environment.random),
         )
         # The same dict that `publish` updates, so that each batch needs only one look-up.
         self._partitions = self._hosted.by_name

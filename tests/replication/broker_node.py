@@ -60,7 +60,7 @@ class BrokerNode:
             for topic in image.topics_by_name
         }
         self.log_manager.start(self.environment.wall_clock_ms(), configs)
-        supervisor = Supervisor(self.environment.random)
+        self.supervisor = Supervisor(self.environment.random)
         self.replicas = ReplicaManager(
             ReplicaManagerConfig(NODE_ID),
             self.environment,
@@ -68,10 +68,11 @@ class BrokerNode:
             lambda: self.controller.image,
             remote_tier,
             MoveTools(
-                ReplicaDirectories(NODE_ID, self.controller.decide, supervisor),
+                ReplicaDirectories(NODE_ID, self.controller.decide, self.supervisor),
                 LoopExecutor(),
-                supervisor,
+                self.supervisor,
             ),
+            self.supervisor,
         )
         self.log_manager.directories.on_failure(self.replicas.on_log_dir_failure)
         self.controller.subscribe(self.replicas.publish)
