@@ -234,24 +234,19 @@ class Broker:
             replica_manager.metadata_writer = writer
         self._started.push_async_callback(replica_manager.stop)
         log_manager.directories.on_failure(replica_manager.on_log_dir_failure)
-        dynamic_config = DynamicConfig(config.values, config.node_id, topic_defaults)
+        dynamic_config = DynamicConfig(
+            config.values, config.node_id, topic_defaults, self._supervisor
+        )
         controller.subscribe(dynamic_config.publish)
 
-        def on_config_change(values: ConfigValues) -> None:
+        def configure_logs(values: ConfigValues) -> None:
             log_manager.default_config = topic_defaults.log_config()
             controller.use_topic_defaults(log_manager.default_config)
             log_manager.producer_expiration_ms = values.integer("producer.id.expiration.ms")
-            replica_manager.wait_for_remote(
-                values.integer("remote.fetch.max.wait.ms"),
-                values.integer("remote.list.offsets.request.timeout.ms"),
-            )
-            replica_manager.limit_moves(move_rate(values))
-            server.limit(connection_limits(values))
             compaction.config = cleaner_config(values)
-            if self._remote is not None:
-                self._remote.limit(remote_log_manager_config(config, values))
 
-        dynamic_config.subscribe(on_config_change)
+        dynamic_config.subscribe(configure_logs)
+        self._subscribe_to_config(dynamic_config, replica_manager, server)
         # After the topic defaults, which its logs use.
         controller.subscribe(replica_manager.publish)
         controller.subscribe(Announcements(config.node_id, log_manager.get_log).publish)
@@ -279,6 +274,26 @@ class Broker:
             bytes_out=self.metrics.counter(f"{_TOPIC_METRICS},name=BytesOutPerSec"),
             fetch_max_bytes=config.values.integer("fetch.max.bytes"),
         )
+
+    def _subscribe_to_config(
+        self, dynamic_config: DynamicConfig, replica_manager: ReplicaManager, server: SocketServer
+    ) -> None:
+        def configure_replicas(values: ConfigValues) -> None:
+            replica_manager.wait_for_remote(
+                values.integer("remote.fetch.max.wait.ms"),
+                values.integer("remote.list.offsets.request.timeout.ms"),
+            )
+            replica_manager.limit_moves(move_rate(values))
+
+        def configure_server(values: ConfigValues) -> None:
+            server.limit(connection_limits(values))
+
+        def configure_tier(values: ConfigValues) -> None:
+            if self._remote is not None:
+                self._remote.limit(remote_log_manager_config(self.config, values))
+
+        for listener in (configure_replicas, configure_server, configure_tier):
+            dynamic_config.subscribe(listener)
 
     def _start_coordinators(
         self, controller: Controller, replica_manager: ReplicaManager, log_manager: LogManager

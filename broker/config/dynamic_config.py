@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 
 from ...clients.config_def import ConfigDef, ConfigType, parse_value
 from ...clients.errors import ErrorCode, KafkaError
+from ...clients.supervisor import Supervisor
+from ...replication.controller.controller import PUBLICATION, listener_name
 from ...replication.metadata.cluster_image import ClusterDelta, ClusterImage, ConfigResourceType
 from ..broker_ids import parse_broker_id
 from .config_values import TABLES, ConfigValues
@@ -127,13 +129,22 @@ def definition_of(name: str) -> ConfigDef | None:
 class DynamicConfig:
     """The current values, and the callbacks for changes."""
 
-    def __init__(self, values: ConfigValues, node_id: int, topic_defaults: TopicDefaults) -> None:
+    def __init__(
+        self,
+        values: ConfigValues,
+        node_id: int,
+        topic_defaults: TopicDefaults,
+        supervisor: Supervisor,
+    ) -> None:
         self.values = values
         """The current values."""
         self._file = values
         self._node_id = node_id
         self._topic_defaults = topic_defaults
+        self._supervisor = supervisor
         self._listeners: list[Callable[[ConfigValues], None]] = []
+        # Those that do not have the newest values yet.
+        self._outdated: list[Callable[[ConfigValues], None]] = []
 
     def subscribe(self, listener: Callable[[ConfigValues], None]) -> None:
         """Call `listener` with the current values, now and whenever they change."""
@@ -141,13 +152,24 @@ class DynamicConfig:
         listener(self.values)
 
     def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        """Apply the changes of a new image. Subscribe it before the users of topic defaults."""
+        """Apply the changes of a new image. Subscribe it before the users of topic defaults.
+
+        A listener that fails keeps no other from the change, and gets it again with the next image.
+        """
         names = ("", str(self._node_id))
-        if not any(
+        if any(
             kind == ConfigResourceType.BROKER and name in names
             for kind, name in delta.changed_configs
         ):
-            return
+            self._update(image)
+        outdated, self._outdated = self._outdated, []
+        for listener in outdated:
+            with self._supervisor.attempt(PUBLICATION, listener_name(listener)) as attempt:
+                listener(self.values)
+            if attempt.has_failed:
+                self._outdated.append(listener)
+
+    def _update(self, image: ClusterImage) -> None:
         own = _effective(image.broker_config(self._node_id))
         everyone = _effective(image.broker_config(None))
         try:
@@ -157,8 +179,7 @@ class DynamicConfig:
             _log.warning("Ignoring an invalid dynamic configuration: %s", error.message)
             return
         self.values = values
-        for listener in self._listeners:
-            listener(values)
+        self._outdated = list(self._listeners)
 
     def _merged(self, own: Mapping[str, str], everyone: Mapping[str, str]) -> ConfigValues:
         """The values that would result. Raises KafkaError(INVALID_CONFIG)."""

@@ -239,7 +239,7 @@ class Controller:
         self.image = image
         for listener in self._listeners:
             # A listener that fails must not end the controller.
-            with self._supervisor.attempt(PUBLICATION, _name(listener)):
+            with self._supervisor.attempt(PUBLICATION, listener_name(listener)):
                 listener(image, delta)
 
     async def _write(
@@ -478,7 +478,8 @@ def _not_controller() -> KafkaError:
     return KafkaError(ErrorCode.NOT_CONTROLLER, "This is not the controller any more.")
 
 
-def _name(listener: ImageListener) -> str:
+def listener_name(listener: Callable[..., object]) -> str:
+    """The name of a listener in the log."""
     if isinstance(listener, partial):
         listener = listener.func
     return getattr(listener, "__qualname__", type(listener).__name__)

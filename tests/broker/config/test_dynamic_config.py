@@ -1,7 +1,13 @@
 """Properties that change while a broker runs are obeyed at once, and after a restart."""
 
 from pathlib import Path
+from random import Random
 
+import pytest
+
+from tierlog.broker.config.config_values import ConfigValues
+from tierlog.broker.config.dynamic_config import DynamicConfig
+from tierlog.broker.config.topic_defaults import TopicDefaults
 from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.protocol.messages.create_topics import (
     CreatableTopic,
@@ -27,6 +33,10 @@ from tierlog.clients.protocol.messages.produce import (
 )
 from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch
+from tierlog.clients.supervisor import Supervisor
+from tierlog.replication.controller.controller import PUBLICATION
+from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage
+from tierlog.replication.metadata.metadata_records import ConfigRecord
 
 from ...broker_process import BrokerThread, RawClient
 from ...waiting import wait_until
@@ -125,3 +135,43 @@ def test_threads_that_there_are_not_are_taken_and_refused_as_in_kafka(tmp_path: 
         assert alter(client, "num.io.threads", "33") == 42
         assert alter(client, "num.io.threads", "7") == 42
         assert alter(client, "log.cleaner.threads", "0") == 42
+
+
+def test_a_part_that_cannot_follow_keeps_no_other_from_it_and_is_tried_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    values = ConfigValues({})
+    supervisor = Supervisor(Random(0))
+    config = DynamicConfig(values, 1, TopicDefaults(values), supervisor)
+    image = ClusterImage("cluster", 1)
+    is_broken = False
+    followed: list[int] = []
+    others: list[int] = []
+
+    def follow(values: ConfigValues) -> None:
+        if is_broken:
+            raise LookupError
+        followed.append(values.integer("message.max.bytes"))
+
+    def publish(*records: ConfigRecord) -> None:
+        nonlocal image
+        delta = ClusterDelta(image)
+        delta.replay_all(records)
+        image = delta.apply(image.offset + 1, 0)
+        config.publish(image, delta)
+
+    config.subscribe(follow)
+    config.subscribe(lambda values: others.append(values.integer("message.max.bytes")))
+    followed.clear()
+    others.clear()
+    is_broken = True
+    publish(
+        ConfigRecord(resource_type=BROKER, resource_name="", name="message.max.bytes", value="5000")
+    )
+    assert (followed, others) == ([], [5000])
+    assert supervisor.failures == {PUBLICATION: 1}
+    is_broken = False
+    publish()
+    publish()
+    assert (followed, others) == ([5000], [5000])
+    assert "Publication of metadata of " in caplog.text
