@@ -19,6 +19,7 @@ from ....clients.environment import Environment
 from ....clients.errors import ErrorCode, KafkaError
 from ....clients.protocol.messages.create_topics import CreatableTopic
 from ....clients.supervisor import Supervisor
+from ....replication.controller.controller import PUBLICATION, listener_name
 from ....replication.metadata.cluster_image import ClusterDelta, ClusterImage
 from ..consumer.consumer_commits import check_fetch
 from ..consumer.consumer_group_description import ConsumerGroupDescription, described_consumers
@@ -122,14 +123,18 @@ class GroupCoordinator:
         if topic is not None:
             # The topic may have been created with a different partition count than configured.
             self._partitions.count = len(topic.partitions)
-        self._consumers.publish(image, delta)
+        # Separate steps, as in Kafka's `BrokerMetadataPublisher`: if one fails, the others go on.
+        with self._supervisor.attempt(PUBLICATION, listener_name(self._consumers.publish)):
+            self._consumers.publish(image, delta)
         deleted = [
             topic.name for topic in delta.deleted_topics.values() if topic.name != OFFSETS_TOPIC
         ]
         if deleted:
             for shard in self._partitions.shards.active():
-                for name in deleted:
-                    self._write_forgotten(shard, shard.offsets_of_topic(name))
+                subject = f"{OFFSETS_TOPIC}-{shard.partition} to GroupCoordinator"
+                with self._supervisor.attempt(PUBLICATION, subject):
+                    for name in deleted:
+                        self._write_forgotten(shard, shard.offsets_of_topic(name))
 
     def on_elected(self, partition: int, leader_epoch: int) -> None:
         """Load a partition that this broker now leads, then serve its groups."""

@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 
+from tierlog.broker.coordinator.group.consumer_protocol import ConsumerProtocol
 from tierlog.broker.coordinator.group_actions import (
     JoinResult,
     MemberIdentity,
@@ -360,6 +361,29 @@ def test_a_deleted_topics_offsets_are_deleted() -> None:
         entry = written(broker.log)[-1]
         assert isinstance(entry, OffsetEntry)
         assert entry.committed is None
+
+    simulate(story)
+
+
+def test_a_step_of_a_publication_that_fails_keeps_no_other_from_the_image(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def publish(*_: object) -> None:
+        raise LookupError
+
+    publish.__qualname__ = "ConsumerProtocol.publish"
+    monkeypatch.setattr(ConsumerProtocol, "publish", publish)
+
+    async def story(loop: SimulatedLoop) -> None:
+        broker = Broker(loop)
+        await broker.elect()
+        await broker.commit(42)
+        base = ClusterImage("cluster", 0)
+        delta = ClusterDelta(base)
+        delta.deleted_topics[TOPIC_ID] = TopicImage("topic", TOPIC_ID, {})
+        broker.coordinator.publish(base, delta)
+        assert await broker.committed() == NO_COMMITTED_OFFSET.offset
+        assert "Publication of metadata of ConsumerProtocol.publish failed" in caplog.text
 
     simulate(story)
 
