@@ -1,9 +1,9 @@
 """A coordinator's interface to the log of its topic."""
 
-import asyncio
 from typing import NamedTuple, Protocol
 
 from ...clients.errors import ErrorCode
+from .result_or_future import ResultOrFuture
 
 
 class Appended(NamedTuple):
@@ -16,7 +16,7 @@ class Appended(NamedTuple):
 class OffsetsLog(Protocol):
     """The partitions of `__consumer_offsets` that this broker leads."""
 
-    def append(self, partition: int, batch: bytearray) -> Appended | asyncio.Future[Appended]:
+    def append(self, partition: int, batch: bytearray) -> ResultOrFuture[Appended]:
         """Append one batch; the outcome arrives once all in-sync replicas have it.
 
         Outcomes of a partition arrive in the order of the appends. Never raises.

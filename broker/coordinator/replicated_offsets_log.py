@@ -12,6 +12,7 @@ from ...storage.log.unified_log import UnifiedLog
 from ...storage.manager.log_manager import LogManager
 from ...storage.producer.producer_entry import AppendOrigin
 from .offsets_log import Appended
+from .result_or_future import ResultOrFuture
 
 
 class ReplicatedOffsetsLog:
@@ -25,7 +26,7 @@ class ReplicatedOffsetsLog:
         self._replicas = replicas
         self._logs = logs
 
-    def append(self, partition: int, batch: bytearray) -> Appended | asyncio.Future[Appended]:
+    def append(self, partition: int, batch: bytearray) -> ResultOrFuture[Appended]:
         """See OffsetsLog."""
         entry = AppendEntry(TopicPartition(self._topic, partition), memoryview(batch))
         request = AppendRequest(

@@ -15,7 +15,7 @@ from ...clients.protocol.messages.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
-from ..coordinator.group.group_coordinator import Answer
+from ..coordinator.result_or_future import ResultOrFuture
 from ..request.context import BrokerContext, RequestContext
 
 
@@ -32,7 +32,7 @@ def handle(
 
 
 async def _later(
-    group_ids: Sequence[str], answers: Sequence[Answer[ErrorCode]]
+    group_ids: Sequence[str], answers: Sequence[ResultOrFuture[ErrorCode]]
 ) -> DeleteGroupsResponse:
     errors = [await answer if isinstance(answer, asyncio.Future) else answer for answer in answers]
     return _response(group_ids, errors)

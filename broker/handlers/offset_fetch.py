@@ -31,7 +31,6 @@ from ...clients.protocol.messages.offset_fetch import (
 )
 from ...replication.metadata.cluster_image import ClusterImage
 from ..coordinator.fetched_offsets import Fetched, FetchedTopic
-from ..coordinator.group.group_coordinator import Answer
 from ..coordinator.group_records import CommittedOffset
 from ..coordinator.offsets import (
     NO_COMMITTED_OFFSET,
@@ -40,6 +39,7 @@ from ..coordinator.offsets import (
     FetchTopic,
     MemberClaim,
 )
+from ..coordinator.result_or_future import ResultOrFuture
 from ..request.context import BrokerContext, RequestContext
 from ..request.lazy_list import made_in_turn
 
@@ -74,7 +74,10 @@ def handle(
 
 
 async def _later(
-    image: ClusterImage, version: int, groups: list[_GroupRequest], answers: list[Answer[Fetched]]
+    image: ClusterImage,
+    version: int,
+    groups: list[_GroupRequest],
+    answers: list[ResultOrFuture[Fetched]],
 ) -> OffsetFetchResponse:
     settled = [await answer if isinstance(answer, asyncio.Future) else answer for answer in answers]
     return _response(image, version, groups, settled)

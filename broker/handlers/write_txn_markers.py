@@ -19,7 +19,8 @@ from ...clients.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from ...clients.topic_partition import TopicPartition
-from ..coordinator.transaction.transaction_markers import Answer, Marker, MarkerErrors
+from ..coordinator.result_or_future import ResultOrFuture
+from ..coordinator.transaction.transaction_markers import Marker, MarkerErrors
 from ..request.context import BrokerContext, RequestContext
 
 
@@ -34,13 +35,13 @@ def handle(
 
 
 async def _later(
-    request: WriteTxnMarkersRequest, answers: Sequence[Answer[MarkerErrors]]
+    request: WriteTxnMarkersRequest, answers: Sequence[ResultOrFuture[MarkerErrors]]
 ) -> WriteTxnMarkersResponse:
     settled = [await answer if isinstance(answer, asyncio.Future) else answer for answer in answers]
     return _response(request, settled)
 
 
-def _write(broker: BrokerContext, request: WritableTxnMarker) -> Answer[MarkerErrors]:
+def _write(broker: BrokerContext, request: WritableTxnMarker) -> ResultOrFuture[MarkerErrors]:
     marker = Marker(
         request.producer_id,
         request.producer_epoch,

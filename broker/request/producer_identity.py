@@ -8,17 +8,17 @@ import asyncio
 from collections.abc import Callable, Coroutine
 
 from ...clients.errors import ErrorCode, KafkaError
+from ..coordinator.result_or_future import ResultOrFuture
 from ..coordinator.transaction.producer_ids import ProducerIds
 from ..coordinator.transaction.transaction_coordinator import ProducerIdentity
-from ..coordinator.transaction.transaction_markers import Answer
 from ..coordinator.transaction.transaction_shard import TakeProducerId
 
-Attempt = Callable[[TakeProducerId], Answer[ProducerIdentity] | None]
+IdentityCall = Callable[[TakeProducerId], ResultOrFuture[ProducerIdentity] | None]
 """Calls the coordinator; None if it needs a producer id and none is left in the block."""
 
 
 def identity_of(
-    producer_ids: ProducerIds, attempt: Attempt
+    producer_ids: ProducerIds, attempt: IdentityCall
 ) -> (
     ProducerIdentity
     | asyncio.Future[ProducerIdentity]
@@ -29,7 +29,7 @@ def identity_of(
     return _with_new_id(producer_ids, attempt) if answer is None else answer
 
 
-async def _with_new_id(producer_ids: ProducerIds, attempt: Attempt) -> ProducerIdentity:
+async def _with_new_id(producer_ids: ProducerIds, attempt: IdentityCall) -> ProducerIdentity:
     try:
         producer_id = await producer_ids.next_id()
     except KafkaError:

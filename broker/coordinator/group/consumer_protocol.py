@@ -43,6 +43,7 @@ from ..group_actions import (
 )
 from ..group_config import ConsumerGroupConfig, GroupCoordinatorConfig, consumer_group_config
 from ..offsets_log import MAY_SURVIVE, Appended, append_error_to_client
+from ..result_or_future import ResultOrFuture
 from . import classic_members
 from .group_partitions import GroupPartitions, shard_error
 from .group_shard import GroupShard
@@ -123,7 +124,7 @@ class ConsumerProtocol:
 
     def heartbeat(
         self, request: ConsumerHeartbeat, member_id_is_ours: bool
-    ) -> HeartbeatAnswer | KafkaError | asyncio.Future[HeartbeatAnswer | KafkaError]:
+    ) -> ResultOrFuture[HeartbeatAnswer | KafkaError]:
         """Handle a ConsumerGroupHeartbeat. Errors are returned, not raised."""
         context = self._context(request.group_id)
         try:
@@ -223,7 +224,7 @@ class ConsumerProtocol:
 
     def leave(
         self, shard: GroupShard, group_id: str, identities: Sequence[MemberIdentity]
-    ) -> Left | asyncio.Future[Left]:
+    ) -> ResultOrFuture[Left]:
         """Handle a LeaveGroup: one error code per member, once the change is in the log."""
         group = shard.consumer_groups.get(group_id)
         assert group is not None

@@ -4,8 +4,8 @@ A thin shell that carries out the actions decided by the shards, one per partiti
 (`group_shard.py`), and by their groups: it keeps parked requests as futures, sets timers on the
 event loop and appends records to the log. An answer that depends on a write waits for its append.
 
-Requests are answered at once where possible (`Answer`): on a single broker only joins and syncs
-that need other members wait.
+Requests are answered at once where possible (`ResultOrFuture`): on a single broker only joins and
+syncs that need other members wait.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from ....clients.environment import Environment
 from ....clients.errors import ErrorCode, KafkaError
@@ -47,6 +47,7 @@ from ..led_shards import SHARD_ERRORS, ShardState
 from ..offsets import NOBODY, CommitRequest, FetchTopic, MemberClaim
 from ..offsets_log import MAY_SURVIVE, Appended, OffsetsLog, append_error_to_client
 from ..offsets_topic import OFFSETS_TOPIC, creatable_internal_topic
+from ..result_or_future import ResultOrFuture
 from .consumer_protocol import ConsumerProtocol
 from .group_admin import (
     DEAD_GROUP,
@@ -63,8 +64,6 @@ from .group_timers import GroupTimers
 from .prepared_commit import PreparedCommit, prepare_commit
 
 T = TypeVar("T")
-Answer: TypeAlias = T | asyncio.Future[T]
-"""A result, or a future of it."""
 
 _log = logging.getLogger(__name__)
 
@@ -153,7 +152,7 @@ class GroupCoordinator:
 
     # Requests.
 
-    def join_group(self, request: JoinRequest) -> Answer[JoinResult]:
+    def join_group(self, request: JoinRequest) -> ResultOrFuture[JoinResult]:
         """Join a group: INVALID_GROUP_ID, INVALID_SESSION_TIMEOUT, or the group's answer."""
         error = self._group_id_error(request.group_id)
         lowest = self.config.group_min_session_timeout_ms
@@ -175,7 +174,7 @@ class GroupCoordinator:
             self._carry_out(shard, shard.join(request, waiter, self._now_ms()))
         return future.result() if future.done() else future
 
-    def sync_group(self, request: SyncRequest) -> Answer[SyncResult]:
+    def sync_group(self, request: SyncRequest) -> ResultOrFuture[SyncResult]:
         """Sync with a group: INVALID_GROUP_ID, or the group's answer."""
         shard = self._partitions.shard_of(request.group_id)
         error = self._group_id_error(request.group_id) or shard_error(shard)
@@ -203,7 +202,9 @@ class GroupCoordinator:
         self._carry_out(shard, actions)
         return error
 
-    def leave_group(self, group_id: str, identities: Sequence[MemberIdentity]) -> Answer[Left]:
+    def leave_group(
+        self, group_id: str, identities: Sequence[MemberIdentity]
+    ) -> ResultOrFuture[Left]:
         """Remove members. Returns one error for the whole request, or one per member."""
         shard = self._partitions.shard_of(group_id)
         error = self._group_id_error(group_id) or shard_error(shard)
@@ -217,7 +218,7 @@ class GroupCoordinator:
 
     def consumer_group_heartbeat(
         self, request: ConsumerHeartbeat, member_id_is_ours: bool
-    ) -> Answer[HeartbeatAnswer | KafkaError]:
+    ) -> ResultOrFuture[HeartbeatAnswer | KafkaError]:
         """Handle a ConsumerGroupHeartbeat: a member joins, stays in or leaves a group (KIP-848)."""
         return self._consumers.heartbeat(request, member_id_is_ours)
 
@@ -225,7 +226,7 @@ class GroupCoordinator:
         """Build the records of a commit, in steps."""
         return prepare_commit(request, self.config.offset_metadata_max_bytes, self._now_ms())
 
-    def commit_offsets(self, prepared: PreparedCommit) -> Answer[list[ErrorCode]]:
+    def commit_offsets(self, prepared: PreparedCommit) -> ResultOrFuture[list[ErrorCode]]:
         """Commit offsets. Returns one error code per offset, in order, once they are in the log."""
         request = prepared.request
         shard = self._partitions.shard_of(request.group_id)
@@ -246,7 +247,7 @@ class GroupCoordinator:
         topics: Sequence[FetchTopic] | None,
         require_stable: bool,
         claim: MemberClaim = NOBODY,
-    ) -> Answer[Fetched]:
+    ) -> ResultOrFuture[Fetched]:
         """The committed offsets of some topics, or of all.
 
         A claimed member id and epoch must be current (UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH).
@@ -299,7 +300,7 @@ class GroupCoordinator:
             return ErrorCode.GROUP_ID_NOT_FOUND, None
         return error, described_consumers(group, self.config)
 
-    def delete_group(self, group_id: str) -> Answer[ErrorCode]:
+    def delete_group(self, group_id: str) -> ResultOrFuture[ErrorCode]:
         """Delete a group: NONE once that is in the log; GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
         shard = self._partitions.shard_of(group_id)
         error = shard_error(shard)
@@ -310,7 +311,7 @@ class GroupCoordinator:
 
     def delete_offsets(
         self, group_id: str, offsets: Sequence[tuple[str, int]]
-    ) -> tuple[Answer[ErrorCode], frozenset[str]]:
+    ) -> tuple[ResultOrFuture[ErrorCode], frozenset[str]]:
         """Delete offsets: NONE once that is in the log, and the topics that are still in use."""
         shard = self._partitions.shard_of(group_id)
         error = self._group_id_error(group_id) or shard_error(shard)
@@ -361,7 +362,9 @@ class GroupCoordinator:
         pending = shard.pending if require_stable else None
         return error, fetched_offsets(shard.offsets, pending, group_id, topics)
 
-    def _write_commit(self, shard: GroupShard, prepared: PreparedCommit) -> Answer[list[ErrorCode]]:
+    def _write_commit(
+        self, shard: GroupShard, prepared: PreparedCommit
+    ) -> ResultOrFuture[list[ErrorCode]]:
         group_id, producer = prepared.request.group_id, prepared.request.producer
         future: asyncio.Future[list[ErrorCode]] = asyncio.get_running_loop().create_future()
 
@@ -388,7 +391,7 @@ class GroupCoordinator:
                 self._write_forgotten(shard, shard.expired(self._now_ms()))
         self.start()
 
-    def _deleted(self, shard: GroupShard, deletion: Forgotten) -> Answer[ErrorCode]:
+    def _deleted(self, shard: GroupShard, deletion: Forgotten) -> ResultOrFuture[ErrorCode]:
         """Write a deletion. NONE once it is in the log."""
         if not deletion.records:
             return ErrorCode.NONE

@@ -24,9 +24,10 @@ from ....replication.topic_names import TRANSACTION_STATE_TOPIC
 from ..led_shards import SHARD_ERRORS, LedShards, ShardLog, ShardState
 from ..offsets_log import Appended, OffsetsLog, append_error_to_client
 from ..offsets_topic import partition_for
+from ..result_or_future import ResultOrFuture
 from ..shard_writer import ShardWriter
 from .transaction_config import TransactionConfig
-from .transaction_markers import Answer, Marker, MarkerErrors, TransactionMarkers
+from .transaction_markers import Marker, MarkerErrors, TransactionMarkers
 from .transaction_metadata import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Transaction
 from .transaction_records import TransactionRecord, transaction_record, transaction_tombstone
 from .transaction_shard import (
@@ -142,7 +143,7 @@ class TransactionCoordinator:
 
     def initialize(
         self, request: Initialization, take: TakeProducerId
-    ) -> Answer[ProducerIdentity] | None:
+    ) -> ResultOrFuture[ProducerIdentity] | None:
         """Give the producer its next epoch. None if a producer id is needed first."""
         if not 0 < request.timeout_ms <= self.config.transaction_max_timeout_ms:
             # As in Kafka, checked after the empty id and before the coordinator lookup.
@@ -157,7 +158,7 @@ class TransactionCoordinator:
             return None
         return self._carry_out(shard, transition, _identity)
 
-    def add_partitions(self, request: Addition) -> Answer[ErrorCode]:
+    def add_partitions(self, request: Addition) -> ResultOrFuture[ErrorCode]:
         """Add partitions. NONE once that is in the log: the producer may then write to them."""
         shard = self._shard_of(request.transactional_id)
         if isinstance(shard, ErrorCode):
@@ -172,7 +173,7 @@ class TransactionCoordinator:
             return dict.fromkeys(request.partitions, shard)
         return shard.verify_partitions(request)
 
-    def end(self, request: Ending, take: TakeProducerId) -> Answer[ProducerIdentity] | None:
+    def end(self, request: Ending, take: TakeProducerId) -> ResultOrFuture[ProducerIdentity] | None:
         """Commit or abort. NONE once that is in the log; markers follow. None: see `initialize`."""
         shard = self._shard_of(request.transactional_id)
         if isinstance(shard, ErrorCode):
@@ -208,7 +209,7 @@ class TransactionCoordinator:
         shard: TransactionShard,
         transition: Transition,
         answer: Callable[[ErrorCode, Transaction | None], T],
-    ) -> Answer[T]:
+    ) -> ResultOrFuture[T]:
         """Write the target state, if any, and answer once it is in the log."""
         target = transition.target
         if target is None:

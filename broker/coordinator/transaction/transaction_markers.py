@@ -7,7 +7,7 @@ that log. The coordinator uses `TransactionMarkers`, which hides who leads a par
 
 import asyncio
 from collections.abc import Callable, Collection
-from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias
 
 from ....clients.errors import ErrorCode, KafkaError
 from ....clients.record.builder import build_control_batch
@@ -17,11 +17,8 @@ from ....replication.leader.replica_manager import ReplicaManager
 from ....replication.partition.append_data import AppendEntry, AppendRequest
 from ....replication.topic_names import GROUP_METADATA_TOPIC
 from ....storage.producer.producer_entry import AppendOrigin
+from ..result_or_future import ResultOrFuture
 from .transaction_metadata import EPOCH_BUMP_VERSION
-
-T = TypeVar("T")
-Answer: TypeAlias = T | asyncio.Future[T]
-"""A result, or a future of it."""
 
 MarkerErrors: TypeAlias = dict[TopicPartition, ErrorCode]
 """The outcome of a marker write, by partition."""
@@ -40,7 +37,9 @@ class Marker(NamedTuple):
 class TransactionMarkers(Protocol):
     """Writes markers to partitions, whichever broker leads them."""
 
-    def write(self, marker: Marker, partitions: Collection[TopicPartition]) -> Answer[MarkerErrors]:
+    def write(
+        self, marker: Marker, partitions: Collection[TopicPartition]
+    ) -> ResultOrFuture[MarkerErrors]:
         """One outcome per partition, once the in-sync replicas have the marker. Never raises."""
         ...
 
@@ -72,7 +71,9 @@ class LocalMarkers:
         self._now_ms = now_ms
         self._timeout_ms = timeout_ms
 
-    def write(self, marker: Marker, partitions: Collection[TopicPartition]) -> Answer[MarkerErrors]:
+    def write(
+        self, marker: Marker, partitions: Collection[TopicPartition]
+    ) -> ResultOrFuture[MarkerErrors]:
         """See TransactionMarkers."""
         errors = {partition: self._objection(marker, partition) for partition in partitions}
         entries = [

@@ -10,7 +10,7 @@ Writes succeed at once unless `hold_writes` is set. Answers are kept by waiter.
 
 from tierlog.broker.coordinator.classic.classic_group import ClassicGroup
 from tierlog.broker.coordinator.classic.group_state import GroupState
-from tierlog.broker.coordinator.group.group_coordinator import Answer, GroupCoordinator
+from tierlog.broker.coordinator.group.group_coordinator import GroupCoordinator
 from tierlog.broker.coordinator.group.group_shard import GroupShard
 from tierlog.broker.coordinator.group.prepared_commit import PreparedCommit, prepare_commit
 from tierlog.broker.coordinator.group_actions import (
@@ -32,6 +32,7 @@ from tierlog.broker.coordinator.group_actions import (
 )
 from tierlog.broker.coordinator.group_config import GroupCoordinatorConfig
 from tierlog.broker.coordinator.offsets import CommitRequest
+from tierlog.broker.coordinator.result_or_future import ResultOrFuture
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.steps import finished
 
@@ -50,7 +51,9 @@ def checked_commit(
     return error or prepared, actions
 
 
-def committed(coordinator: GroupCoordinator, request: CommitRequest) -> Answer[list[ErrorCode]]:
+def committed(
+    coordinator: GroupCoordinator, request: CommitRequest
+) -> ResultOrFuture[list[ErrorCode]]:
     """Commit offsets through a coordinator, prepared in one go."""
     return coordinator.commit_offsets(finished(coordinator.prepare_commit(request)))
 

@@ -4,7 +4,7 @@ import asyncio
 from typing import TypeVar, cast
 
 from tierlog.broker.coordinator.fetched_offsets import Fetched
-from tierlog.broker.coordinator.group.group_coordinator import Answer, GroupCoordinator
+from tierlog.broker.coordinator.group.group_coordinator import GroupCoordinator
 from tierlog.broker.coordinator.group_actions import (
     GroupProtocol,
     JoinRequest,
@@ -20,6 +20,7 @@ from tierlog.broker.coordinator.offsets import (
     OffsetToCommit,
 )
 from tierlog.broker.coordinator.offsets_topic import partition_for
+from tierlog.broker.coordinator.result_or_future import ResultOrFuture
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
 from tierlog.tests.simulation.environment import SimulatedEnvironment
@@ -83,7 +84,7 @@ class Broker:
         return topics[0].partitions[0][1].offset
 
 
-async def later(answer: Answer[T]) -> T:
+async def later(answer: ResultOrFuture[T]) -> T:
     if isinstance(answer, asyncio.Future):
         return await cast("asyncio.Future[T]", answer)
     return answer

@@ -10,7 +10,7 @@ from tierlog.broker.coordinator.consumer.consumer_heartbeat import (
     HeartbeatAnswer,
 )
 from tierlog.broker.coordinator.consumer.topic_partitions import NOTHING
-from tierlog.broker.coordinator.group.group_coordinator import Answer, GroupCoordinator
+from tierlog.broker.coordinator.group.group_coordinator import GroupCoordinator
 from tierlog.broker.coordinator.group_actions import (
     GroupProtocol,
     JoinRequest,
@@ -25,6 +25,7 @@ from tierlog.broker.coordinator.offsets import (
     OffsetToCommit,
 )
 from tierlog.broker.coordinator.offsets_topic import partition_for
+from tierlog.broker.coordinator.result_or_future import ResultOrFuture
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.replication.metadata.cluster_image import (
     ClusterDelta,
@@ -81,7 +82,7 @@ class Broker:
 
     def ask(
         self, request: ConsumerHeartbeat, member_id_is_ours: bool = False
-    ) -> Answer[HeartbeatAnswer | KafkaError]:
+    ) -> ResultOrFuture[HeartbeatAnswer | KafkaError]:
         return self.coordinator.consumer_group_heartbeat(request, member_id_is_ours)
 
     async def told(self, request: ConsumerHeartbeat) -> HeartbeatAnswer:
@@ -95,7 +96,7 @@ class Broker:
         return answer.code
 
 
-async def later(answer: Answer[T]) -> T:
+async def later(answer: ResultOrFuture[T]) -> T:
     if isinstance(answer, asyncio.Future):
         return await cast("asyncio.Future[T]", answer)
     return answer

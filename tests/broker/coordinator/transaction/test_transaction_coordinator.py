@@ -7,12 +7,13 @@ from typing import TypeVar, cast
 import pytest
 
 from tierlog.broker.coordinator.offsets_topic import partition_for
+from tierlog.broker.coordinator.result_or_future import ResultOrFuture
 from tierlog.broker.coordinator.transaction.transaction_config import TransactionConfig
 from tierlog.broker.coordinator.transaction.transaction_coordinator import (
     ProducerIdentity,
     TransactionCoordinator,
 )
-from tierlog.broker.coordinator.transaction.transaction_markers import Answer, Marker
+from tierlog.broker.coordinator.transaction.transaction_markers import Marker
 from tierlog.broker.coordinator.transaction.transaction_metadata import Transaction
 from tierlog.broker.coordinator.transaction.transaction_records import (
     TransactionEntry,
@@ -112,7 +113,7 @@ class Broker:
         return [each.transaction.state if each.transaction else None for each in self.entries]
 
 
-async def later(answer: Answer[T]) -> T:
+async def later(answer: ResultOrFuture[T]) -> T:
     if not isinstance(answer, asyncio.Future):
         return answer
     return await cast("asyncio.Future[T]", answer)

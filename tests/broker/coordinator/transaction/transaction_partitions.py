@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Collection
 
-from tierlog.broker.coordinator.transaction.transaction_markers import Answer, Marker, MarkerErrors
+from tierlog.broker.coordinator.result_or_future import ResultOrFuture
+from tierlog.broker.coordinator.transaction.transaction_markers import Marker, MarkerErrors
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.topic_partition import TopicPartition
 
@@ -18,7 +19,9 @@ class Partitions:
         self.markers: list[tuple[Marker, TopicPartition]] = []
         self.asked = 0
 
-    def write(self, marker: Marker, partitions: Collection[TopicPartition]) -> Answer[MarkerErrors]:
+    def write(
+        self, marker: Marker, partitions: Collection[TopicPartition]
+    ) -> ResultOrFuture[MarkerErrors]:
         self.asked += 1
         errors = {each: self.refuse.get(each, E.NONE) for each in partitions}
         self.markers += [(marker, each) for each, error in sorted(errors.items()) if not error]
