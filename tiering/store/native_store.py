@@ -50,7 +50,7 @@ class UnfinishedUpload(NamedTuple):
     abort: Callable[[], Awaitable[object]]
 
 
-class Client(Protocol):
+class ObjectStoreClient(Protocol):
     """The requests of one kind of store. Paths begin with the bucket, as in fsspec."""
 
     parts_at_once: int
@@ -78,14 +78,14 @@ class Client(Protocol):
     async def close(self) -> None: ...
 
 
-Connector = Callable[[BlockingPool, float], Awaitable[tuple[Client, str]]]
+Connector = Callable[[BlockingPool, float], Awaitable[tuple[ObjectStoreClient, str]]]
 """Makes a client with a request timeout in seconds; returns it and the tier's root."""
 
 
 class _Connection:
     """A client, and the number of calls that are using it."""
 
-    def __init__(self, client: Client, root: str) -> None:
+    def __init__(self, client: ObjectStoreClient, root: str) -> None:
         self.client = client
         self.root = root
         self.users = 0
@@ -132,7 +132,7 @@ class NativeStore:
             return self._connection
 
     @asynccontextmanager
-    async def _client(self) -> AsyncGenerator[tuple[Client, str]]:
+    async def _client(self) -> AsyncGenerator[tuple[ObjectStoreClient, str]]:
         connection = await self._connected()
         connection.users += 1
         try:

@@ -7,7 +7,12 @@ import pytest
 
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tiering.blocking_pool import BlockingPool, ThreadedPool
-from tierlog.tiering.store.native_store import Client, NativeStore, UnfinishedUpload, Upload
+from tierlog.tiering.store.native_store import (
+    NativeStore,
+    ObjectStoreClient,
+    UnfinishedUpload,
+    Upload,
+)
 from tierlog.tiering.store.request_deadline import RequestDeadline
 from tierlog.tiering.store.tier_store import PIECE_BYTES, Source, TierObject
 
@@ -76,7 +81,7 @@ class Broken:
 
 
 def store_on(client: Broken) -> NativeStore:
-    async def connect(pool: BlockingPool, deadline_s: float) -> tuple[Client, str]:
+    async def connect(pool: BlockingPool, deadline_s: float) -> tuple[ObjectStoreClient, str]:
         return client, "bucket"
 
     return NativeStore(connect, ThreadedPool(1, "test"), RequestDeadline("s3://bucket", 30))
