@@ -33,15 +33,6 @@ PUBLIC_METHODS_CEILINGS = {
     "clients/plots/canvas.py:Axes": 27,
     "storage/manager/log_manager.py:LogManager": 26,
 }
-# Files that still import a test; take a file out as soon as it does not.
-IMPORTS_OF_TESTS = frozenset(
-    {
-        "tests/conformance/test_consumer_group_administration.py",
-        "tests/conformance/test_consumer_group_log_against_kafka.py",
-        "tests/conformance/test_group_upgrades_against_kafka.py",
-        "tests/conformance/test_groups_change_hands.py",
-    }
-)
 GENERIC_NAMES = frozenset(
     {"util", "utils", "helper", "helpers", "common", "misc", "shared", "stuff"}
 )
@@ -130,14 +121,6 @@ def percentile_90(lines: Iterable[int]) -> int:
 
 def tests_share_by_name(file: SourceFile) -> Offences:
     """No test is imported by another: what tests share has a file whose name does not say test_."""
-    offences = list(_imports_of_tests(file))
-    if file.path not in IMPORTS_OF_TESTS:
-        yield from offences
-    elif not offences:
-        yield 1, "imports no test any more: take it out of IMPORTS_OF_TESTS"
-
-
-def _imports_of_tests(file: SourceFile) -> Offences:
     for node in ast.walk(file.tree):
         if isinstance(node, ast.ImportFrom):
             modules = [node.module or "", *(name.name for name in node.names)]

@@ -36,6 +36,7 @@ from tierlog.clients.protocol.messages.update_features import (
 )
 
 from ..waiting import wait_until
+from .classic_members import classic_group
 from .group_requests import (
     deleting,
     deleting_offsets,
@@ -43,7 +44,6 @@ from .group_requests import (
     listing,
 )
 from .side_by_side import Plain
-from .test_group_upgrades_against_kafka import classic_group
 from .twin_brokers import delete_groups, twin_brokers
 from .twins import TOPIC, Ask, Side, Twins, committing, leaving, topic_ids
 

@@ -21,8 +21,8 @@ from tierlog.replication.metadata.cluster_image import (
 )
 
 from ..broker_process import BrokerProcess
+from .consumer_members import ConsumerMembers, assigned
 from .dumped_groups import comparable, dumped
-from .test_consumer_groups_against_kafka import Story, assigned
 from .twins import TOPIC, Side, Twins, prepare, topic_ids
 
 pytestmark = pytest.mark.requires("java", "mvn")
@@ -62,7 +62,7 @@ def lives(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lives]:
 
 def live(twins: Twins) -> None:
     """Members come, share, change their minds, and go; the group is deleted."""
-    story = Story(twins, "short")
+    story = ConsumerMembers(twins, "short")
     story.join("anna", rack_id="shelf")
     story.join("bert", instance_id="one", server_assignor="range")
     kept = assigned(story.beat("anna", owned=[0, 1]))
@@ -76,7 +76,7 @@ def live(twins: Twins) -> None:
     story.beat("cleo", instance_id="one")
     story.beat("cleo", -1, instance_id="one")
     twins.same(lambda _: DeleteGroupsRequest(groups_names=["short"]), 2)
-    Story(twins, "pattern").join(
+    ConsumerMembers(twins, "pattern").join(
         "dora", subscribed_topic_names=None, subscribed_topic_regex="nothing.*"
     )
 

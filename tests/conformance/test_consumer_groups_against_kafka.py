@@ -4,17 +4,14 @@ Members draw their own ids, so the same story can be told to both clusters word 
 worked out at once, for what depends on the second in which it happens cannot be compared.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import cast
 
 import pytest
 
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
 )
 from tierlog.clients.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -29,13 +26,11 @@ from tierlog.clients.protocol.messages.offset_fetch import (
 from tierlog.replication.metadata.cluster_image import ConfigResourceType
 
 from ..waiting import wait_until
-from .side_by_side import Plain
+from .consumer_members import HEARTBEAT_VERSION, ConsumerMembers, assigned, beating
 from .twin_brokers import twin_brokers
 from .twins import TOPIC, Ask, Side, Twins, committing, topic_ids
 
 pytestmark = pytest.mark.requires("java", "mvn")
-
-VERSION = 1
 
 
 @pytest.fixture(scope="module")
@@ -57,78 +52,8 @@ def twins(ports: tuple[int, int]) -> Iterator[Twins]:
     both.close()
 
 
-class Story:
-    """Members of one group, each with the epoch that it was told last."""
-
-    def __init__(self, twins: Twins, group: str) -> None:
-        self.twins = twins
-        self.group = group
-        self.epochs: dict[str, int] = {}
-
-    def join(self, member: str, **changes: object) -> dict[str, Plain]:
-        """All that a first request says, unless it is to say something else."""
-        stated: dict[str, object] = {
-            "owned": (),
-            "rebalance_timeout_ms": 60_000,
-            "subscribed_topic_names": [TOPIC],
-        }
-        return self.beat(member, 0, **{**stated, **changes})
-
-    def beat(self, member: str, epoch: int | None = None, /, **changes: object) -> dict[str, Plain]:
-        """A heartbeat; `owned` names the partitions of the topic that the member has."""
-        given = self.epochs.get(member, 1) if epoch is None else epoch
-        answer = self.twins.same(beating(self.group, member, given, **changes), VERSION)
-        assert isinstance(answer, dict)
-        told = answer["member_epoch"]
-        if not answer["error_code"] and isinstance(told, int):
-            self.epochs[member] = told
-        return answer
-
-    def error(self, member: str, epoch: int | None = None, /, **changes: object) -> Plain:
-        return self.beat(member, epoch, **changes)["error_code"]
-
-
-def beating(group: str, member: str, epoch: int, /, **changes: object) -> Ask:
-    """A heartbeat that says this."""
-
-    def ask(side: Side) -> ConsumerGroupHeartbeatRequest:
-        request = ConsumerGroupHeartbeatRequest(
-            group_id=group, member_id=member, member_epoch=epoch
-        )
-        for name, value in changes.items():
-            if name == "owned":
-                request.topic_partitions = _partitions(side, value)
-            else:
-                setattr(request, name, value)
-        return request
-
-    return ask
-
-
-def _partitions(side: Side, numbers: object) -> list[TopicPartitions] | None:
-    if numbers is None:
-        return None
-    owned = list(cast("Iterable[int]", numbers))
-    return [TopicPartitions(topic_id=side.topic_id, partitions=owned)] if owned else []
-
-
-def assigned(answer: dict[str, Plain]) -> list[int]:
-    """The partitions of the topic that an answer gives."""
-    assignment = answer["assignment"]
-    assert isinstance(assignment, dict)
-    topics = assignment["topic_partitions"]
-    assert isinstance(topics, list)
-    numbers: list[int] = []
-    for topic in topics:
-        assert isinstance(topic, dict)
-        partitions = topic["partitions"]
-        assert isinstance(partitions, list)
-        numbers += [number for number in partitions if isinstance(number, int)]
-    return numbers
-
-
 def test_members_come_share_and_go(twins: Twins) -> None:
-    story = Story(twins, "three")
+    story = ConsumerMembers(twins, "three")
     assert assigned(story.join("anna")) == [0, 1]
     story.beat("anna")
     story.beat("anna", owned=[0, 1])
@@ -157,7 +82,7 @@ def test_members_come_share_and_go(twins: Twins) -> None:
 
 
 def test_whoever_comes_with_a_wrong_epoch_or_name_is_told(twins: Twins) -> None:
-    story, nobody = Story(twins, "wrong"), Story(twins, "nobody's")
+    story, nobody = ConsumerMembers(twins, "wrong"), ConsumerMembers(twins, "nobody's")
     story.join("anna")
     assert story.error("anna", 1) == ErrorCode.FENCED_MEMBER_EPOCH
     assert story.error("anna", 3) == ErrorCode.FENCED_MEMBER_EPOCH
@@ -176,7 +101,7 @@ def test_whoever_comes_with_a_wrong_epoch_or_name_is_told(twins: Twins) -> None:
 
 
 def test_a_full_request_is_told_everything(twins: Twins) -> None:
-    story = Story(twins, "full request")
+    story = ConsumerMembers(twins, "full request")
     story.join("anna")
     full = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": [TOPIC], "owned": [0, 1]}
     assert assigned(story.beat("anna", **full)) == [0, 1]
@@ -185,7 +110,7 @@ def test_a_full_request_is_told_everything(twins: Twins) -> None:
 
 
 def test_subscriptions_change(twins: Twins) -> None:
-    story = Story(twins, "subscriptions")
+    story = ConsumerMembers(twins, "subscriptions")
     story.join("anna", subscribed_topic_names=[])
     story.beat("anna", subscribed_topic_names=["nowhere"])
     assert assigned(story.beat("anna", subscribed_topic_names=[TOPIC, "nowhere"])) == [0, 1]
@@ -197,9 +122,9 @@ def test_subscriptions_change(twins: Twins) -> None:
 
 
 def test_requests_that_make_no_sense_are_refused_with_the_same_words(twins: Twins) -> None:
-    story = Story(twins, "odd")
+    story = ConsumerMembers(twins, "odd")
     refusals = [
-        Story(twins, "").join("anna"),
+        ConsumerMembers(twins, "").join("anna"),
         story.join(""),
         story.join("anna", instance_id=""),
         story.join("anna", rack_id=" "),
@@ -217,7 +142,7 @@ def test_requests_that_make_no_sense_are_refused_with_the_same_words(twins: Twin
 
 
 def test_static_members_go_and_come_back(twins: Twins) -> None:
-    story = Story(twins, "static")
+    story = ConsumerMembers(twins, "static")
     story.join("anna", instance_id="one")
     assert story.join("bert", instance_id="one")["error_code"] == ErrorCode.UNRELEASED_INSTANCE_ID
     assert story.error("bert", 2, instance_id="one") == ErrorCode.FENCED_INSTANCE_ID
@@ -238,7 +163,7 @@ def test_static_members_go_and_come_back(twins: Twins) -> None:
 
 
 def test_offsets_are_for_members_of_the_right_epoch(twins: Twins) -> None:
-    story = Story(twins, "group")
+    story = ConsumerMembers(twins, "group")
     story.join("anna")
     for name, epoch in (("anna", 1), ("anna", 2), ("anna", 3), ("bert", 2), ("", -1)):
         for version in (8, 9, 10):
@@ -270,7 +195,7 @@ def _fetching(group: str, member: str | None, epoch: int) -> Ask:
 
 
 def test_a_pattern_is_looked_up_behind_the_first_answer(twins: Twins) -> None:
-    story = Story(twins, "pattern")
+    story = ConsumerMembers(twins, "pattern")
     story.join("anna", subscribed_topic_names=None, subscribed_topic_regex="kn.*n")
     full = {"rebalance_timeout_ms": 60_000, "subscribed_topic_regex": "kn.*n"}
     for side in twins.sides:
@@ -285,7 +210,7 @@ def test_a_pattern_is_looked_up_behind_the_first_answer(twins: Twins) -> None:
 
 def _is_looked_up(side: Side, full: Mapping[str, object]) -> bool:
     request = beating("pattern", "anna", 0, owned=[], **full)(side)
-    answer = side.client.ask(request, VERSION, ConsumerGroupHeartbeatResponse)
+    answer = side.client.ask(request, HEARTBEAT_VERSION, ConsumerGroupHeartbeatResponse)
     return answer.member_epoch == 2
 
 
@@ -296,7 +221,7 @@ def test_who_is_silent_for_a_session_is_out(twins: Twins) -> None:
         resource_type=ConfigResourceType.GROUP, resource_name="silent", configs=[timeout]
     )
     twins.same(lambda _: IncrementalAlterConfigsRequest(resources=[resource]), 1)
-    story = Story(twins, "silent")
+    story = ConsumerMembers(twins, "silent")
     story.join("anna")
     story.join("bert")
 
@@ -315,11 +240,11 @@ def _epoch_of(side: Side, group: str, member: str) -> int:
     """The epoch of a member that has lost track, and so begins again."""
     full = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": [TOPIC]}
     request = beating(group, member, 0, owned=[], **full)(side)
-    return side.client.ask(request, VERSION, ConsumerGroupHeartbeatResponse).member_epoch
+    return side.client.ask(request, HEARTBEAT_VERSION, ConsumerGroupHeartbeatResponse).member_epoch
 
 
 def test_who_does_not_give_up_in_time_is_out(twins: Twins) -> None:
-    story = Story(twins, "slow")
+    story = ConsumerMembers(twins, "slow")
     story.join("anna", rebalance_timeout_ms=2_000)
     story.join("bert")
     story.beat("anna", owned=[0, 1])
@@ -332,5 +257,5 @@ def test_who_does_not_give_up_in_time_is_out(twins: Twins) -> None:
 def _is_out(side: Side) -> bool:
     """It says all the time that it still has what it is to give up."""
     request = beating("slow", "anna", 2, owned=[0, 1])(side)
-    answer = side.client.ask(request, VERSION, ConsumerGroupHeartbeatResponse)
+    answer = side.client.ask(request, HEARTBEAT_VERSION, ConsumerGroupHeartbeatResponse)
     return answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID

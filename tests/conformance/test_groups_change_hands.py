@@ -34,9 +34,9 @@ from tierlog.clients.protocol.messages.metadata import (
 
 from ..broker_process import RawClient
 from ..waiting import wait_until
+from .classic_members import subscription
+from .consumer_members import beating
 from .side_by_side import Plain, plain
-from .test_consumer_groups_against_kafka import beating
-from .test_group_upgrades_against_kafka import subscription
 from .twins import TOPIC, Side, joining, prepare
 
 pytestmark = [pytest.mark.long, pytest.mark.requires("java", "mvn")]
