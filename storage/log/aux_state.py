@@ -114,7 +114,6 @@ def start_log_at(log: LogParts, state: AuxState, now_ms: int) -> None:
     log.producers.truncate_fully_and_start_at(offset)
     if state.producer_snapshot is not None:
         log.producers.restore(state.producer_snapshot, offset)
-    log.local.begin_at(offset, now_ms)
+    log.local.begin_at(offset, log_start_offset, now_ms)
     log.local.sync_truncation()
-    log.bounds.begin_at(offset, log_start_offset)
     log.producers.on_high_watermark(offset)

@@ -358,13 +358,13 @@ class LocalLog:
         self.bounds.truncate_to(offset)
         self.recovery_point = min(self.recovery_point, offset)
 
-    def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
+    def truncate_fully_and_start_at(self, offset: int, log_start: int, now_ms: int) -> None:
         """Drop everything; the log is empty and continues at `offset`. See `truncate_to`."""
         self.finish_swap()
         self._truncations += 1
         for segment in self.segments.starting_at_or_above(0)[::-1]:
             self._delete_now(segment)
-        self.begin_at(offset, now_ms)
+        self.begin_at(offset, log_start, now_ms)
 
     def drop_everything(self) -> None:
         """Delete every segment, durably, before the state of another log is written."""
@@ -374,11 +374,14 @@ class LocalLog:
             self._delete_now(segment)
         self._files.sync_dir(self.directory)
 
-    def begin_at(self, offset: int, now_ms: int) -> None:
-        """Create the first segment of an empty log, at `offset`. See `sync_truncation`."""
+    def begin_at(self, offset: int, log_start: int, now_ms: int) -> None:
+        """Create the first segment of an empty log, at `offset`. See `sync_truncation`.
+
+        Records from `log_start` on may still be in the tier.
+        """
         assert len(self.segments) == 0
         self.segments.add(LogSegment(self._files, self.directory, offset, self.config, now_ms))
-        self.bounds.begin_at(offset, min(self.bounds.log_start, offset))
+        self.bounds.begin_at(offset, log_start)
         self.recovery_point = offset
 
     def sync_truncation(self) -> None:

@@ -511,11 +511,11 @@ class UnifiedLog:
         A follower of a tiered log keeps the leader's `log_start_offset` below it (KIP-405).
         """
         self.log_dir.lower_recovery_point(self.topic_partition, 0)
-        self.local.truncate_fully_and_start_at(offset, self._now_ms)
+        log_start = offset if log_start_offset is None else log_start_offset
+        self.local.truncate_fully_and_start_at(offset, log_start, self._now_ms)
         self.leader_epochs.clear()
         self.producers.truncate_fully_and_start_at(offset)
         self.local.sync_truncation()
-        self.bounds.begin_at(offset, offset if log_start_offset is None else log_start_offset)
         self.update_high_watermark(offset)
 
     def start_at(self, state: AuxState) -> None:
