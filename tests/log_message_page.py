@@ -18,7 +18,7 @@ PAGE = ROOT / "docs" / "log-messages.md"
 ACTIONS = ROOT / "tests" / "log_actions.toml"
 
 _ROOMS = ("broker", "replication", "tiering", "storage", "clients")
-_LOGGERS = ("_log", "_LOG")
+_LOGGER = "_log"
 _LEVELS = {
     "critical": "CRITICAL",
     "error": "ERROR",
@@ -73,7 +73,7 @@ def _messages_in(module: ast.Module, room: str) -> Iterator[Message]:
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
             continue
         logger, method = call.func.value, call.func.attr
-        if not isinstance(logger, ast.Name) or logger.id not in _LOGGERS or method not in _LEVELS:
+        if not isinstance(logger, ast.Name) or logger.id != _LOGGER or method not in _LEVELS:
             continue
         text, *values = call.args[1:] if method == "log" else call.args
         if not isinstance(text, ast.Constant) or not isinstance(text.value, str):
