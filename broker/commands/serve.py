@@ -21,7 +21,7 @@ from ...clients.environment import SystemEnvironment
 from ...clients.errors import KafkaError
 from ..broker import Broker, StartError
 from ..config.config import BrokerConfig, config_warnings
-from ..metrics.log_lines import LineFormatter, LineHandler, LineLimit, tell_what_failed
+from ..metrics.log_lines import LineFormatter, LineHandler, LineLimit, log_loop_exception
 from .configuration import stated_configuration
 
 _log = logging.getLogger("tierlog")
@@ -62,7 +62,7 @@ async def _run(config: BrokerConfig, started_ms: int) -> int:
     """Start the broker, wait for the stop signal, and stop it; returns the exit code."""
     broker = Broker(config)
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(tell_what_failed)
+    loop.set_exception_handler(log_loop_exception)
     stop = asyncio.Event()
     fatal: list[str] = []
 

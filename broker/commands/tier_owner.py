@@ -51,13 +51,13 @@ async def show_owner(config: BrokerConfig, parsed: argparse.Namespace, output: O
             if before is not None:
                 output.line(f"It belonged to {before} until now.")
         owner = await read_owner(tier)
-    output.line(said_of(owner, tier))
+    output.line(owner_sentence(owner, tier))
     fields = None if owner is None else {"cluster_id": owner.cluster_id, "node_id": owner.node_id}
     output.result({"tier": str(tier), "owner": fields})
     return SOUND
 
 
-def said_of(owner: Owner | None, tier: TierFileSystem) -> str:
+def owner_sentence(owner: Owner | None, tier: TierFileSystem) -> str:
     """The owner in a sentence for people."""
     if owner is None:
         return f"{tier} has no owner: it belongs to the first that writes to it."
@@ -108,7 +108,7 @@ async def check_may_scrub(config: BrokerConfig, tier: TierFileSystem, cluster_id
     tokens = OwnerFile(OsFiles(), config.log_dirs[0], str(config.remote_storage)).tokens()
     if owner.cluster_id != cluster_id or (tokens and owner.token not in tokens):
         raise NotTheOwnerError(
-            f"{said_of(owner, tier).rstrip('.')}, and not to the broker whose metadata was read "
-            f"(cluster {cluster_id}): nothing of it is removed. If that owner is gone for good, run"
-            " `tierlog tier owner --take-over`"
+            f"{owner_sentence(owner, tier).rstrip('.')}, and not to the broker whose metadata was"
+            f" read (cluster {cluster_id}): nothing of it is removed. If that owner is gone for"
+            " good, run `tierlog tier owner --take-over`"
         )

@@ -104,7 +104,7 @@ async def scrub_tier(config: BrokerConfig, parsed: argparse.Namespace, output: O
     for finding in unread:
         output.finding(finding)
     for orphan in look.orphans:
-        fate = _DAMAGED if is_damaged else _fate(orphan, ripe, parsed)
+        fate = _DAMAGED if is_damaged else _outcome_text(orphan, ripe, parsed)
         output.line(
             f"{orphan.segment.stem}: {len(orphan.objects)} objects, {human_bytes(orphan.nbytes)}, "
             f"{orphan.reason}; {fate}"
@@ -135,7 +135,7 @@ async def _cluster_of(config: BrokerConfig, parsed: argparse.Namespace) -> str:
     return "" if meta is None else meta.cluster_id
 
 
-def _fate(orphan: Orphan, ripe: list[Orphan], parsed: argparse.Namespace) -> str:
+def _outcome_text(orphan: Orphan, ripe: list[Orphan], parsed: argparse.Namespace) -> str:
     if any(each.id == orphan.id for each in ripe):
         return "removed" if parsed.delete else "--delete removes them"
     if not orphan.is_of_known_partition:

@@ -24,7 +24,7 @@ from ..coordinator.consumer.consumer_records import by_topic
 from ..request.authorized_operations import GROUP_OPERATIONS, OPERATIONS_NOT_REQUESTED
 from ..request.consumer_protocol import serves_consumer_groups
 from ..request.context import BrokerContext, RequestContext
-from ..request.lazy_list import made_in_turn
+from ..request.lazy_list import lazy_list
 
 _CLASSIC, _CONSUMER = 0, 1
 
@@ -46,7 +46,7 @@ def handle(
         )
         return group
 
-    return ConsumerGroupDescribeResponse(groups=made_in_turn(describe, request.group_ids))
+    return ConsumerGroupDescribeResponse(groups=lazy_list(describe, request.group_ids))
 
 
 def _described(broker: BrokerContext, group_id: str) -> DescribedGroup:

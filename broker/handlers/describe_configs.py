@@ -38,7 +38,7 @@ from ..config.dynamic_config import definition_of, is_dynamic
 from ..config.topic_defaults import interchangeable
 from ..metrics.loggers import levels
 from ..request.context import BrokerContext, RequestContext
-from ..request.lazy_list import made_in_turn
+from ..request.lazy_list import lazy_list
 
 _UNKNOWN_TYPE = 0
 _TYPES = frozenset(ConfigResourceType) - {ConfigResourceType.UNKNOWN}
@@ -70,7 +70,7 @@ def handle(
         for each in request.resources
     }
     return DescribeConfigsResponse(
-        results=made_in_turn(partial(_result, broker, request), list(distinct.values()))
+        results=lazy_list(partial(_result, broker, request), list(distinct.values()))
     )
 
 

@@ -19,7 +19,7 @@ from ...clients.protocol.messages.describe_groups import (
 from ..coordinator.group.group_coordinator import GroupCoordinator
 from ..request.authorized_operations import GROUP_OPERATIONS, OPERATIONS_NOT_REQUESTED
 from ..request.context import BrokerContext, RequestContext
-from ..request.lazy_list import made_in_turn
+from ..request.lazy_list import lazy_list
 
 _FIRST_KNOWING_GROUP_ID_NOT_FOUND = 6
 
@@ -38,7 +38,7 @@ def handle(
         )
         return group
 
-    return DescribeGroupsResponse(groups=made_in_turn(describe, request.groups))
+    return DescribeGroupsResponse(groups=lazy_list(describe, request.groups))
 
 
 def _described(coordinator: GroupCoordinator, group_id: str, version: int) -> DescribedGroup:

@@ -19,7 +19,7 @@ from ...clients.topic_partition import TopicPartition
 from ...replication.topic_names import validate_topic_name
 from ...storage.log.unified_log import UnifiedLog
 from ..request.context import BrokerContext, RequestContext
-from ..request.lazy_list import made_in_turn
+from ..request.lazy_list import lazy_list
 
 _NO_TRANSACTION = -1
 
@@ -32,12 +32,10 @@ def handle(
     def answer(topic: TopicRequest) -> TopicResponse:
         return TopicResponse(
             name=topic.name,
-            partitions=made_in_turn(
-                partial(_partition, broker, topic.name), topic.partition_indexes
-            ),
+            partitions=lazy_list(partial(_partition, broker, topic.name), topic.partition_indexes),
         )
 
-    return DescribeProducersResponse(topics=made_in_turn(answer, request.topics))
+    return DescribeProducersResponse(topics=lazy_list(answer, request.topics))
 
 
 def _partition(broker: BrokerContext, topic: str, index: int) -> PartitionResponse:

@@ -22,7 +22,7 @@ from ...clients.protocol.messages.describe_quorum_request import (
 )
 from ...replication.metadata.metadata_log import METADATA_PARTITION
 from ..request.context import BrokerContext, RequestContext
-from ..request.lazy_list import made_in_turn
+from ..request.lazy_list import lazy_list
 
 _FIRST_WITH_NODES = 2
 
@@ -61,13 +61,13 @@ def handle(
 
 
 def _unknown(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-    return DescribeQuorumResponse(topics=made_in_turn(_unknown_topic, request.topics))
+    return DescribeQuorumResponse(topics=lazy_list(_unknown_topic, request.topics))
 
 
 def _unknown_topic(topic: AskedTopic) -> TopicData:
     return TopicData(
         topic_name=topic.topic_name,
-        partitions=made_in_turn(_unknown_partition, topic.partitions),
+        partitions=lazy_list(_unknown_partition, topic.partitions),
     )
 
 

@@ -12,7 +12,7 @@ from ...clients.protocol.messages.describe_transactions import (
 )
 from ..coordinator.transaction.transaction_metadata import Transaction
 from ..request.context import BrokerContext, RequestContext
-from ..request.lazy_list import made_in_turn
+from ..request.lazy_list import lazy_list
 
 
 def handle(
@@ -24,7 +24,7 @@ def handle(
         return _state(transactional_id, coordinator.describe(transactional_id))
 
     return DescribeTransactionsResponse(
-        transaction_states=made_in_turn(describe, request.transactional_ids)
+        transaction_states=lazy_list(describe, request.transactional_ids)
     )
 
 

@@ -143,9 +143,9 @@ def answered(
     pairs = list(zip(fetch.partitions, answers, strict=True))
     session = fetch.session
     if session is not None:
-        news = session.news(pairs)
+        results = session.results_to_send(pairs)
         if fetch.is_incremental:
-            pairs = news
+            pairs = results
     response = FetchResponse(
         session_id=NO_SESSION if session is None else session.session_id,
         responses=_by_topic(pairs),

@@ -24,7 +24,7 @@ from ...replication.topic_names import TRANSACTION_STATE_TOPIC
 from ..coordinator.offsets_topic import OFFSETS_TOPIC
 from ..coordinator.transaction.transaction_config import transaction_topic
 from ..request.context import BrokerContext, RequestContext
-from ..request.lazy_list import made_in_turn
+from ..request.lazy_list import lazy_list
 
 _GROUP, _TRANSACTION, _SHARE = 0, 1, 2
 _FIRST_WITH_SEVERAL = 4
@@ -44,10 +44,10 @@ def handle(
         def refuse(key: str) -> Coordinator:
             return _none(key, ErrorCode.INVALID_REQUEST, sentence)
 
-        return _response(made_in_turn(refuse, keys), several)
+        return _response(lazy_list(refuse, keys), several)
     topic = OFFSETS_TOPIC if request.key_type == _GROUP else TRANSACTION_STATE_TOPIC
     if topic in broker.controller.image.topics_by_name:
-        return _response(made_in_turn(partial(_coordinator, broker, context, topic), keys), several)
+        return _response(lazy_list(partial(_coordinator, broker, context, topic), keys), several)
     return _create_then_respond(broker, context, topic, keys)
 
 
@@ -62,7 +62,7 @@ async def _create_then_respond(
     creation = CreateTopicsRequest(topics=[topic], timeout_ms=_CREATE_TIMEOUT_MS)
     # If the creation fails there is no leader, and the client gets a retriable error.
     await broker.controller.create_topics(creation)
-    coordinators = made_in_turn(partial(_coordinator, broker, context, name), keys)
+    coordinators = lazy_list(partial(_coordinator, broker, context, name), keys)
     return _response(coordinators, context.api_version >= _FIRST_WITH_SEVERAL)
 
 

@@ -46,7 +46,7 @@ from ..request.authorized_operations import (
 )
 from ..request.context import BrokerContext, RequestContext
 from ..request.described_topics import describe_topic
-from ..request.lazy_list import made_in_turn
+from ..request.lazy_list import lazy_list
 
 Describe = Callable[[TopicImage], MetadataResponseTopic]
 
@@ -164,7 +164,7 @@ def _response(
         brokers=_brokers(image, context.listener),
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,
-        topics=made_in_turn(show, topics),
+        topics=lazy_list(show, topics),
         cluster_authorized_operations=CLUSTER_OPERATIONS
         if is_requested
         else OPERATIONS_NOT_REQUESTED,

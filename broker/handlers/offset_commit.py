@@ -28,7 +28,7 @@ from ...replication.metadata.cluster_image import ClusterImage
 from ..coordinator.group_actions import MemberIdentity
 from ..coordinator.offsets import CommitRequest, OffsetToCommit
 from ..request.context import BrokerContext, Deferred, RequestContext
-from ..request.lazy_list import made_in_turn
+from ..request.lazy_list import lazy_list
 
 _BROKERS_RETENTION = -1
 _FIRST_KNOWING_GROUP_ID_NOT_FOUND = 9
@@ -97,7 +97,7 @@ def _response(request: OffsetCommitRequest, errors: list[ErrorCode]) -> OffsetCo
             OffsetCommitResponseTopic(
                 name=topic.name,
                 topic_id=topic.topic_id,
-                partitions=made_in_turn(
+                partitions=lazy_list(
                     _partition, [(each, next(remaining)) for each in topic.partitions]
                 ),
             )

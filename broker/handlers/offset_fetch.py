@@ -41,7 +41,7 @@ from ..coordinator.offsets import (
 )
 from ..coordinator.result_or_future import ResultOrFuture
 from ..request.context import BrokerContext, RequestContext
-from ..request.lazy_list import made_in_turn
+from ..request.lazy_list import lazy_list
 
 _FIRST_WITH_TOP_LEVEL_ERROR = 2
 _FIRST_WITH_SEVERAL_GROUPS = 8
@@ -196,7 +196,7 @@ def _partitions(answer: type[P], error: ErrorCode, topic: FetchedTopic) -> list[
             error_code=error or _stability(committed),
         )
 
-    return made_in_turn(made, topic.partitions)
+    return lazy_list(made, topic.partitions)
 
 
 def _stability(committed: CommittedOffset) -> ErrorCode:

@@ -20,7 +20,7 @@ from ...clients.protocol.messages.offset_for_leader_epoch import (
 )
 from ...clients.topic_partition import TopicPartition
 from ..request.context import BrokerContext, RequestContext
-from ..request.lazy_list import made_in_turn
+from ..request.lazy_list import lazy_list
 
 
 def handle(
@@ -31,10 +31,10 @@ def handle(
     def answer(topic: OffsetForLeaderTopic) -> OffsetForLeaderTopicResult:
         return OffsetForLeaderTopicResult(
             topic=topic.topic,
-            partitions=made_in_turn(partial(_end_offset, broker, topic.topic), topic.partitions),
+            partitions=lazy_list(partial(_end_offset, broker, topic.topic), topic.partitions),
         )
 
-    return OffsetForLeaderEpochResponse(topics=made_in_turn(answer, request.topics))
+    return OffsetForLeaderEpochResponse(topics=lazy_list(answer, request.topics))
 
 
 def _end_offset(

@@ -45,7 +45,7 @@ from ...clients.turns import in_turns
 from ...replication.partition.append_data import AppendEntry, AppendRequest
 from ...storage.log.log_validator import plain_work, work_of
 from ..request.context import BrokerContext, Deferred, NoAnswer, RequestContext
-from ..request.lazy_list import made_in_turn
+from ..request.lazy_list import lazy_list
 
 if TYPE_CHECKING:
     from ..request.transaction_membership import Support
@@ -387,7 +387,7 @@ def answered(
             TopicProduceResponse(
                 name=topic.name,
                 topic_id=topic.topic_id,
-                partition_responses=made_in_turn(_partition, entries[start:end]),
+                partition_responses=lazy_list(_partition, entries[start:end]),
             )
         )
         start = end

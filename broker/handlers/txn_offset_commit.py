@@ -32,7 +32,7 @@ from ..coordinator.group_actions import MemberIdentity
 from ..coordinator.offsets import CommitRequest, OffsetsProducer, OffsetToCommit
 from ..coordinator.offsets_topic import OFFSETS_TOPIC
 from ..request.context import BrokerContext, Deferred, RequestContext
-from ..request.lazy_list import made_in_turn
+from ..request.lazy_list import lazy_list
 from ..request.transaction_membership import (
     Support,
     TransactionProducer,
@@ -147,7 +147,7 @@ def _response(
         topics=[
             TxnOffsetCommitResponseTopic(
                 name=topic.name,
-                partitions=made_in_turn(
+                partitions=lazy_list(
                     _partition, [(each, next(remaining)) for each in topic.partitions]
                 ),
             )

@@ -102,7 +102,7 @@ class LineHandler(logging.StreamHandler[Any]):
             super().handleError(record)
 
 
-def tell_what_failed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def log_loop_exception(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """For `set_exception_handler`: log errors of the operating system without a stack trace."""
     error = context.get("exception")
     if isinstance(error, Exception) and is_answer_of_system(error):

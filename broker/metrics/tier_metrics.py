@@ -137,12 +137,12 @@ def _now() -> float:
 
 def _topic_samples(statistics: "TierStatistics") -> Iterator[Sample]:
     for name, counter in statistics.counters.items():
-        yield from _of_all_and_each(name, COUNT, counter)
+        yield from _total_and_topics(name, COUNT, counter)
     for name, gauge in statistics.gauges.items():
-        yield from _of_all_and_each(name, VALUE, gauge.by_topic())
+        yield from _total_and_topics(name, VALUE, gauge.by_topic())
 
 
-def _of_all_and_each(
+def _total_and_topics(
     name: str, attribute: str, by_topic: "dict[str, int] | dict[str, float]"
 ) -> Iterator[Sample]:
     yield Sample(f"{_TOPIC},name={name}", attribute, sum(by_topic.values()))

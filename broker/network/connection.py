@@ -216,7 +216,7 @@ class Connection:
         self.state = TRANSITIONS[self.state, event]
 
     @property
-    def appetite(self) -> int:
+    def readable_bytes(self) -> int:
         """How much can be read now; 0 while the next request cannot be answered."""
         return self._budget.read_bytes if self.state is _READY else 0
 
@@ -457,9 +457,9 @@ class Connection:
             self._turns.join(self)
         if self._rest is not None or self.state is ConnectionState.STARVED:
             self._transport.pause_reading()
-            self.overtaken()
+            self.on_unread_input()
 
-    def overtaken(self) -> None:
+    def on_unread_input(self) -> None:
         """More has arrived after the request in progress, and is not read until it is answered."""
         if self.state is ConnectionState.WAITING:
             self._budget.watch(self)

@@ -33,7 +33,7 @@ def answer_to(head: bytes, page: Callable[[], str], names: Collection[str] = ())
     words = head.split(b"\r\n", 1)[0].split(b" ")
     if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
         return _response("400 Bad Request", _PLAIN, "This is no HTTP request.\n")
-    if not _names_us(head, names):
+    if not _has_allowed_host(head, names):
         return _response(
             "403 Forbidden",
             _PLAIN,
@@ -51,7 +51,7 @@ def answer_to(head: bytes, page: Callable[[], str], names: Collection[str] = ())
     return _response("200 OK", CONTENT_TYPE, page(), is_head)
 
 
-def _names_us(head: bytes, names: Collection[str]) -> bool:
+def _has_allowed_host(head: bytes, names: Collection[str]) -> bool:
     """Whether every Host is one of our names or any address. HTTP/1.0 requests may have none."""
     for line in head.split(b"\r\n")[1:]:
         field, _, value = line.partition(b":")
@@ -143,7 +143,7 @@ class _Exchange:
         self._deadline = asyncio.get_running_loop().call_later(_SECONDS_MAX, self.close)
 
     @property
-    def appetite(self) -> int:
+    def readable_bytes(self) -> int:
         """The largest size of a head; later bytes are read too, and ignored."""
         return _HEAD_BYTES_MAX
 
@@ -174,8 +174,8 @@ class _Exchange:
     def progressed(self) -> None:
         """Does nothing: progress does not extend the connection's deadline."""
 
-    def overtaken(self) -> None:
-        """Never called, because `appetite` is never 0."""
+    def on_unread_input(self) -> None:
+        """Never called, because `readable_bytes` is never 0."""
 
     def hung_up(self) -> None:
         """Never called, because reading never pauses."""

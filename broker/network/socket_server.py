@@ -139,10 +139,10 @@ class SocketServer:
     def _rest_for(self, seconds: float) -> None:
         """Leave further clients in the backlog for that long."""
         if self._rest is None:
-            self._rest = asyncio.get_running_loop().call_later(seconds, self._rested)
+            self._rest = asyncio.get_running_loop().call_later(seconds, self._end_rest)
             self._accept_if_there_is_room()
 
-    def _rested(self) -> None:
+    def _end_rest(self) -> None:
         self._rest = None
         self._accept_if_there_is_room()
 

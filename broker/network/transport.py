@@ -46,7 +46,7 @@ class Receiver(Protocol):
     """The connection, as its transport sees it."""
 
     @property
-    def appetite(self) -> int:
+    def readable_bytes(self) -> int:
         """How many bytes it can take now. The others stay in the socket's receive buffer."""
         ...
 
@@ -70,8 +70,8 @@ class Receiver(Protocol):
         """The peer has taken all unsent bytes."""
         ...
 
-    def overtaken(self) -> None:
-        """More has arrived while `appetite` is 0; reading is paused until `resume_reading`."""
+    def on_unread_input(self) -> None:
+        """More has arrived while `readable_bytes` is 0: reading pauses until `resume_reading`."""
         ...
 
     def hung_up(self) -> None:
@@ -224,19 +224,19 @@ class SocketTransport:
         if is_at_end:
             receiver.hung_up()
         else:
-            receiver.overtaken()
+            receiver.on_unread_input()
 
     def _readable(self) -> None:
         receiver = self._receiver
         assert receiver is not None, "A closed transport has no reader."
-        appetite = receiver.appetite
-        if not appetite:
+        readable_bytes = receiver.readable_bytes
+        if not readable_bytes:
             self._peek()
             return
         space = receiver.space()
         try:
             if space is None:
-                size = self._socket.recv_into(self._scratch.buffer, appetite)
+                size = self._socket.recv_into(self._scratch.buffer, readable_bytes)
             else:
                 size = self._socket.recv_into(space)
         except (BlockingIOError, InterruptedError):

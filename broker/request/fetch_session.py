@@ -71,18 +71,18 @@ class SessionPartition:
 
     def note(self, answer: PartitionData) -> bool:
         """Remember the offsets of a response. True if it has anything new for the client."""
-        news = answer.error_code != 0 or answer.diverging_epoch.end_offset >= 0
-        news = news or _size(answer.records) > 0
+        is_new = answer.error_code != 0 or answer.diverging_epoch.end_offset >= 0
+        is_new = is_new or _size(answer.records) > 0
         if answer.high_watermark != self.high_watermark:
             self.high_watermark = answer.high_watermark
-            news = True
+            is_new = True
         if answer.log_start_offset != self.log_start_offset:
             self.log_start_offset = answer.log_start_offset
-            news = True
+            is_new = True
         if answer.error_code:
-            # The first response without the error is always news.
+            # The first response without the error is always new.
             self.high_watermark = -1
-        return news
+        return is_new
 
 
 def _size(records: Chunk | None) -> int:
@@ -120,7 +120,7 @@ class FetchSession:
             for partition in topic.partitions:
                 self.partitions.pop(PartitionKey(topic.topic_id, topic.topic, partition), None)
 
-    def news(
+    def results_to_send(
         self, answered: Sequence[tuple[SessionPartition, PartitionData]]
     ) -> list[tuple[SessionPartition, PartitionData]]:
         """The results to send to the client. Partitions with records move to the end."""
@@ -221,9 +221,9 @@ class FetchSessionCache:
             settled = now_ms - session.created_ms > EVICTION_MS
             if not (settled or (is_follower and not session.is_follower)):
                 continue
-            if worst is None or _worth(session) < _worth(worst):
+            if worst is None or _eviction_key(session) < _eviction_key(worst):
                 worst = session
-        if worst is None or (is_follower, size, 0) < _worth(worst):
+        if worst is None or (is_follower, size, 0) < _eviction_key(worst):
             return False
         return self._evict(worst)
 
@@ -233,6 +233,6 @@ class FetchSessionCache:
         return True
 
 
-def _worth(session: FetchSession) -> tuple[bool, int, int]:
+def _eviction_key(session: FetchSession) -> tuple[bool, int, int]:
     """The sort key for eviction, lowest first (`FetchSession.EvictableKey`)."""
     return session.is_follower, len(session.partitions), session.session_id

@@ -29,7 +29,7 @@ class LazyList(list[T], Generic[S, T]):
         return map(self._make, self._sources)
 
 
-def made_in_turn(make: Callable[[S], T], sources: Sequence[S]) -> list[T]:
+def lazy_list(make: Callable[[S], T], sources: Sequence[S]) -> list[T]:
     """The results of `make` for `sources`: made at once if few, else while they are encoded."""
     if len(sources) <= _MADE_AT_ONCE_MAX:
         return [make(source) for source in sources]

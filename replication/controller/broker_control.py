@@ -94,7 +94,7 @@ def register_broker(
             fenced=True,
             log_dirs=sorted(registration.directories),
         ),
-        *_led_anew(image, registration),
+        *_restart_records(image, registration),
         BrokerRegistrationChangeRecord(
             broker_id=registration.broker_id, broker_epoch=offset, fenced=_UNFENCED
         ),
@@ -102,7 +102,7 @@ def register_broker(
     return Decision(records, offset)
 
 
-def _led_anew(image: ClusterImage, registration: BrokerRegistration) -> list[Message]:
+def _restart_records(image: ClusterImage, registration: BrokerRegistration) -> list[Message]:
     """New leader epochs for partitions the broker led, or that have no leader and it can lead.
 
     A replica in a directory that the broker has not come back with loses its leadership.
@@ -110,14 +110,14 @@ def _led_anew(image: ClusterImage, registration: BrokerRegistration) -> list[Mes
     records: list[Message] = []
     for topic in image.topics_by_name.values():
         for number, partition in topic.partitions.items():
-            record = _in_this_life(image, partition, registration)
+            record = _restart_record(image, partition, registration)
             if record is not None:
                 record.partition_id, record.topic_id = number, topic.topic_id
                 records.append(record)
     return records
 
 
-def _in_this_life(
+def _restart_record(
     image: ClusterImage, partition: PartitionImage, registration: BrokerRegistration
 ) -> PartitionChangeRecord | None:
     broker_id = registration.broker_id

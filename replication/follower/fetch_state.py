@@ -193,7 +193,7 @@ class FollowedPartition:
         has_history = self.last_fetched_epoch != NO_EPOCH
         self.fetch_offset = self.log.log_end_offset if has_history else self.log.high_watermark
         knows = has_history and self._options.truncates_on_fetch
-        self._happens(FetchEvent.ELECTED if knows else FetchEvent.ELECTED_UNKNOWN)
+        self._apply(FetchEvent.ELECTED if knows else FetchEvent.ELECTED_UNKNOWN)
 
     # -- Requests -----------------------------------------------------------------------------
 
@@ -250,9 +250,9 @@ class FollowedPartition:
         if not self._is_awaited(ask):
             return
         if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._happens(FetchEvent.OUT_OF_RANGE)
+            self._apply(FetchEvent.OUT_OF_RANGE)
         elif answer.error is ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:
-            self._happens(FetchEvent.MOVED_TO_TIER)
+            self._apply(FetchEvent.MOVED_TO_TIER)
         elif answer.error is not ErrorCode.NONE:
             self._refused(answer.error, now_ms)
         elif answer.diverging is not None:
@@ -284,7 +284,7 @@ class FollowedPartition:
         else:
             earlier = OffsetAndEpoch(epoch_end.end_offset, epoch_end.epoch)
             self._start = OffsetAndEpoch(self._start.offset, target_epoch(self._start, earlier))
-            self._happens(FetchEvent.FOUND)
+            self._apply(FetchEvent.FOUND)
 
     def aux_fetched(self, ask: AuxAsk, state: AuxState, now_ms: int) -> None:
         """Handle the state after the requested segment, read from the tier."""
@@ -314,7 +314,7 @@ class FollowedPartition:
         log_start_offset = min(answer.log_start_offset, high_watermark)
         if log_start_offset > log.log_start_offset:
             log.maybe_increment_log_start_offset(log_start_offset)
-        self._happens(FetchEvent.FETCHED)
+        self._apply(FetchEvent.FETCHED)
         self._continue_at_end(max(0, answer.high_watermark - log.log_end_offset))
 
     def _of_known_epochs(self, records: memoryview) -> memoryview:
@@ -356,7 +356,7 @@ class FollowedPartition:
 
     def _cut(self, offset: int, *, is_enough: bool) -> None:
         self.log.truncate_to(offset)
-        self._happens(FetchEvent.DIVERGED if is_enough else FetchEvent.DIVERGED_FURTHER)
+        self._apply(FetchEvent.DIVERGED if is_enough else FetchEvent.DIVERGED_FURTHER)
         self._continue_at_end(self.lag)
 
     def _take_offset(self, offset_and_epoch: OffsetAndEpoch) -> None:
@@ -368,9 +368,9 @@ class FollowedPartition:
         elif state is FetchState.TIER_START:
             self._leader_start = offset_and_epoch.offset
             wants = self._from_last_tiered
-            self._happens(FetchEvent.WANTS_PENDING if wants else FetchEvent.FOUND)
+            self._apply(FetchEvent.WANTS_PENDING if wants else FetchEvent.FOUND)
         elif state is FetchState.TIER_PENDING and offset_and_epoch.offset < 0:
-            self._happens(FetchEvent.UNKNOWN_PENDING)
+            self._apply(FetchEvent.UNKNOWN_PENDING)
         else:
             self._take_start(offset_and_epoch)
 
@@ -385,22 +385,22 @@ class FollowedPartition:
             and leader_end != 0
         )
         if self.state is FetchState.TIER_END:
-            self._happens(FetchEvent.FOUND)
+            self._apply(FetchEvent.FOUND)
         elif self._from_last_tiered:
-            self._happens(FetchEvent.WANTS_PENDING)
+            self._apply(FetchEvent.WANTS_PENDING)
         elif leader_end < log.log_end_offset:
             # An unclean election, and too little history to detect the divergence.
             log.truncate_to(leader_end)
-            self._happens(FetchEvent.FOUND_SHORTER)
+            self._apply(FetchEvent.FOUND_SHORTER)
             self._continue_at_end(0)
         else:
-            self._happens(FetchEvent.FOUND)
+            self._apply(FetchEvent.FOUND)
 
     def _reset(self, leader_start: int) -> None:
         """Restart at the leader's log start, tier included, unless our log reaches that far."""
         if leader_start > self.log.log_end_offset:
             self.log.truncate_fully_and_start_at(leader_start)
-        self._happens(FetchEvent.FOUND_RESET)
+        self._apply(FetchEvent.FOUND_RESET)
         self._continue_at_end(max(0, self._leader_end - self.log.log_end_offset))
 
     def _take_start(self, start: OffsetAndEpoch) -> None:
@@ -419,11 +419,11 @@ class FollowedPartition:
         else:
             self._start = start
             is_first = start.epoch == 0
-            self._happens(FetchEvent.NEEDS_NO_EPOCH if is_first else FetchEvent.FOUND)
+            self._apply(FetchEvent.NEEDS_NO_EPOCH if is_first else FetchEvent.FOUND)
 
     def _build(self, state: AuxState) -> None:
         self.log.start_at(state)
-        self._happens(FetchEvent.BUILT)
+        self._apply(FetchEvent.BUILT)
         self._continue_at_end(max(0, self._leader_end - state.next_offset))
 
     def _continue_at_end(self, lag: int | None) -> None:
@@ -445,20 +445,20 @@ class FollowedPartition:
                 # Damaged in transit or on the leader's disk: a retry may succeed.
                 self._delay(str(error), now_ms)
             else:
-                self._happens(FetchEvent.BROKEN)
+                self._apply(FetchEvent.BROKEN)
                 self.trouble = str(error)
 
     def _refused(self, error: ErrorCode, now_ms: int) -> None:
         if error is ErrorCode.FENCED_LEADER_EPOCH:
-            self._happens(FetchEvent.FENCED)
+            self._apply(FetchEvent.FENCED)
             self.trouble = f"The leader epoch {self.leader_epoch} is over."
         else:
             self._delay(f"The leader answers {error.name}.", now_ms)
 
     def _delay(self, reason: str, now_ms: int) -> None:
-        self._happens(FetchEvent.TROUBLE)
+        self._apply(FetchEvent.TROUBLE)
         self.trouble = reason
         self.delayed_until_ms = now_ms + self._options.backoff_ms
 
-    def _happens(self, event: FetchEvent) -> None:
+    def _apply(self, event: FetchEvent) -> None:
         self.state = NEXT_STATES[self.state, event]

@@ -179,7 +179,7 @@ class ClassicGroup:
         if reaction in REFUSALS:
             return REFUSALS[reaction], []
         self._actions.restart_session(self.members.by_id[identity.member_id])
-        if reaction is Reaction.KEEP_ALIVE_AND_CALL:
+        if reaction is Reaction.KEEP_ALIVE_REBALANCING:
             error = ErrorCode.REBALANCE_IN_PROGRESS
         return error, self._actions.drain()
 

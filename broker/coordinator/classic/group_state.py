@@ -68,7 +68,7 @@ class Reaction(Enum):
     DISTRIBUTE = "become Stable and answer all parked syncs"
     ABANDON_ASSIGNMENT = "fail all parked syncs and rebalance"
     KEEP_ALIVE = "restart the session timeout"
-    KEEP_ALIVE_AND_CALL = "restart the session timeout and answer REBALANCE_IN_PROGRESS"
+    KEEP_ALIVE_REBALANCING = "restart the session timeout and answer REBALANCE_IN_PROGRESS"
     REBALANCE = "begin a rebalance"
     COMPLETE_IF_ALL_JOINED = "begin the next generation if all members have joined"
     COMPLETE_IF_NOT_INITIAL = (
@@ -148,7 +148,7 @@ _ROWS: dict[GroupEvent, tuple[Reaction, Reaction, Reaction, Reaction, Reaction]]
     _E.ASSIGNMENT_LOST: (_R.IGNORE, _R.IGNORE, _R.ABANDON_ASSIGNMENT, _R.IGNORE, _R.IGNORE),
     _E.HEARTBEAT: (
         _R.REFUSE_UNKNOWN_MEMBER,
-        _R.KEEP_ALIVE_AND_CALL,
+        _R.KEEP_ALIVE_REBALANCING,
         _R.KEEP_ALIVE,
         _R.KEEP_ALIVE,
         _R.REFUSE_NOT_AVAILABLE,

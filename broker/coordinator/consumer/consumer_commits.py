@@ -25,7 +25,7 @@ def check_commit(group: ConsumerGroup, request: CommitRequest) -> ErrorCode | Pa
     epoch = request.generation
     if epoch < 0 and not group.members:
         # An administrator may reset the offsets of an empty group.
-        return _anything
+        return _allow_all
     member = group.members.get(request.identity.member_id)
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
@@ -34,7 +34,7 @@ def check_commit(group: ConsumerGroup, request: CommitRequest) -> ErrorCode | Pa
     if epoch > member.epoch:
         return stale_epoch(member)
     if epoch == member.epoch:
-        return _anything
+        return _allow_all
 
     def check(topic_id: Uuid, partition: int) -> ErrorCode:
         held = member.held
@@ -44,7 +44,7 @@ def check_commit(group: ConsumerGroup, request: CommitRequest) -> ErrorCode | Pa
     return check
 
 
-def _anything(_topic_id: Uuid, _partition: int) -> ErrorCode:
+def _allow_all(_topic_id: Uuid, _partition: int) -> ErrorCode:
     return ErrorCode.NONE
 
 

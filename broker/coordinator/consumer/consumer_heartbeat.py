@@ -239,7 +239,7 @@ def _check_epoch(member: ConsumerGroupMember, request: ConsumerHeartbeat) -> Non
     if epoch in {JOIN_EPOCH, member.epoch}:
         return
     is_behind = epoch < member.epoch
-    if is_behind and epoch == member.held.previous_epoch and _owns_only_its_own(member, request):
+    if is_behind and epoch == member.held.previous_epoch and _owns_only_assigned(member, request):
         return
     raise KafkaError(
         ErrorCode.FENCED_MEMBER_EPOCH,
@@ -249,7 +249,7 @@ def _check_epoch(member: ConsumerGroupMember, request: ConsumerHeartbeat) -> Non
     )
 
 
-def _owns_only_its_own(member: ConsumerGroupMember, request: ConsumerHeartbeat) -> bool:
+def _owns_only_assigned(member: ConsumerGroupMember, request: ConsumerHeartbeat) -> bool:
     owned = request.owned
     return owned is not None and all(each in member.held.assigned for each in owned)
 

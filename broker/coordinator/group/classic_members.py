@@ -169,7 +169,7 @@ def sync(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
             f"The protocol of member {member.member_id} is another one.",
         )
-    if group.target_epoch > member.epoch and not _gives_up(member):
+    if group.target_epoch > member.epoch and not _is_revoking(member):
         raise KafkaError(
             ErrorCode.REBALANCE_IN_PROGRESS,
             f"A new rebalance is triggered in group {group.group_id} and member "
@@ -196,7 +196,7 @@ def heartbeat(
     member, classic = _checked_member(group, identity, generation)
     timers = [_session(group, member, classic)]
     is_called = (
-        member.epoch < group.target_epoch or _gives_up(member) or _may_have_more(group, member)
+        member.epoch < group.target_epoch or _is_revoking(member) or _may_have_more(group, member)
     )
     if not is_called:
         return ErrorCode.NONE, GroupChange(timers=tuple(timers))
@@ -205,7 +205,7 @@ def heartbeat(
     return ErrorCode.REBALANCE_IN_PROGRESS, GroupChange(timers=tuple(timers))
 
 
-def _gives_up(member: ConsumerGroupMember) -> bool:
+def _is_revoking(member: ConsumerGroupMember) -> bool:
     return member.held.state is MemberState.UNREVOKED_PARTITIONS
 
 

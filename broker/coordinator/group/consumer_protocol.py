@@ -150,7 +150,7 @@ class ConsumerProtocol:
 
     # Members of the classic protocol.
 
-    def takes(self, shard: GroupShard, group_id: str) -> bool:
+    def is_consumer_group(self, shard: GroupShard, group_id: str) -> bool:
         """Whether a request of a classic member is for a group of the consumer protocol."""
         group = shard.consumer_groups.get(group_id)
         return group is not None and bool(group.members)
@@ -172,7 +172,7 @@ class ConsumerProtocol:
 
         self.write(shard, request.group_id, change, written)
 
-    def give_way(self, shard: GroupShard, request: JoinRequest) -> ErrorCode:
+    def delete_empty_consumer_group(self, shard: GroupShard, request: JoinRequest) -> ErrorCode:
         """Delete an empty group of the consumer protocol that a new classic member joins.
 
         UNKNOWN_MEMBER_ID if the request has a member id; the append's error if that fails.
@@ -219,7 +219,7 @@ class ConsumerProtocol:
             error, change = classic_members.heartbeat(group, identity, generation)
         except KafkaError as refused:
             return refused.code
-        self.write(shard, group_id, change, _unheard)
+        self.write(shard, group_id, change, _ignore_outcome)
         return error
 
     def leave(
@@ -319,7 +319,7 @@ class ConsumerProtocol:
             del self._lookups[group_id]
             regexes = lookup.result(self._now_ms())
             change = shard.consumer_groups.resolved(group_id, regexes, self._context(group_id))
-            self.write(shard, group_id, change, _unheard)
+            self.write(shard, group_id, change, _ignore_outcome)
 
     def _now_ms(self) -> int:
         return self._environment.wall_clock_ms()
@@ -329,5 +329,5 @@ def _is_session(timer: SetTimer | CancelTimer) -> bool:
     return isinstance(timer, SetTimer) and timer.key.kind is TimerKind.SESSION
 
 
-def _unheard(_: ErrorCode) -> None:
+def _ignore_outcome(_: ErrorCode) -> None:
     """Ignore the outcome: no request waits for this write, and a failure has been logged."""

@@ -165,9 +165,9 @@ class GroupCoordinator:
             return JoinResult(request.member_id, error)
         future: asyncio.Future[JoinResult] = asyncio.get_running_loop().create_future()
         waiter = self._park(self._joins, future)
-        if self._consumers.takes(shard, request.group_id):
+        if self._consumers.is_consumer_group(shard, request.group_id):
             self._consumers.join(shard, request, waiter)
-        elif error := self._consumers.give_way(shard, request):
+        elif error := self._consumers.delete_empty_consumer_group(shard, request):
             refused = JoinResult(request.member_id, error)
             self._carry_out(shard, [CompleteJoin(waiter, refused)])
         else:
@@ -182,7 +182,7 @@ class GroupCoordinator:
             return SyncResult(error)
         future: asyncio.Future[SyncResult] = asyncio.get_running_loop().create_future()
         waiter = self._park(self._syncs, future)
-        if self._consumers.takes(shard, request.group_id):
+        if self._consumers.is_consumer_group(shard, request.group_id):
             self._consumers.sync(shard, request, waiter)
         else:
             self._carry_out(shard, shard.sync(request, waiter, self._now_ms()))
@@ -196,7 +196,7 @@ class GroupCoordinator:
             return ErrorCode.NONE
         if error or shard is None:
             return error
-        if self._consumers.takes(shard, group_id):
+        if self._consumers.is_consumer_group(shard, group_id):
             return self._consumers.classic_heartbeat(shard, group_id, identity, generation)
         error, actions = shard.heartbeat(group_id, identity, generation, self._now_ms())
         self._carry_out(shard, actions)
@@ -210,7 +210,7 @@ class GroupCoordinator:
         error = self._group_id_error(group_id) or shard_error(shard)
         if error or shard is None:
             return error, []
-        if self._consumers.takes(shard, group_id):
+        if self._consumers.is_consumer_group(shard, group_id):
             return self._consumers.leave(shard, group_id, identities)
         errors, actions = shard.leave(group_id, identities, self._now_ms())
         self._carry_out(shard, actions)

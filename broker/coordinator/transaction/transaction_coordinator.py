@@ -81,7 +81,7 @@ class TransactionCoordinator:
         self._environment = environment
         self._markers = markers
         source = ShardLog(log, TRANSACTION_STATE_TOPIC, "transactions", config.load_buffer_size)
-        self._shards = LedShards(source, self._new_shard, self._go_on, _let_go)
+        self._shards = LedShards(source, self._new_shard, self._resume_transactions, _let_go)
         self._writer = ShardWriter(log, self._shards)
         self._retries: set[asyncio.TimerHandle] = set()
         self._sweeps: dict[str, asyncio.TimerHandle] = {}
@@ -131,7 +131,7 @@ class TransactionCoordinator:
         shard.transaction_version = self.transaction_version
         return shard
 
-    def _go_on(self, shard: TransactionShard) -> None:
+    def _resume_transactions(self, shard: TransactionShard) -> None:
         """Send the markers of decided transactions, once the log has been read."""
         loop = asyncio.get_running_loop()
         for send in shard.resume(self._now_ms()):

@@ -13,8 +13,8 @@ from tierlog.broker.metrics.log_lines import (
     LineFormatter,
     LineHandler,
     LineLimit,
+    log_loop_exception,
     printable,
-    tell_what_failed,
 )
 
 
@@ -102,7 +102,7 @@ def test_a_callback_that_the_machine_fails_is_told_in_a_sentence(
 
     async def story() -> None:
         loop = asyncio.get_running_loop()
-        loop.set_exception_handler(tell_what_failed)
+        loop.set_exception_handler(log_loop_exception)
         loop.call_soon(fail, OSError(errno.EMFILE, "Too many open files"))
         loop.call_soon(fail, LookupError("an error of ours"))
         await asyncio.sleep(0)

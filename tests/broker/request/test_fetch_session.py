@@ -78,7 +78,7 @@ def shown(
     context: FetchContext, answered: list[tuple[SessionPartition, PartitionData]]
 ) -> list[int]:
     assert context.session is not None
-    return [partition.key.partition for partition, _ in context.session.news(answered)]
+    return [partition.key.partition for partition, _ in context.session.results_to_send(answered)]
 
 
 def refusal(sessions: FetchSessionCache, asked: FetchRequest, now_ms: int = 0) -> ErrorCode:
@@ -90,7 +90,7 @@ def refusal(sessions: FetchSessionCache, asked: FetchRequest, now_ms: int = 0) -
 def opened(sessions: FetchSessionCache, *offsets: int, now_ms: int = 0) -> int:
     context = sessions.begin(request(*offsets), False, now_ms)
     assert context.session is not None
-    context.session.news(answers(context))
+    context.session.results_to_send(answers(context))
     return context.session.session_id
 
 

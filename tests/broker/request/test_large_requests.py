@@ -10,7 +10,7 @@ import pytest
 
 from tierlog.broker.network.connection import Refused
 from tierlog.broker.request.large_requests import LargeRequests
-from tierlog.broker.request.lazy_list import LazyList, made_in_turn
+from tierlog.broker.request.lazy_list import LazyList, lazy_list
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.protocol.messages.alter_partition_reassignments import (
@@ -151,8 +151,8 @@ def test_a_long_list_of_answers_is_made_while_it_is_iterated_over() -> None:
         made.append(number)
         return 2 * number
 
-    assert made_in_turn(double, [1, 2]) == [2, 4]
-    many = made_in_turn(double, range(1_000))
+    assert lazy_list(double, [1, 2]) == [2, 4]
+    many = lazy_list(double, range(1_000))
     assert type(cast("object", many)) is LazyList
     assert len(many) == 1_000
     assert made == [1, 2]

@@ -153,7 +153,7 @@ def test_every_event_in_every_state_does_what_the_table_says(
     error = STIMULI[event](driver)
     assert driver.is_in(AFTER[event][list(GroupState).index(state)])
     reaction = REACTIONS[state, event]
-    if reaction is Reaction.KEEP_ALIVE_AND_CALL:
+    if reaction is Reaction.KEEP_ALIVE_REBALANCING:
         assert error is ErrorCode.REBALANCE_IN_PROGRESS
     elif reaction in REFUSALS and (state, event) != (EMPTY, GroupEvent.JOIN_REPLACING):
         assert error is REFUSALS[reaction]
