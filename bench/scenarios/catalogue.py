@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from ..scenario import Scenario
 from .connections import SCENARIO as CONNECTIONS
 from .copying import SCENARIO as COPYING
+from .defaults import SCENARIO as DEFAULTS
 from .hostile import SCENARIO as HOSTILE
 from .idle import SCENARIO as IDLE
 from .kip405_catch_up import SCENARIO as KIP405_CATCH_UP
@@ -37,7 +38,7 @@ SCENARIOS: tuple[Scenario, ...] = (
 )
 """The scenarios that `tierlog-bench run` runs by default."""
 
-ON_REQUEST: tuple[Scenario, ...] = (SPARK_SCAN, HOSTILE)
+ON_REQUEST: tuple[Scenario, ...] = (DEFAULTS, SPARK_SCAN, HOSTILE)
 """The scenarios that run only if named, because they take long or need extra software."""
 
 ALL = (*SCENARIOS, *ON_REQUEST)

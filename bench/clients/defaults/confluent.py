@@ -1,0 +1,115 @@
+"""confluent-kafka with its default settings, in the two loops that people write.
+
+Run as `python -m tierlog.bench.clients.defaults.confluent poll|consume produce|consume …`; prints
+one JSON object. `poll` takes a record a call, `consume` up to 500. Producing is the same for both:
+`produce()` and `poll(0)` for each record, with a delivery report, and `flush()`.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+from confluent_kafka import Consumer, KafkaException, Message, Producer
+
+from ..load import VALUES, Order, parse_order, values
+from .tally import PATIENCE_S, Acknowledged, DefaultsError, Tally
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
+
+_RECORDS_A_CALL = 500
+_TIMEOUT_S = 1.0
+
+
+def produce(order: Order) -> dict[str, float]:
+    """Send all of a load, to the partitions that the client chooses."""
+    acknowledged = Acknowledged(order.load)
+
+    def on_delivery(error: "KafkaError | None", _message: Message) -> None:
+        if error is None:
+            acknowledged.records += 1
+        else:
+            acknowledged.errors.append(str(error))
+
+    producer = Producer({"bootstrap.servers": order.bootstrap})
+    row = values(order.load.record_bytes)
+    for number in range(order.load.records):
+        while True:
+            try:
+                producer.produce(order.topic, row[number % VALUES], on_delivery=on_delivery)
+                break
+            except BufferError:
+                # Its queue is full: wait for delivery reports, as its documentation says.
+                producer.poll(_TIMEOUT_S)
+        producer.poll(0)
+        if number == 0:
+            producer.flush(PATIENCE_S)
+            acknowledged.started()
+    producer.flush(PATIENCE_S)
+    return acknowledged.figures()
+
+
+def _consumer(order: Order) -> Consumer:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": order.bootstrap,
+            "group.id": f"defaults-{time.time_ns()}",
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.subscribe([order.topic])
+    return consumer
+
+
+def _take(tally: Tally, message: Message) -> None:
+    if (error := message.error()) is not None:
+        raise KafkaException(error)
+    # They are numbers in every message that came from a broker.
+    partition, offset = cast("int", message.partition()), cast("int", message.offset())
+    tally.take(partition, offset, len(message))
+
+
+def poll_loop(order: Order) -> dict[str, float]:
+    """Read all of a load, a record a call."""
+    tally = Tally(order.load)
+    consumer = _consumer(order)
+    while not tally.is_complete:
+        message = consumer.poll(_TIMEOUT_S)
+        if message is not None:
+            _take(tally, message)
+        if message is None or tally.records == 1 or tally.is_complete:
+            tally.returned(message is not None)
+    consumer.close()
+    return tally.figures()
+
+
+def consume_loop(order: Order) -> dict[str, float]:
+    """Read all of a load, a list a call."""
+    tally = Tally(order.load)
+    consumer = _consumer(order)
+    while not tally.is_complete:
+        messages = consumer.consume(_RECORDS_A_CALL, _TIMEOUT_S)
+        for message in messages:
+            _take(tally, message)
+        tally.returned(bool(messages))
+    consumer.close()
+    return tally.figures()
+
+
+_LOOPS = {"poll": poll_loop, "consume": consume_loop}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    loop, *stated = sys.argv[1:] if arguments is None else arguments
+    if loop not in _LOOPS:
+        raise DefaultsError(f"{loop} is none of {', '.join(_LOOPS)}")
+    order = parse_order("tierlog.bench.clients.defaults.confluent", __doc__, stated)
+    figures = produce(order) if order.direction == "produce" else _LOOPS[loop](order)
+    json.dump(figures, sys.stdout)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,51 @@
+"""Fills a topic through librdkafka with its default batching, as fast as Python hands records over.
+
+Run as `python -m tierlog.bench.clients.defaults.librdkafka_fill produce …`; prints one JSON object.
+Not a case of the scenario: what it writes is what all cases read. Records go in lists and in turns
+to the partitions, so that each partition has its share.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+
+from confluent_kafka import Producer
+
+from ..load import VALUES, Order, parse_order, values
+from .tally import PATIENCE_S, DefaultsError
+
+_RECORDS_A_CALL = 1_000
+_QUEUED_MAX = 50_000
+"""Half of what the client's queue takes by default."""
+
+
+def fill(order: Order) -> dict[str, float]:
+    """Send all of a load. Raises DefaultsError where a record is not taken or not acknowledged."""
+    load = order.load
+    started = time.perf_counter()
+    producer = Producer({"bootstrap.servers": order.bootstrap})
+    row: list[dict[str, object]] = [{"value": value} for value in values(load.record_bytes)]
+    rows = row * (_RECORDS_A_CALL // VALUES + 2)
+    size = max(1, _RECORDS_A_CALL // load.partitions)
+    for first in range(0, load.records_in(0), size):
+        for partition in range(load.partitions):
+            while len(producer) > _QUEUED_MAX:
+                producer.poll(0.001)
+            chunk = rows[: max(0, min(size, load.records_in(partition) - first))]
+            if producer.produce_batch(order.topic, chunk, partition) != len(chunk):
+                raise DefaultsError("a record was not taken by the client")
+            producer.poll(0)
+    if left := producer.flush(PATIENCE_S):
+        raise DefaultsError(f"{left} records were not acknowledged")
+    return {"seconds": time.perf_counter() - started}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    order = parse_order("tierlog.bench.clients.defaults.librdkafka_fill", __doc__, arguments)
+    json.dump(fill(order), sys.stdout)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,95 @@
+"""The clients in other languages: what each needs, how it is built, and how it is run.
+
+Each is a folder beside this one with its source and, where it has dependencies, the file that pins
+them. It is built once and kept under `~/.cache/tierlog` (or `$XDG_CACHE_HOME`) by the contents of
+its folder and the command that built it, so that a change builds it anew.
+
+Every program takes the same arguments, in this order: `produce` or `consume`, HOST:PORT, topic,
+group, how many records, how large, how many partitions. It prints one JSON object: `seconds` and
+`records` of its rate, and `first_record_s`.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from ...kafka_peer import KAFKA_VERSION, RECIPE, kafka_jars
+from ...target import MeasurementError
+
+_HERE = Path(__file__).resolve().parents[1]
+_BUILT_WITHIN_S = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One client program: its folder, the commands that must be on the PATH, build and run."""
+
+    folder: str
+    needs: tuple[str, ...]
+    build: Callable[[], tuple[str, ...]]
+    run: Callable[[Path], tuple[str, ...]]
+
+
+def _javac() -> tuple[str, ...]:
+    return ("javac", "-d", ".", "-cp", f"{kafka_jars()}/*", "DefaultLoad.java")
+
+
+def _java(folder: Path) -> tuple[str, ...]:
+    logging = f"-Dlog4j2.configurationFile={RECIPE / 'log4j2.properties'}"
+    classes = f"{kafka_jars()}/kafka-clients-{KAFKA_VERSION}.jar:{folder}:{kafka_jars()}/*"
+    return ("java", logging, "-cp", classes, "DefaultLoad")
+
+
+PROGRAMS: Mapping[str, Program] = MappingProxyType(
+    {
+        "Java": Program("java", ("java", "javac", "mvn"), _javac, _java),
+    }
+)
+
+
+def missing(name: str) -> str | None:
+    """What this machine lacks for the program, in words; None if it has all."""
+    lacking = [each for each in PROGRAMS[name].needs if shutil.which(each) is None]
+    return f"the client {name} needs {' and '.join(lacking)} on the PATH" if lacking else None
+
+
+def built(name: str) -> Path:
+    """The folder in which the program was built. Raises MeasurementError where that fails."""
+    program = PROGRAMS[name]
+    command = program.build()
+    files = sorted(path for path in (_HERE / program.folder).iterdir() if path.is_file())
+    contents = b"".join(path.name.encode() + path.read_bytes() for path in files)
+    digest = hashlib.sha256(contents + "\0".join(command).encode()).hexdigest()[:16]
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tierlog"
+    folder = home / f"bench-{program.folder}-{digest}"
+    if not folder.exists():
+        home.mkdir(parents=True, exist_ok=True)
+        _build(command, files, folder)
+    return folder
+
+
+def _build(command: Sequence[str], files: Sequence[Path], folder: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=folder.parent) as directory:
+        made = Path(directory) / "made"
+        made.mkdir()
+        for path in files:
+            shutil.copy(path, made)
+        done = subprocess.run(
+            command, cwd=made, capture_output=True, text=True, timeout=_BUILT_WITHIN_S, check=False
+        )
+        if done.returncode:
+            raise MeasurementError(f"{command[0]} failed:\n{done.stdout}{done.stderr}")
+        # Another process may have been first.
+        if not folder.exists():
+            made.rename(folder)
+
+
+def program_command(name: str) -> tuple[str, ...]:
+    """What runs the program, without its arguments; built first if it is not yet."""
+    return PROGRAMS[name].run(built(name))

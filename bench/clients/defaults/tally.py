@@ -1,0 +1,102 @@
+"""What the Python clients of the scenario `defaults` share: count, check offsets, take the time.
+
+The clock starts when a client hands over its first record, or its first list of records: start,
+metadata and joining the group are not in the rate. What came with that first call is not counted
+for the rate either; `first_record_s` says how long it took from the client's creation on.
+"""
+
+import time
+from typing import NamedTuple
+
+from ..load import Load
+
+PATIENCE_S = 60.0
+"""How long a client may go without a record before the run fails."""
+
+
+class DefaultsError(Exception):
+    """A record was not acknowledged, not read, or read in the wrong order."""
+
+
+class _First(NamedTuple):
+    """When the first call returned records, and how many."""
+
+    at_s: float
+    records: int
+
+
+class Tally:
+    """Counts what one consumer reads and checks that each partition's offsets are 0, 1, 2, …"""
+
+    def __init__(self, load: Load) -> None:
+        self._load = load
+        self._next = [0] * load.partitions
+        self._nbytes = 0
+        self._began_s = self._last_s = time.perf_counter()
+        self._first: _First | None = None
+        self.records = 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every record of the load was read."""
+        return self.records >= self._load.records
+
+    def take(self, partition: int, offset: int, nbytes: int) -> None:
+        """One more record, with the size of its value. Raises DefaultsError."""
+        if offset != self._next[partition]:
+            expected = self._next[partition]
+            raise DefaultsError(f"offset {offset} of partition {partition} came, not {expected}")
+        self._next[partition] = offset + 1
+        self._nbytes += nbytes
+        self.records += 1
+
+    def returned(self, is_any: bool) -> None:
+        """A call of the client has returned, with records or without. Raises DefaultsError after
+        a minute without any.
+        """
+        now = time.perf_counter()
+        if is_any:
+            self._last_s = now
+            if self._first is None:
+                self._first = _First(now, self.records)
+        elif now - self._last_s > PATIENCE_S:
+            raise DefaultsError(f"nothing came after {self.records} of {self._load.records}")
+
+    def figures(self) -> dict[str, float]:
+        """The rate's seconds and records. Raises DefaultsError where bytes or records differ."""
+        if (self.records, self._nbytes) != (self._load.records, self._load.total_bytes):
+            raise DefaultsError(f"{self.records} records came, with {self._nbytes} bytes of values")
+        if self._first is None or self._first.records == self.records:
+            raise DefaultsError(f"{self.records} records came at once: there is no rate")
+        return {
+            "seconds": self._last_s - self._first.at_s,
+            "records": self.records - self._first.records,
+            "first_record_s": self._first.at_s - self._began_s,
+        }
+
+
+class Acknowledged:
+    """Counts what one producer had acknowledged; the first record alone starts the clock."""
+
+    def __init__(self, load: Load) -> None:
+        self._load = load
+        self._first: _First | None = None
+        self._began_s = time.perf_counter()
+        self.records = 0
+        self.errors: list[str] = []
+
+    def started(self) -> None:
+        """The first record was sent by itself and its acknowledgement was waited for."""
+        self._first = _First(time.perf_counter(), self.records)
+
+    def figures(self) -> dict[str, float]:
+        """Call it when the last record is acknowledged. Raises DefaultsError if one was not."""
+        now = time.perf_counter()
+        missing = self._load.records - self.records
+        if missing or self.errors or self._first is None:
+            raise DefaultsError(f"{missing} records not acknowledged: {self.errors[:1]}")
+        return {
+            "seconds": now - self._first.at_s,
+            "records": self.records - self._first.records,
+            "first_record_s": self._first.at_s - self._began_s,
+        }

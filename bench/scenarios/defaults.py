@@ -1,0 +1,255 @@
+"""Clients as they come: each with its default settings, and the loop that people write with it.
+
+Nothing is set but the bootstrap address, the topic, the group and, to read at all,
+`auto.offset.reset=earliest`. A case is a direction, a client, a size of records, and one or six
+partitions; consuming is from the page cache (hot), from the disk (cold: the topic's files are
+dropped from the page cache before each run) or from the tier (all but the active segments have left
+the disk). What a broker holds in memory of its own is not taken away from it.
+
+What is consumed was produced once, through librdkafka with its default batching, and stays for all
+runs. Every client counts records and bytes, and checks that each partition's offsets are 0, 1, 2, …
+
+The rate is from a client's first record to its last: without its start, the metadata and joining
+the group, which `first_record_s` tells. A producer sends one record by itself first, and waits for
+its acknowledgement. Java's first third is not counted: a JVM compiles for the first seconds. Slow
+clients get fewer records, so that a run takes some seconds; the others 200 MB.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import product
+from types import MappingProxyType
+
+from ..clients.client_process import run_client
+from ..clients.defaults.programs import built, missing
+from ..clients.load import Load
+from ..page_cache import drop_page_cache, fill_page_cache, write_back
+from ..recorder import Recorder
+from ..scenario import Case, Plan, Scale, Scenario
+from ..target import MeasurementError, RunningTarget, Target
+from .old_data import has_no_tier, knows_its_disk, wait_until_local_is_small
+
+PRODUCE = "produce"
+CONSUME = "consume"
+HOT = "hot"
+COLD = "cold"
+TIER = "tier"
+
+_KIB = 1024
+_SIZES = (100, _KIB, 10 * _KIB)
+_MEGABYTES = 200
+_SMOKE_RECORDS = 20_000
+_SEGMENT_BYTES_MIN = 2 << 20
+_SEGMENT_BYTES_MAX = 64 << 20
+_SEGMENTS = 8
+"""Of a partition that is tiered: what is left on the disk is the last of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """One client: its module in clients/defaults and what it is called with, how many records a
+    run has at most in either direction, and the Python package that it needs.
+    """
+
+    module: str
+    arguments: tuple[str, ...]
+    consumed_max: int
+    produced_max: int
+    package: str = ""
+
+    def records(self, direction: str, record_bytes: int) -> int:
+        """How many records of that size a run has."""
+        most = self.produced_max if direction == PRODUCE else self.consumed_max
+        # Whole thousands, or the last call for a list would wait in vain for it to be full.
+        return min(most, _MEGABYTES * 1_000_000 // record_bytes // 1_000 * 1_000)
+
+
+POLL = "confluent-kafka poll()"
+LISTS = "confluent-kafka consume(500)"
+JAVA = "Java"
+
+CLIENTS: Mapping[str, Client] = MappingProxyType(
+    {
+        POLL: Client("confluent", ("poll",), 2_000_000, 500_000),
+        LISTS: Client("confluent", ("consume",), 2_000_000, 500_000),
+        JAVA: Client("foreign", (JAVA,), 2_000_000, 2_000_000),
+    }
+)
+"""By the name that a case has for it."""
+
+_SAME_PRODUCER = frozenset({LISTS})
+"""Clients that differ from the one before them only in how they consume."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One direction of one client."""
+
+    direction: str
+    client: str
+    record_bytes: int = 100
+    partitions: int = 1
+    place: str = HOT
+
+    @property
+    def case(self) -> Case:
+        """The tiered case is called as the hot one, and stands beside it."""
+        size = self.record_bytes
+        # Producing is the same whatever loop reads.
+        client = self.client.partition(" ")[0] if self.direction == PRODUCE else self.client
+        parts = [
+            f"{self.direction} {client}",
+            f"{size // _KIB} KiB records" if size % _KIB == 0 else f"{size} B records",
+            "1 partition" if self.partitions == 1 else f"{self.partitions} partitions",
+        ]
+        parts += [COLD] if self.place == COLD else []
+        return Case(", ".join(parts), tiered=self.place == TIER)
+
+    def load(self, scale: Scale) -> Load:
+        """As many records as the client and the scale ask for."""
+        records = CLIENTS[self.client].records(self.direction, self.record_bytes)
+        if scale is Scale.SMOKE:
+            records = min(records, _SMOKE_RECORDS)
+        return Load(records, self.record_bytes, self.partitions)
+
+
+def _producers() -> list[str]:
+    return [name for name in CLIENTS if name not in _SAME_PRODUCER]
+
+
+def _smoke() -> Iterator[Shape]:
+    yield Shape(CONSUME, LISTS)
+
+
+def _small() -> Iterator[Shape]:
+    for client in _producers():
+        yield Shape(PRODUCE, client)
+    for client in CLIENTS:
+        yield Shape(CONSUME, client)
+    for place in (COLD, TIER):
+        for client in (LISTS, JAVA):
+            yield Shape(CONSUME, client, place=place)
+
+
+def _full() -> Iterator[Shape]:
+    for client, size, partitions in product(_producers(), _SIZES, (1, 6)):
+        yield Shape(PRODUCE, client, size, partitions)
+    for client, size, partitions, place in product(CLIENTS, _SIZES, (1, 6), (HOT, TIER, COLD)):
+        yield Shape(CONSUME, client, size, partitions, place)
+
+
+_SHAPES = {Scale.SMOKE: _smoke, Scale.SMALL: _small, Scale.FULL: _full}
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """One run is one client from its start to its end, at a topic of its own or at a kept one."""
+
+    name: str = "defaults"
+    summary: str = "clients with their default settings: records/s, MB/s, broker CPU a gigabyte"
+
+    def cases(self, scale: Scale) -> Sequence[Case]:
+        return [shape.case for shape in _SHAPES[scale]()]
+
+    def plan(self, scale: Scale) -> Plan:
+        if scale is Scale.SMOKE:
+            return Plan(0, 1, "scenario", 5)
+        if scale is Scale.SMALL:
+            return Plan(1, 3, "scenario", 20)
+        return Plan(1, 3, "scenario", 20)
+
+    def refuses(self, case: Case, target: Target) -> str | None:
+        shape = _shape_of(case)
+        client = CLIENTS[shape.client]
+        if client.module == "foreign" and (reason := missing(shape.client)):
+            return reason
+        if client.package and find_spec(client.package) is None:
+            return f"the client {shape.client} is not installed"
+        if shape.place == TIER:
+            return has_no_tier(target)
+        return knows_its_disk(target) if shape.place == COLD else None
+
+    def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
+        shape = _shape_of(case)
+        if CLIENTS[shape.client].module == "foreign":
+            # Not on this run's account.
+            built(shape.client)
+        load = shape.load(scale)
+        if shape.direction == PRODUCE:
+            _produce(shape, load, target, recorder)
+        else:
+            _consume(shape, load, target, recorder)
+
+
+def _shape_of(case: Case) -> Shape:
+    """`full` has all of them."""
+    return next(shape for shape in _full() if shape.case == case)
+
+
+def _produce(shape: Shape, load: Load, target: RunningTarget, recorder: Recorder) -> None:
+    from ..clients.admin import end_offsets, fresh_topic
+
+    config = target.topic_config(tiered=False)
+    with fresh_topic(target.bootstrap, config, load.partitions) as topic:
+        _run(shape, load, target, topic, recorder)
+        written = sum(end_offsets(target.bootstrap, topic, load.partitions))
+        if written != load.records:
+            raise MeasurementError(f"the broker has {written} of {load.records} records")
+
+
+def _consume(shape: Shape, load: Load, target: RunningTarget, recorder: Recorder) -> None:
+    topic = _kept_topic(target, load, shape.place == TIER)
+    # Filling it would be written back now, on this run's account.
+    write_back()
+    if shape.place == HOT and target.node is not None:
+        fill_page_cache(target.directory, topic)
+    if shape.place == COLD:
+        for partition in range(load.partitions):
+            drop_page_cache(target.directory / "logs" / f"{topic}-{partition}")
+    _run(shape, load, target, topic, recorder)
+
+
+def _kept_topic(target: RunningTarget, load: Load, tiered: bool) -> str:
+    """The topic with these records, filled by librdkafka unless an earlier run has."""
+    from ..clients.admin import create_topic, delete_topic, holds, led_partitions
+
+    kind = "tiered" if tiered else "local"
+    topic = f"defaults-{load.records}-{load.record_bytes}-{load.partitions}-{kind}"
+    if holds(target.bootstrap, topic, load.records, load.partitions):
+        return topic
+    if led_partitions(target.bootstrap, topic):
+        # A run before this one failed half-way.
+        delete_topic(target.bootstrap, topic)
+    config = target.topic_config(tiered)
+    segment_bytes = load.total_bytes // load.partitions // _SEGMENTS
+    segment_bytes = max(_SEGMENT_BYTES_MIN, min(segment_bytes, _SEGMENT_BYTES_MAX))
+    if tiered:
+        # What is in the tier leaves the disk as soon as it may.
+        config |= {"segment.bytes": str(segment_bytes), "local.retention.bytes": "1"}
+    create_topic(target.bootstrap, topic, config, partitions=load.partitions)
+    order = ("produce", "--bootstrap", target.bootstrap, "--topic", topic)
+    run_client("defaults.librdkafka_fill", *order, *load.arguments())
+    if tiered:
+        wait_until_local_is_small(target, topic, segment_bytes * load.partitions)
+    return topic
+
+
+def _run(shape: Shape, load: Load, target: RunningTarget, topic: str, recorder: Recorder) -> None:
+    """The client, and what it and the broker use for it."""
+    client = CLIENTS[shape.client]
+    order = (shape.direction, "--bootstrap", target.bootstrap, "--topic", topic)
+    used = target.usage()
+    if used is not None:
+        recorder.figure("broker_cpu_before_s", used.cpu_seconds)
+    with recorder.usage(target, nbytes=load.total_bytes):
+        result = run_client(
+            f"defaults.{client.module}", *client.arguments, *order, *load.arguments()
+        )
+    rate = result.figures["records"] / result.figures["seconds"]
+    recorder.figure("records_per_s", rate)
+    recorder.figure("mb_per_s", rate * load.record_bytes / 1e6)
+    recorder.figure("first_record_s", result.figures["first_record_s"])
+
+
+SCENARIO: Scenario = Defaults()
