@@ -39,7 +39,7 @@ TIER = "tier"
 _KIB = 1024
 _SIZES = (100, _KIB, 10 * _KIB)
 _MEGABYTES = 200
-_SMOKE_RECORDS = 20_000
+_SMOKE_RECORDS = 100_000
 _SEGMENT_BYTES_MIN = 2 << 20
 _SEGMENT_BYTES_MAX = 64 << 20
 _SEGMENTS = 8
@@ -68,12 +68,18 @@ class Client:
 POLL = "confluent-kafka poll()"
 LISTS = "confluent-kafka consume(500)"
 JAVA = "Java"
+FRANZ_GO = "franz-go"
 
 CLIENTS: Mapping[str, Client] = MappingProxyType(
     {
         POLL: Client("confluent", ("poll",), 2_000_000, 500_000),
         LISTS: Client("confluent", ("consume",), 2_000_000, 500_000),
         JAVA: Client("foreign", (JAVA,), 2_000_000, 2_000_000),
+        FRANZ_GO: Client("foreign", (FRANZ_GO,), 2_000_000, 2_000_000),
+        "sarama": Client("foreign", ("sarama",), 2_000_000, 1_000_000),
+        "kafkajs": Client("foreign", ("kafkajs",), 500_000, 500_000),
+        "kafka-python": Client("kafka_python", (), 200_000, 100_000, package="kafka"),
+        "aiokafka": Client("aiokafka_client", (), 200_000, 100_000, package="aiokafka"),
     }
 )
 """By the name that a case has for it."""

@@ -46,9 +46,28 @@ def _java(folder: Path) -> tuple[str, ...]:
     return ("java", logging, "-cp", classes, "DefaultLoad")
 
 
+def _go_build() -> tuple[str, ...]:
+    return ("go", "build", "-o", "load", ".")
+
+
+def _go(client: str) -> Callable[[Path], tuple[str, ...]]:
+    return lambda folder: (str(folder / "load"), client)
+
+
+def _npm() -> tuple[str, ...]:
+    return ("npm", "ci", "--no-audit", "--no-fund")
+
+
+def _node(folder: Path) -> tuple[str, ...]:
+    return ("node", str(folder / "load.mjs"))
+
+
 PROGRAMS: Mapping[str, Program] = MappingProxyType(
     {
         "Java": Program("java", ("java", "javac", "mvn"), _javac, _java),
+        "franz-go": Program("go", ("go",), _go_build, _go("franz-go")),
+        "sarama": Program("go", ("go",), _go_build, _go("sarama")),
+        "kafkajs": Program("node", ("node", "npm"), _npm, _node),
     }
 )
 
