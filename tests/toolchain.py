@@ -50,6 +50,7 @@ TOOLCHAINS = {
     for toolchain in (
         Toolchain("java", "Java 17+", _java_is_17_or_newer),
         Toolchain("mvn", "Maven", _on_path("mvn")),
+        Toolchain("cc", "C compiler", _on_path("cc")),
         Toolchain("go", "Go", _on_path("go")),
         Toolchain("node", "Node", _on_path("node")),
         Toolchain("sshd", "OpenSSH server", _on_path("sshd")),

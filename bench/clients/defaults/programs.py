@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 
@@ -62,8 +63,30 @@ def _node(folder: Path) -> tuple[str, ...]:
     return ("node", str(folder / "load.mjs"))
 
 
+def _librdkafka() -> Path | None:
+    """The library that confluent-kafka's wheel brings."""
+    spec = find_spec("confluent_kafka")
+    if spec is None or spec.origin is None:
+        return None
+    folder = Path(spec.origin).parents[1] / "confluent_kafka.libs"
+    return next(folder.glob("librdkafka-*.so*"), None)
+
+
+def _cc() -> tuple[str, ...]:
+    library = _librdkafka()
+    assert library is not None, "missing() says so"
+    return ("cc", "-O2", "-o", "load", "load.c", str(library), f"-Wl,-rpath,{library.parent}")
+
+
+def _c(folder: Path) -> tuple[str, ...]:
+    return (str(folder / "load"),)
+
+
+LIBRDKAFKA = "librdkafka in C"
+
 PROGRAMS: Mapping[str, Program] = MappingProxyType(
     {
+        LIBRDKAFKA: Program("c", ("cc",), _cc, _c),
         "Java": Program("java", ("java", "javac", "mvn"), _javac, _java),
         "franz-go": Program("go", ("go",), _go_build, _go("franz-go")),
         "sarama": Program("go", ("go",), _go_build, _go("sarama")),
@@ -75,7 +98,11 @@ PROGRAMS: Mapping[str, Program] = MappingProxyType(
 def missing(name: str) -> str | None:
     """What this machine lacks for the program, in words; None if it has all."""
     lacking = [each for each in PROGRAMS[name].needs if shutil.which(each) is None]
-    return f"the client {name} needs {' and '.join(lacking)} on the PATH" if lacking else None
+    if lacking:
+        return f"the client {name} needs {' and '.join(lacking)} on the PATH"
+    if name == LIBRDKAFKA and _librdkafka() is None:
+        return f"the client {name} needs the library in confluent-kafka's wheel for Linux"
+    return None
 
 
 def built(name: str) -> Path:
