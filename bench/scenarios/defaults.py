@@ -12,7 +12,7 @@ runs. Every client counts records and bytes, and checks that each partition's of
 The rate is from a client's first record to its last: without its start, the metadata and joining
 the group, which `first_record_s` tells. A producer sends one record by itself first, and waits for
 its acknowledgement. Java's first third is not counted: a JVM compiles for the first seconds. Slow
-clients get fewer records, so that a run takes some seconds; the others 200 MB.
+clients get fewer records, so that a run takes some seconds; the others 200 MB at most.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,6 +39,7 @@ TIER = "tier"
 _KIB = 1024
 _SIZES = (100, _KIB, 10 * _KIB)
 _MEGABYTES = 200
+_MEGABYTES_IN_PYTHON = 40
 _SMOKE_RECORDS = 100_000
 _SEGMENT_BYTES_MIN = 2 << 20
 _SEGMENT_BYTES_MAX = 64 << 20
@@ -48,21 +49,22 @@ _SEGMENTS = 8
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """One client: its module in clients/defaults and what it is called with, how many records a
-    run has at most in either direction, and the Python package that it needs.
+    """One client: its module in clients/defaults and what it is called with, how many records and
+    megabytes a run has at most, and the Python package that it needs.
     """
 
     module: str
     arguments: tuple[str, ...]
     consumed_max: int
     produced_max: int
+    megabytes: int = _MEGABYTES
     package: str = ""
 
     def records(self, direction: str, record_bytes: int) -> int:
         """How many records of that size a run has."""
         most = self.produced_max if direction == PRODUCE else self.consumed_max
         # Whole thousands, or the last call for a list would wait in vain for it to be full.
-        return min(most, _MEGABYTES * 1_000_000 // record_bytes // 1_000 * 1_000)
+        return min(most, self.megabytes * 1_000_000 // record_bytes // 1_000 * 1_000)
 
 
 POLL = "confluent-kafka poll()"
@@ -75,12 +77,14 @@ CLIENTS: Mapping[str, Client] = MappingProxyType(
         POLL: Client("confluent", ("poll",), 2_000_000, 500_000),
         LISTS: Client("confluent", ("consume",), 2_000_000, 500_000),
         LIBRDKAFKA: Client("foreign", (LIBRDKAFKA,), 2_000_000, 2_000_000),
-        JAVA: Client("foreign", (JAVA,), 2_000_000, 2_000_000),
+        JAVA: Client("foreign", (JAVA,), 2_000_000, 1_000_000),
         FRANZ_GO: Client("foreign", (FRANZ_GO,), 2_000_000, 2_000_000),
         "sarama": Client("foreign", ("sarama",), 2_000_000, 1_000_000),
         "kafkajs": Client("foreign", ("kafkajs",), 500_000, 500_000),
-        "kafka-python": Client("kafka_python", (), 200_000, 100_000, package="kafka"),
-        "aiokafka": Client("aiokafka_client", (), 200_000, 100_000, package="aiokafka"),
+        "kafka-python": Client("kafka_python", (), 200_000, 100_000, _MEGABYTES_IN_PYTHON, "kafka"),
+        "aiokafka": Client(
+            "aiokafka_client", (), 200_000, 100_000, _MEGABYTES_IN_PYTHON, "aiokafka"
+        ),
     }
 )
 """By the name that a case has for it."""
@@ -132,11 +136,17 @@ def _smoke() -> Iterator[Shape]:
 def _small() -> Iterator[Shape]:
     for client in _producers():
         yield Shape(PRODUCE, client)
+    for client in (POLL, LIBRDKAFKA, JAVA, FRANZ_GO):
+        yield Shape(PRODUCE, client, _KIB, 6)
     for client in CLIENTS:
         yield Shape(CONSUME, client)
-    for place in (COLD, TIER):
-        for client in (LISTS, JAVA):
-            yield Shape(CONSUME, client, place=place)
+    for client in (LISTS, LIBRDKAFKA, JAVA, FRANZ_GO):
+        yield Shape(CONSUME, client, partitions=6)
+        yield Shape(CONSUME, client, _KIB)
+        yield Shape(CONSUME, client, place=TIER)
+    for client in (LISTS, JAVA):
+        yield Shape(CONSUME, client, place=COLD)
+        yield Shape(CONSUME, client, 10 * _KIB)
 
 
 def _full() -> Iterator[Shape]:
@@ -168,14 +178,7 @@ class Defaults:
 
     def refuses(self, case: Case, target: Target) -> str | None:
         shape = _shape_of(case)
-        client = CLIENTS[shape.client]
-        if client.module == "foreign" and (reason := missing(shape.client)):
-            return reason
-        if client.package and find_spec(client.package) is None:
-            return f"the client {shape.client} is not installed"
-        if shape.place == TIER:
-            return has_no_tier(target)
-        return knows_its_disk(target) if shape.place == COLD else None
+        return _lacks(shape.client) or _cannot(target, shape)
 
     def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
         shape = _shape_of(case)
@@ -189,17 +192,39 @@ class Defaults:
             _consume(shape, load, target, recorder)
 
 
+def _lacks(name: str) -> str | None:
+    """What this machine lacks for a client."""
+    client = CLIENTS[name]
+    if client.package and find_spec(client.package) is None:
+        return f"the client {name} is not installed"
+    return missing(name) if client.module == "foreign" else None
+
+
+def _cannot(target: Target, shape: Shape) -> str | None:
+    """What a target does not do for a client."""
+    if shape.client == FRANZ_GO and target.name == "tansu":
+        return "tansu closes the connection when franz-go asks for its ApiVersions"
+    is_spread = shape.direction == PRODUCE and shape.partitions > 1
+    if is_spread and "durable" not in target.capabilities:
+        return f"{target.name} does not tell how many records its partitions have"
+    if shape.place == TIER:
+        return has_no_tier(target)
+    return knows_its_disk(target) if shape.place == COLD else None
+
+
 def _shape_of(case: Case) -> Shape:
     """`full` has all of them."""
     return next(shape for shape in _full() if shape.case == case)
 
 
 def _produce(shape: Shape, load: Load, target: RunningTarget, recorder: Recorder) -> None:
-    from ..clients.admin import end_offsets, fresh_topic
+    from ..clients.admin import end_offsets, ends_at, fresh_topic
 
     config = target.topic_config(tiered=False)
     with fresh_topic(target.bootstrap, config, load.partitions) as topic:
         _run(shape, load, target, topic, recorder)
+        if load.partitions == 1 and ends_at(target.bootstrap, topic, [load.records]):
+            return
         written = sum(end_offsets(target.bootstrap, topic, load.partitions))
         if written != load.records:
             raise MeasurementError(f"the broker has {written} of {load.records} records")
@@ -219,13 +244,14 @@ def _consume(shape: Shape, load: Load, target: RunningTarget, recorder: Recorder
 
 def _kept_topic(target: RunningTarget, load: Load, tiered: bool) -> str:
     """The topic with these records, filled by librdkafka unless an earlier run has."""
-    from ..clients.admin import create_topic, delete_topic, holds, led_partitions
+    from ..clients.admin import create_topic, delete_topic, ends_at, led_partitions
 
     kind = "tiered" if tiered else "local"
     topic = f"defaults-{load.records}-{load.record_bytes}-{load.partitions}-{kind}"
-    if holds(target.bootstrap, topic, load.records, load.partitions):
-        return topic
     if led_partitions(target.bootstrap, topic):
+        expected = [load.records_in(partition) for partition in range(load.partitions)]
+        if ends_at(target.bootstrap, topic, expected):
+            return topic
         # A run before this one failed half-way.
         delete_topic(target.bootstrap, topic)
     config = target.topic_config(tiered)

@@ -59,6 +59,9 @@ def test_who_cannot_be_measured_is_told_why() -> None:
     assert "no remote tier" in (said(tiered, TansuTarget()) or "")
     assert "harness starts" in (said(cold, ElsewhereTarget("127.0.0.1:1")) or "")
     assert said(tiered, TierlogTarget()) is None
+    spread = Shape(PRODUCE, client, partitions=6).case
+    assert "does not tell how many" in (said(spread, TansuTarget()) or "")
+    assert "franz-go" in (said(Shape(CONSUME, "franz-go").case, TansuTarget()) or "")
 
 
 def test_a_tally_knows_each_partitions_next_offset_and_every_byte() -> None:
