@@ -40,6 +40,8 @@ def test_every_module_but_those_for_developers_is_in_the_wheel(wheel: Path) -> N
 def test_what_is_no_module_but_needed_is_in_the_wheel_too(wheel: Path) -> None:
     names = set(ZipFile(wheel).namelist())
     bench = {"kafka/pom.xml", "reporting/report.html.jinja", "reporting/prices.example.toml"}
+    bench |= {f"clients/{name}" for name in ("c/load.c", "go/go.sum", "java/DefaultLoad.java")}
+    bench |= {f"clients/node/{name}" for name in ("load.mjs", "package-lock.json")}
     assert {"tierlog/py.typed", *(f"tierlog/bench/{name}" for name in bench)} <= names
     assert any(name.endswith("/licenses/LICENSE") for name in names)
 
