@@ -398,9 +398,12 @@ class Broker:
         suffix = f": {reason}" if reason else ""
         _log.error("Log directory %s is offline%s", log_dir.path, suffix)
         if not log_manager.directories.online:
-            self.on_fatal("Every log directory is offline.")
+            self.on_fatal(
+                "All log directories have failed: "
+                f"{', '.join(each.path for each in log_manager.log_dirs)}."
+            )
         elif log_dir is log_manager.log_dirs[0]:
-            self.on_fatal(f"The directory of the metadata log is offline: {log_dir.path}.")
+            self.on_fatal(f"The log directory of the metadata log has failed: {log_dir.path}.")
 
     def _open_storage(self, log_config: LogConfig) -> tuple[LogManager, Controller, LogCompaction]:
         """Lock the directories, replay the metadata log, load the logs."""
@@ -528,8 +531,8 @@ def _forgotten_producer_ids(log_manager: LogManager, controller: Controller) -> 
     used = log_manager.producer_ids_from(controller.image.next_producer_id)
     if used:
         _log.warning(
-            "The metadata log does not know that producer id %d, and %d more, "
-            "are in use: skipping them",
+            "Logs hold producer id %d, and %d more, which the metadata log has not allocated: "
+            "these ids are skipped",
             used[0],
             len(used) - 1,
         )
@@ -539,4 +542,4 @@ def _forgotten_producer_ids(log_manager: LogManager, controller: Controller) -> 
 def _report_losses(log_manager: LogManager) -> None:
     for log_dir in log_manager.log_dirs:
         while log_dir.losses:
-            _log.warning("%s", log_dir.losses.pop(0))
+            _log.warning("Data loss: %s", log_dir.losses.pop(0))

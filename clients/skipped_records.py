@@ -45,8 +45,8 @@ class SkippedRecords:
         if skipped > _LOGGED_EACH and skipped & (skipped - 1):
             return
         _log.error(
-            "Offset %d of %s-%d is stepped over: %s %s; everything else goes on. %d skipped in "
-            "this partition so far",
+            "Skipped the record at offset %d of %s-%d: %s %s; the other records are read. %d "
+            "skipped in this partition so far",
             offset,
             self._topic,
             partition,

@@ -84,7 +84,7 @@ class Supervisor:
             _log.error("%s failed: %s", _described(key), error)
         elif failures == 1:
             _log.error(
-                "%s failed with an internal error; everything else goes on",
+                "%s failed with an internal error; other tasks continue",
                 _described(key),
                 exc_info=error,
             )

@@ -61,7 +61,9 @@ def _entries(content: bytes, name: str) -> list[list[str]]:
         raise MalformedCheckpointError(f"{name} has the unknown version {version[:_SHOWN]!r}.")
     entries = [line.split() for line in lines[2:]]
     if len(lines) < 2 or lines[1] != str(len(entries)):
-        raise MalformedCheckpointError(f"{name} does not hold as many entries as it announces.")
+        raise MalformedCheckpointError(
+            f"{name} does not hold the number of entries that its header states."
+        )
     return entries
 
 
@@ -84,7 +86,7 @@ def read_offset_checkpoint(files: Files, path: str) -> dict[TopicPartition, int]
             if offsets[key] < 0:
                 raise ValueError("an offset is not negative")
         except ValueError as error:
-            raise MalformedCheckpointError(f"{path} holds the line {words}.") from error
+            raise MalformedCheckpointError(f"{path} is malformed in the line {words}.") from error
     return offsets
 
 
@@ -118,7 +120,7 @@ def parse_epochs(content: bytes) -> list[tuple[int, int]]:
     previous = (-1, -1)
     for epoch, start in epochs:
         if not (previous[0] < epoch <= _EPOCH_MAX and max(previous[1], 0) <= start <= _OFFSET_MAX):
-            raise MalformedCheckpointError(f"{name} holds epochs that do not follow one another.")
+            raise MalformedCheckpointError(f"{name} holds leader epochs that are out of order.")
         previous = (epoch, start)
     return epochs
 

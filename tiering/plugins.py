@@ -78,17 +78,17 @@ def find_class(plugin: PluginClass) -> type[object] | None:
     if not colon:
         module_name, _, class_name = plugin.name.rpartition(".")
     if not module_name or not class_name:
-        raise _refuse(f"{plugin} is no name of a class: it must be package.module:Class.")
+        raise _refuse(f"{plugin} is not a class name: it must be package.module:Class.")
     try:
         module = import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise _refuse(f"{plugin} cannot be loaded: {error}.") from error
         if colon:
-            where = f" nor in {plugin.path}" if plugin.path else ""
+            where = f" or in {plugin.path}" if plugin.path else ""
             raise _refuse(
-                f"{plugin} cannot be loaded: there is no module {module_name} where Python looks"
-                f"{where}."
+                f"{plugin} cannot be loaded: no module {module_name} is on Python's module "
+                f"path{where}."
             ) from error
         return None
     except Exception as error:
@@ -105,7 +105,7 @@ def _make(plugin: PluginClass, configs: Mapping[str, str], kind: str, *methods: 
         raise _refuse(f"{plugin} is a Java class, which tierlog cannot load.")
     missing = [name for name in methods if not callable(getattr(plugin_class, name, None))]
     if missing:
-        raise _refuse(f"{plugin} is no {kind}: it has no {', '.join(missing)}.")
+        raise _refuse(f"{plugin} is not a {kind}: it has no {', '.join(missing)}.")
     try:
         made = plugin_class()
         if isinstance(made, Configurable):

@@ -313,7 +313,7 @@ class RemoteLogManager:
         try:
             log.maybe_increment_log_start_offset(log.local_log_start_offset)
         except KafkaError as error:
-            _log.error("The log start of %s cannot be moved: %s", partition, error)
+            _log.error("Could not advance the log start offset of %s: %s", partition, error)
 
     def _forget_reads(self, partition: TopicIdPartition) -> None:
         segments = self._access.metadata.remote_log(partition).segments()
@@ -345,7 +345,11 @@ class RemoteLogManager:
                     await self._access.metadata.publish(event)
                     is_marked = True
                 except KafkaError as error:
-                    _log.info("Marking %s as deleted failed, trying again: %s", partition, error)
+                    _log.info(
+                        "Could not mark %s as deleted in the remote log metadata, trying again: %s",
+                        partition,
+                        error,
+                    )
             if not is_marked:
                 await asyncio.sleep(self._loop_tools.pause_seconds(failures))
         self._remover.wake()
@@ -363,7 +367,7 @@ class RemoteLogManager:
             try:
                 return await copying.run_once()
             except CopyCancelledError as error:
-                _log.error("%s", error)
+                _log.error("Copying to the remote tier stopped: %s", error)
                 return None
 
         self._start_loop(term, "Copying", self._copiers, copy)
@@ -407,7 +411,7 @@ class RemoteLogManager:
             log.update_highest_remote_offset(copied.of(history, bounds_of(log)))
 
     def _task_failed(self, task: asyncio.Task[object], failure: BaseException) -> None:
-        _log.error("%s failed", task.get_name(), exc_info=failure)
+        _log.error("Internal error in the task '%s'", task.get_name(), exc_info=failure)
 
     # -- Reading ------------------------------------------------------------------------------
 

@@ -24,8 +24,8 @@ class TierHealth:
         is_another_matter = isinstance(error, NotTheOwnerError) and str(error) != self.trouble
         if not self.trouble or is_another_matter:
             _log.warning(
-                "%s. Local data is served, nothing is deleted that is not in the tier, "
-                "and copying is tried again.",
+                "%s. Local data is still served, nothing is deleted that is not in the tier, "
+                "and copying is retried.",
                 error,
             )
         self.trouble = str(error)

@@ -101,8 +101,8 @@ def decode_owner(content: bytes) -> Owner:
     except (ValueError, KeyError, TypeError, RecursionError):
         pass
     raise RemoteStorageError(
-        f"{OWNER_KEY} does not say whose the tier is: it is damaged, or of a newer tierlog. "
-        "`tierlog tier owner --take-over` writes it anew"
+        f"{OWNER_KEY} does not name the owner of the tier: it is damaged, or was written by a "
+        "newer tierlog. `tierlog tier owner --take-over` rewrites it"
     )
 
 
@@ -218,7 +218,11 @@ class TierOwnership:
             await before_claim()
         if owner is None:
             writer = self._tools.writer()
-            _log.info("%s had no owner and belongs to cluster %s now", self._tier, writer[0])
+            _log.info(
+                "Claimed the remote tier %s, which had no owner, for cluster %s",
+                self._tier,
+                writer[0],
+            )
             await self._claim()
         elif not await self._knows(owner):
             raise self._refusal(owner)
@@ -252,7 +256,8 @@ class TierOwnership:
         )
         return NotTheOwnerError(
             f"The remote tier {self._tier} belongs to {owner}, not to {who}: nothing is copied "
-            "there or removed. Give each cluster a prefix of its own in rsm.config.url; if the "
-            "owner is gone for good, run `tierlog tier owner --take-over`",
+            "to it or removed from it. Use a separate prefix for each cluster in "
+            "rsm.config.url; if the owner is gone for good, run `tierlog tier owner "
+            "--take-over`",
             Failure.DENIED,
         )

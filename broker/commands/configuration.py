@@ -43,7 +43,7 @@ def stated_configuration(file: str | None, overrides: Sequence[str]) -> BrokerCo
         except OSError as error:
             raise _bad(f"The file {file} cannot be read: {error.strerror}.") from error
         except UnicodeDecodeError as error:
-            raise _bad(f"The file {file} is not text in UTF-8: save it so.") from error
+            raise _bad(f"The file {file} is not UTF-8 text: save it as UTF-8.") from error
         stated = parse_properties(content)
     for override in overrides:
         name, equals, value = override.partition("=")

@@ -72,8 +72,9 @@ class RebuiltDirectory:
             kept = [name for name in self._files.listdir(path) if name not in _IGNORED]
             if kept:
                 raise LogDirError(
-                    f"The log directory {path} is not empty ({kept[0]} is there): nothing is "
-                    "rebuilt over data. Name an empty one with --override log.dirs=DIRECTORY."
+                    f"The log directory {path} is not empty (it contains {kept[0]}): a rebuild "
+                    "does not overwrite data. Use an empty one with --override "
+                    "log.dirs=DIRECTORY."
                 )
 
     def write(self, plan: RebuildPlan) -> None:

@@ -85,7 +85,7 @@ async def _run(config: BrokerConfig, started_ms: int) -> int:
         async with asyncio.timeout(_STOP_TIMEOUT_S):
             await broker.stop()
     except TimeoutError:
-        return _give_up(f"Did not stop within {_STOP_TIMEOUT_S:.0f} seconds; leaving.")
+        return _give_up(f"Shutdown did not finish within {_STOP_TIMEOUT_S:.0f} seconds; exiting.")
     return _give_up(fatal[0]) if fatal else 0
 
 

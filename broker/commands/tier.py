@@ -59,7 +59,7 @@ def add_tier_commands(parser: argparse.ArgumentParser) -> None:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         add_configuration_arguments(each)
-        each.add_argument("--json", action="store_true", help="answer in JSON, for machines")
+        each.add_argument("--json", action="store_true", help="print JSON")
         command.add_arguments(each)
 
 
@@ -80,7 +80,7 @@ async def _run(command: _Command, config: BrokerConfig, parsed: argparse.Namespa
         except KafkaError as error:
             if error.code is not ErrorCode.NETWORK_EXCEPTION:
                 raise
-            remedy = "Of a broker that is stopped --offline reads the disk"
+            remedy = "For a stopped broker, --offline reads the disk"
             raise KafkaError(error.code, f"{error.message}. {remedy}.") from error
     return await command.run(config, parsed, Output(as_json=parsed.json))
 

@@ -35,12 +35,12 @@ async def open_tier(config: BrokerConfig) -> AsyncGenerator[TierFileSystem]:
     if config.storage_plugin is not None:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            f"The tier is kept by the class {config.storage_plugin.name}: only it can read it. "
-            "`tierlog tier` works on tiers that rsm.config.url names.",
+            f"Only the class {config.storage_plugin.name} can read this tier. `tierlog tier` "
+            "works on tiers that rsm.config.url names.",
         )
     if location is None:
         raise KafkaError(
-            ErrorCode.INVALID_CONFIG, "The configuration names no tier: set rsm.config.url."
+            ErrorCode.INVALID_CONFIG, "The configuration has no remote tier: set rsm.config.url."
         )
     check_packages(location)
     async with opened_tier(location) as tier:
@@ -82,7 +82,8 @@ def metadata_of_log_dirs(
             log_dir.acquire()
         except LogDirError as error:
             raise KafkaError(
-                ErrorCode.INVALID_CONFIG, f"{error} Ask it with --bootstrap."
+                ErrorCode.INVALID_CONFIG,
+                f"{error} To read the metadata from the running broker, use --bootstrap.",
             ) from error
         try:
             for name in files.listdir(path):

@@ -80,7 +80,7 @@ async def list_tier(config: BrokerConfig, parsed: argparse.Namespace, output: Ou
         output.finding(finding)
     foreign = len(survey.listing.foreign)
     if foreign:
-        output.line(f"{foreign} objects are not tierlog's and are left alone")
+        output.line(f"{foreign} objects were not written by tierlog and are left alone")
     output.result(
         {
             "tier": str(config.remote_storage),

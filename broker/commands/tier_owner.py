@@ -25,7 +25,7 @@ from ..config.config import BrokerConfig
 from .tier_access import open_tier
 
 OWNER_HELP = (
-    "say whose a tier is, or give it to the broker of this configuration",
+    "show the owner of a tier, or make the broker of this configuration its owner",
     """\
   tierlog tier owner --config server.properties
   tierlog tier owner --config server.properties --take-over
@@ -38,8 +38,8 @@ def add_owner_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--take-over",
         action="store_true",
-        help="from now on it belongs to the data directory in log.dirs; its owner until now "
-        f"notices within {TRUST_SECONDS:g} seconds, and copies and removes nothing any more",
+        help="make the data directory in log.dirs the owner; the previous owner notices within "
+        f"{TRUST_SECONDS:g} seconds and stops copying and removing",
     )
 
 
@@ -49,7 +49,7 @@ async def show_owner(config: BrokerConfig, parsed: argparse.Namespace, output: O
         if parsed.take_over:
             before = await take_over(config, tier)
             if before is not None:
-                output.line(f"It belonged to {before} until now.")
+                output.line(f"The previous owner was {before}.")
         owner = await read_owner(tier)
     output.line(owner_sentence(owner, tier))
     fields = None if owner is None else {"cluster_id": owner.cluster_id, "node_id": owner.node_id}
@@ -60,7 +60,7 @@ async def show_owner(config: BrokerConfig, parsed: argparse.Namespace, output: O
 def owner_sentence(owner: Owner | None, tier: TierFileSystem) -> str:
     """The owner in a sentence for people."""
     if owner is None:
-        return f"{tier} has no owner: it belongs to the first that writes to it."
+        return f"{tier} has no owner: the first cluster that writes to it becomes the owner."
     return f"{tier} belongs to {owner}."
 
 
@@ -73,8 +73,8 @@ async def take_over(config: BrokerConfig, tier: TierFileSystem) -> Owner | None:
     if meta is None:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            f"{config.log_dirs[0]} holds no broker's data, to which a tier could belong: start a "
-            "broker there, or rebuild one, first.",
+            f"{config.log_dirs[0]} holds no broker data that could own a tier: start a broker "
+            "on it, or rebuild one, first.",
         )
     with _tools(config, meta) as tools:
         return await TierOwnership(tier, tools).take_over()
@@ -108,7 +108,7 @@ async def check_may_scrub(config: BrokerConfig, tier: TierFileSystem, cluster_id
     tokens = OwnerFile(OsFiles(), config.log_dirs[0], str(config.remote_storage)).tokens()
     if owner.cluster_id != cluster_id or (tokens and owner.token not in tokens):
         raise NotTheOwnerError(
-            f"{owner_sentence(owner, tier).rstrip('.')}, and not to the broker whose metadata was"
-            f" read (cluster {cluster_id}): nothing of it is removed. If that owner is gone for"
-            " good, run `tierlog tier owner --take-over`"
+            f"{said_of(owner, tier).rstrip('.')}, not to the broker whose metadata was read "
+            f"(cluster {cluster_id}): nothing is removed from it. If that owner is gone for "
+            "good, run `tierlog tier owner --take-over`"
         )

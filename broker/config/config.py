@@ -138,7 +138,7 @@ def _node_id(values: ConfigValues) -> int:
         return values.integer("node.id")
     broker_id = values.integer("broker.id")
     if "node.id" in stated and values.integer("node.id") != broker_id:
-        raise _refuse("node.id and broker.id are set to different values, but they must be equal.")
+        raise _refuse("node.id and broker.id name the same property but have different values.")
     if broker_id < 0:
         raise _refuse("broker.id must not be negative.")
     return broker_id
@@ -148,13 +148,13 @@ def _require_single_voter(values: ConfigValues, node_id: int) -> None:
     roles = values.texts("process.roles")
     if set(roles) != {"broker", "controller"}:
         raise _refuse(
-            f"process.roles={','.join(roles)} is not served yet: a tierlog process must"
-            " have both roles, broker,controller."
+            f"process.roles={','.join(roles)} is not supported yet: a tierlog process is both, "
+            "broker,controller."
         )
     voters = [voter for voter in values.texts("controller.quorum.voters") if voter]
     servers = [server for server in values.texts("controller.quorum.bootstrap.servers") if server]
     if len(voters) > 1 or len(servers) > 1:
-        raise _refuse("More than one controller is not supported yet: name one voter, or none.")
+        raise _refuse("More than one controller is not supported yet: set one voter, or none.")
     if voters and voters[0].partition("@")[0] != str(node_id):
         raise _refuse(f"The voter {voters[0]} is not this node, whose node.id is {node_id}.")
 
@@ -196,9 +196,7 @@ def config_warnings(config: BrokerConfig) -> list[str]:
     prefix = config.values.text("remote.log.storage.manager.impl.prefix")
     options = [name for name in stated if name.startswith(f"{prefix}option.")]
     if options and not stated.get(f"{prefix}url", "").strip():
-        warnings.append(
-            f"Without {prefix}url there is no remote tier that needs {', '.join(options)}."
-        )
+        warnings.append(f"{', '.join(options)} have no effect without {prefix}url.")
     warnings += _option_warnings(config, prefix)
     if config.values.integer("log.cleaner.dedupe.buffer.size") > LARGEST_DEDUPE_BUFFER:
         warnings.append(
@@ -211,9 +209,9 @@ def config_warnings(config: BrokerConfig) -> list[str]:
     if longest < shortest:
         # Kafka accepts this silently.
         warnings.append(
-            "group.max.session.timeout.ms is below group.min.session.timeout.ms"
-            f" ({longest} and {shortest}): no session timeout is allowed, and nobody can join a"
-            " group of the classic protocol."
+            f"group.max.session.timeout.ms is below group.min.session.timeout.ms ({longest} and "
+            f"{shortest}): no session timeout is valid, so no client can join a group with the "
+            "classic protocol."
         )
     plugin = stated.get(STORAGE_CLASS, "").strip()
     if config.remote_storage and plugin and plugin != KAFKA_LOCAL_STORAGE:

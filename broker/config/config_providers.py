@@ -88,9 +88,9 @@ def _replaced(name: str, value: str, providers: Mapping[str, _Provider], sources
 
 
 def _not_named(name: str, match: re.Match[str], providers: Mapping[str, _Provider]) -> str:
-    sentence = f"{name} holds {match[0]}, but {PROVIDERS} names no provider {match[1]}"
+    sentence = f"{name} holds {match[0]}, but {PROVIDERS} has no provider {match[1]}"
     if match[1] not in _CLASSES:
-        return f"{sentence}; it names {', '.join(providers)}."
+        return f"{sentence}; it has {', '.join(providers)}."
     return (
         f"{sentence}: add {PROVIDERS}={','.join([*providers, match[1]])} and"
         f" {PROVIDERS}.{match[1]}.class={_CLASSES[match[1]]}."
@@ -101,7 +101,7 @@ def _of_file(provider: _Provider, path: str, key: str, sources: _Sources) -> str
     try:
         properties = parse_properties(_text(provider, path, sources))
     except KafkaError as error:
-        raise _UnresolvedError(f"{path} is no properties file") from error
+        raise _UnresolvedError(f"{path} is not a properties file") from error
     if key not in properties:
         raise _UnresolvedError(f"{path} has no property {key}")
     return properties[key]
@@ -111,14 +111,14 @@ def _of_directory(provider: _Provider, path: str, key: str, sources: _Sources) -
     if not path:
         raise _UnresolvedError("it needs a path, as in ${dir:/run/secrets:password}")
     if not key or "/" in key or key in (".", ".."):
-        raise _UnresolvedError(f"{key} is no name of a file")
+        raise _UnresolvedError(f"{key} is not a file name")
     # Editors end a file with a line feed that is not part of the secret.
     return _text(provider, os.path.join(path, key), sources).removesuffix("\n").removesuffix("\r")
 
 
 def _of_environment(provider: _Provider, path: str, key: str, sources: _Sources) -> str:
     if path:
-        raise _UnresolvedError("a variable of the environment takes no path, as in ${env:NAME}")
+        raise _UnresolvedError("an environment variable takes no path, as in ${env:NAME}")
     if provider.allowed and re.fullmatch(provider.allowed, key) is None:
         raise _UnresolvedError(
             f"{key} does not match {provider.allowed}, the {_PATTERN} of {provider.name}"
@@ -145,7 +145,7 @@ def _text(provider: _Provider, path: str, sources: _Sources) -> str:
     except OSError as error:
         raise _UnresolvedError(f"The file {path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError:
-        raise _UnresolvedError(f"The file {path} is not text in UTF-8") from None
+        raise _UnresolvedError(f"The file {path} is not UTF-8 text") from None
 
 
 def _providers(stated: Mapping[str, str]) -> dict[str, _Provider]:
@@ -153,9 +153,7 @@ def _providers(stated: Mapping[str, str]) -> dict[str, _Provider]:
     for name in stated:
         owner = name.removeprefix(f"{PROVIDERS}.").partition(".")[0]
         if name.startswith(f"{PROVIDERS}.") and owner not in names:
-            raise _refusal(
-                f"{name} is stated, but {PROVIDERS} does not name {owner}: add it there."
-            )
+            raise _refusal(f"{name} is set, but {PROVIDERS} does not list {owner}: add it there.")
     return {name: _provider(name, stated) for name in names}
 
 
@@ -163,19 +161,19 @@ def _provider(name: str, stated: Mapping[str, str]) -> _Provider:
     class_property = f"{PROVIDERS}.{name}.class"
     class_name = stated.get(class_property, "").strip()
     if not class_name:
-        raise _refusal(f"{PROVIDERS} names {name}, but {class_property} is not stated.")
+        raise _refusal(f"{PROVIDERS} lists {name}, but {class_property} is not set.")
     kind = next((kind for kind, each in _CLASSES.items() if each == class_name), None)
     if kind is None:
         raise _refusal(
-            f"{class_property}={class_name} is a Java class, which tierlog cannot load; there are"
-            f" {', '.join(_CLASSES.values())}."
+            f"{class_property}={class_name} is a Java class, which tierlog cannot load; use one "
+            f"of {', '.join(_CLASSES.values())}."
         )
     prefix = f"{PROVIDERS}.{name}.param."
     for each in stated:
         if each.startswith(prefix) and each != prefix + _PARAMETERS[kind]:
             raise _refusal(
-                f"{each} is stated, but this provider has no parameter"
-                f" {each.removeprefix(prefix)}: it has {_PARAMETERS[kind]}."
+                f"{each} is set, but this provider has no parameter "
+                f"{each.removeprefix(prefix)}: it has {_PARAMETERS[kind]}."
             )
     allowed = stated.get(prefix + _PARAMETERS[kind], "").strip()
     _check_allowed(prefix + _PARAMETERS[kind], kind, allowed)
@@ -187,11 +185,11 @@ def _check_allowed(name: str, kind: str, allowed: str) -> None:
         try:
             re.compile(allowed)
         except re.error:
-            raise _refusal(f"{name}={allowed} is no regular expression.") from None
+            raise _refusal(f"{name}={allowed} is not a valid regular expression.") from None
         return
     for path in _paths(allowed):
         if not os.path.isabs(path):
-            raise _refusal(f"{name} holds {path}, which is no absolute path.")
+            raise _refusal(f"{name} holds {path}, which is not an absolute path.")
 
 
 def _paths(allowed: str) -> list[str]:

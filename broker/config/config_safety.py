@@ -55,15 +55,16 @@ def check_protections(stated: Mapping[str, str], metadata_prefix: str) -> None:
         listener, own_name = split_listener_name(name)
         if listener and own_name in _LIMITS:
             raise _refusal(
-                f"{name}={text} limits one listener, which is not served yet: state {own_name},"
-                " which counts the connections of all listeners together."
+                f"{name}={text} limits one listener, which is not supported yet: set "
+                f"{own_name}, which limits the connections of all listeners together."
             )
         protection = _PROTECTIONS.get(own_name.removeprefix(metadata_prefix))
         value = text.strip()
         if protection and value and value.lower() != protection.harmless.lower():
             raise _refusal(
-                f"{name}={value} asks for {protection.purpose}, which is not served yet: remove it"
-                " if the broker may run without, and let only trusted machines reach its port."
+                f"{name}={value} asks for {protection.purpose}, which is not supported yet: "
+                "remove the property if the broker may run without it, and allow only trusted "
+                "machines to reach the port."
             )
 
 
@@ -74,7 +75,7 @@ def unknown_listener_warnings(stated: Iterable[str], listeners: Iterable[str]) -
     for name in stated:
         listener, _ = split_listener_name(name)
         if listener and listener not in names:
-            warnings.append(f"{name} has no effect: listeners names no listener {listener}.")
+            warnings.append(f"{name} has no effect: listener {listener} is not in listeners.")
     return warnings
 
 

@@ -176,7 +176,10 @@ class DynamicConfig:
             values = self._merged(own, everyone)
             self._topic_defaults.update(values, own, everyone)
         except KafkaError as error:
-            _log.warning("Ignoring an invalid dynamic configuration: %s", error.message)
+            _log.warning(
+                "Ignoring invalid dynamic configurations, keeping the previous ones: %s",
+                error.message,
+            )
             return
         self.values = values
         self._outdated = list(self._listeners)
@@ -215,8 +218,9 @@ class DynamicConfig:
             if each in _NOT_HERE or each.startswith(("ssl.", "sasl.", "listener.name.")):
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST,
-                    f"tierlog cannot change {each} while it runs; Kafka could. State it in the "
-                    "broker's file and restart, if it is listed in the documentation.",
+                    f"tierlog cannot change {each} dynamically, unlike Kafka. Set it in the "
+                    "configuration file of the broker and restart, if the documentation lists "
+                    "it.",
                 )
         if fixed:
             raise KafkaError(

@@ -37,7 +37,7 @@ def parse_endpoint(text: str) -> Endpoint:
     plain = host[1:-1] if bracketed else host
     digits = port.isascii() and port.isdigit() and len(port) <= 5
     if not (separator and name and colon and digits) or (":" in plain and not bracketed):
-        raise _refuse(f"{text} is not a listener; one is written NAME://host:port.")
+        raise _refuse(f"{text} is not a listener: use NAME://host:port.")
     if int(port) > 65535:
         raise _refuse(f"The port of listener {text} is larger than 65535.")
     return Endpoint(name.upper(), plain, int(port))
@@ -46,7 +46,7 @@ def parse_endpoint(text: str) -> Endpoint:
 def _endpoints(values: ConfigValues, name: str) -> list[Endpoint]:
     endpoints = [parse_endpoint(text) for text in values.texts(name)]
     if len({endpoint.name for endpoint in endpoints}) < len(endpoints):
-        raise _refuse(f"Each listener name may stand only once in {name}.")
+        raise _refuse(f"Each listener must have a different name in {name}.")
     return endpoints
 
 
@@ -62,8 +62,8 @@ def _protocols(values: ConfigValues) -> dict[str, str]:
         if protocols.setdefault(name, protocol) != protocol:
             # Kafka uses the last one, which may open a listener that should not be open.
             raise _refuse(
-                f"{_PROTOCOL_MAP} names listener {name} twice, with {protocols[name]} and with"
-                f" {protocol}: remove one of them."
+                f"{_PROTOCOL_MAP} lists listener {name} twice, with {protocols[name]} and with "
+                f"{protocol}: remove one of them."
             )
     return protocols
 
@@ -76,7 +76,7 @@ def _require_plaintext(values: ConfigValues, endpoints: list[Endpoint]) -> None:
             raise _refuse(f"Listener {endpoint.name} has no entry in {_PROTOCOL_MAP}.")
         if protocol != "PLAINTEXT":
             raise _refuse(
-                f"Listener {endpoint} asks for {protocol}; tierlog serves only PLAINTEXT for now."
+                f"Listener {endpoint} needs {protocol}; tierlog supports only PLAINTEXT so far."
             )
 
 
@@ -88,12 +88,12 @@ def read_listeners(values: ConfigValues, local_host_name: str) -> Listeners:
     named = _endpoints(values, "listeners")
     bound = [endpoint for endpoint in named if endpoint.name not in controller]
     if not bound:
-        raise _refuse("listeners names no listener for clients.")
+        raise _refuse("listeners has no listener for clients.")
     if controller and len(bound) == len(named):
         # A misspelt name would open the controller's listener to clients.
         raise _refuse(
-            f"controller.listener.names={','.join(sorted(controller))} names no listener of"
-            " listeners."
+            f"controller.listener.names={','.join(sorted(controller))} matches no listener in "
+            "listeners."
         )
     _require_plaintext(values, bound)
     inter_broker = values.text("inter.broker.listener.name").upper()
@@ -104,7 +104,7 @@ def read_listeners(values: ConfigValues, local_host_name: str) -> Listeners:
         )
     if inter_broker and inter_broker not in {endpoint.name for endpoint in bound}:
         raise _refuse(
-            f"inter.broker.listener.name={inter_broker} names no listener for clients of listeners."
+            f"inter.broker.listener.name={inter_broker} matches no client listener in listeners."
         )
     stated = (
         _endpoints(values, "advertised.listeners") if values.text("advertised.listeners") else []
@@ -115,15 +115,16 @@ def read_listeners(values: ConfigValues, local_host_name: str) -> Listeners:
     strangers = set(advertised_by_name) - {endpoint.name for endpoint in bound}
     if strangers:
         raise _refuse(
-            f"advertised.listeners names {', '.join(sorted(strangers))}, which listeners does not."
+            f"advertised.listeners has {', '.join(sorted(strangers))}, which listeners does not "
+            "have."
         )
     advertised: list[Endpoint] = []
     for endpoint in bound:
         public = advertised_by_name.get(endpoint.name, endpoint)
         if public.host in EVERY_INTERFACE[1:]:
             raise _refuse(
-                f"advertised.listeners cannot use the address {public.host}, where no client can"
-                " connect to; state the address that clients use."
+                f"advertised.listeners cannot use the address {public.host}, to which no client "
+                "can connect: set the address that clients use."
             )
         if not public.host:
             public = public._replace(host=local_host_name)

@@ -24,8 +24,8 @@ _REFRESH_MS = 30_000
 _NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
 _REFRESH_PROPERTY = "refresh.ms"
 _TOPICS_PROPERTY = "topics"
-_NO_SUCH = "a mount has no such property; there are url, topics, refresh.ms and option.<name>"
-_NO_TIME = "is no time in ms: state a whole number from 1 on"
+_NO_SUCH = "a mount has no such property; it has url, topics, refresh.ms and option.<name>"
+_NO_TIME = "is not a time in ms: set a whole number of at least 1"
 
 
 class MountConfig(NamedTuple):
@@ -52,7 +52,7 @@ def read_mounts(stated: Mapping[str, str], own: RemoteUrl | None) -> tuple[Mount
     for mount in mounts:
         url = mount.location.url.rstrip("/")
         if url in locations:
-            raise _invalid(f"{MOUNT_PREFIX}{mount.name}.url", "this tier is in use here already")
+            raise _invalid(f"{MOUNT_PREFIX}{mount.name}.url", "this broker already uses this tier")
         locations.append(url)
     return mounts
 
@@ -63,7 +63,7 @@ def _mount(name: str, properties: Mapping[str, str]) -> MountConfig:
         if each not in names and not each.startswith(OPTION_PREFIX):
             raise _invalid(f"{MOUNT_PREFIX}{name}.{each}", _NO_SUCH)
     if not properties.get(URL_PROPERTY):
-        raise _invalid(f"{MOUNT_PREFIX}{name}.url", "a mount needs it")
+        raise _invalid(f"{MOUNT_PREFIX}{name}.url", "a mount requires it")
     refresh = properties.get(_REFRESH_PROPERTY, str(_REFRESH_MS))
     if not re.fullmatch(r"[1-9][0-9]{0,11}", refresh):
         raise _invalid(f"{MOUNT_PREFIX}{name}.{_REFRESH_PROPERTY}", f"{refresh} {_NO_TIME}")

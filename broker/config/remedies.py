@@ -3,31 +3,31 @@
 import errno
 import os
 
-_ELSEWHERE = "or name another directory in log.dirs"
+_ELSEWHERE = "or use another directory in log.dirs"
 _OF_DISKS = {
-    errno.ENOSPC: f"make room on that disk, {_ELSEWHERE}",
-    errno.EDQUOT: f"make room in the quota of the broker's user, {_ELSEWHERE}",
+    errno.ENOSPC: f"free space on that disk, {_ELSEWHERE}",
+    errno.EDQUOT: f"raise the disk quota of the broker's user, {_ELSEWHERE}",
     errno.EACCES: f"let the broker's user write there, {_ELSEWHERE}",
     errno.EPERM: f"let the broker's user write there, {_ELSEWHERE}",
     errno.EEXIST: "name a directory in log.dirs",
     errno.ENOTDIR: "name a directory in log.dirs",
-    errno.ENOENT: "name a directory in log.dirs that can be made there",
-    errno.EROFS: f"mount it for writing, {_ELSEWHERE}",
-    errno.EMFILE: "raise the limit of open files (ulimit -n)",
-    errno.ENFILE: "raise the system's limit of open files (fs.file-max)",
+    errno.ENOENT: "set a path in log.dirs where a directory can be created",
+    errno.EROFS: f"remount it read-write, {_ELSEWHERE}",
+    errno.EMFILE: "raise the limit on open files (ulimit -n)",
+    errno.ENFILE: "raise the system limit on open files (fs.file-max)",
 }
 _OF_ADDRESSES = {
-    errno.EADDRINUSE: "stop who listens there, or state another port in listeners",
-    errno.EACCES: "ports below 1024 need privileges: state another port in listeners",
+    errno.EADDRINUSE: "stop the process that listens there, or set another port in listeners",
+    errno.EACCES: "ports below 1024 need privileges: set another port in listeners",
 }
-_OF_OTHER_ADDRESSES = "state an address of this machine in listeners"
+_OF_OTHER_ADDRESSES = "set an address of this machine in listeners"
 """For other errors, such as the special codes of names that cannot be resolved."""
 
 _OF_METRICS = {
-    errno.EADDRINUSE: "stop who listens there, or state another port in tierlog.metrics.port",
-    errno.EACCES: "ports below 1024 need privileges: state another in tierlog.metrics.port",
+    errno.EADDRINUSE: "stop the process that listens there, or set another tierlog.metrics.port",
+    errno.EACCES: "ports below 1024 need privileges: set another tierlog.metrics.port",
 }
-_OF_OTHER_METRICS = "state an address of this machine in tierlog.metrics.host"
+_OF_OTHER_METRICS = "set an address of this machine in tierlog.metrics.host"
 
 
 def storage_sentence(error: OSError) -> str:

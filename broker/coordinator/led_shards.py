@@ -140,9 +140,7 @@ class LedShards(Generic[S]):
         self._on_lost = on_lost
         self._shards: dict[int, S] = {}
         self._loading: dict[int, asyncio.Handle] = {}
-        self.skipped = SkippedRecords(
-            source.topic, f"What it says about {source.content} is ignored"
-        )
+        self.skipped = SkippedRecords(source.topic, f"Its change to the {source.content} is lost")
 
     def on_elected(self, partition: int, leader_epoch: int) -> None:
         """Load a partition that this broker now leads, then serve it."""
@@ -214,8 +212,8 @@ class LedShards(Generic[S]):
 
     def _report_damage(self, shard: S, batch: RecordBatch) -> None:
         _log.error(
-            "The log of the %s in %s-%d is damaged at offset %d: the records of the batch there "
-            "are ignored.",
+            "The log of the %s in %s-%d is damaged at offset %d: skipping the records of that "
+            "batch.",
             self._source.content,
             self._source.topic,
             shard.partition,

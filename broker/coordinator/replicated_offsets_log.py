@@ -67,7 +67,7 @@ class ReplicatedOffsetsLog:
         if log is None:
             raise KafkaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                f"The log of {self._topic}-{partition} is not on this broker.",
+                f"This broker has no log of {self._topic}-{partition}.",
             )
         return log
 

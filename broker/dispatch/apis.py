@@ -393,7 +393,7 @@ class Apis:
         if isinstance(error, KafkaError):
             return Refused(f"{route.name} failed: {error}")
         _log.error("Internal error handling request %s", route.name, exc_info=error)
-        return Refused(f"{route.name} failed with an internal error; see above")
+        return Refused(f"{route.name} failed with an internal error, logged above")
 
     def _unsupported(self, error: UnsupportedApiError) -> Response:
         header = error.header
@@ -452,7 +452,7 @@ def _unreadable(route: _Route, error: ProtocolError) -> Refused:
     if isinstance(error, TooManyElementsError):
         return Refused(
             f"a {route.name} request whose arrays hold more than {route.elements_max} elements "
-            "(tierlog.request.elements.max): ask in parts"
+            "(tierlog.request.elements.max): split the request"
         )
     return Refused(f"a {route.name} request that cannot be read: {error.message}")
 

@@ -371,7 +371,9 @@ def _answer(
     failed = next((entry.error for entry in entries if entry.error), None)
     if failed is not None:
         name = ErrorCode(failed).name
-        raise NoAnswer(f"a Produce with acks=0 failed with {name}, which nothing else can tell")
+        raise NoAnswer(
+            f"a Produce request with acks=0 failed with {name}, and has no response to report it"
+        )
     return None
 
 

@@ -54,7 +54,7 @@ class LineFormatter(logging.Formatter):
         record.message = printable(record.message)
         suppressed = record.__dict__.get(_SUPPRESSED, 0)
         line = super().formatMessage(record)
-        return f"{line} ({suppressed} more like it suppressed)" if suppressed else line
+        return f"{line} ({suppressed} similar lines suppressed)" if suppressed else line
 
     def formatException(self, ei: object) -> str:
         """The indented stack trace; its messages may contain text from a client."""
@@ -106,6 +106,6 @@ def log_loop_exception(loop: asyncio.AbstractEventLoop, context: dict[str, Any])
     """For `set_exception_handler`: log errors of the operating system without a stack trace."""
     error = context.get("exception")
     if isinstance(error, Exception) and is_answer_of_system(error):
-        _log.error("%s: %s", context["message"].partition(" <")[0], error)
+        _log.error("Error in the event loop: %s: %s", context["message"].partition(" <")[0], error)
     else:
         loop.default_exception_handler(context)

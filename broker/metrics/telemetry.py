@@ -142,7 +142,7 @@ def _configured(name: str, values: Mapping[str, str]) -> _ConfiguredSubscription
     except KafkaError as error:
         # Earlier versions accepted patterns that RE2 does not support.
         _log.warning(
-            "Client metrics subscription %r matches no client until its match is altered: %s",
+            "Ignoring client metrics subscription %r, whose match is invalid: %s",
             name[:_SHOWN_CHARACTERS],
             error.message[:_SHOWN_CHARACTERS],
         )

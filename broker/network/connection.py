@@ -482,7 +482,9 @@ class Connection:
             self._charged_bytes = held
             budget.charge(more)
             if more > 0 and budget.is_exhausted:
-                self.shed("memory is short, and it has sent more than can be answered at once")
+                self.shed(
+                    "memory is short, and it has sent more requests than can be answered at once"
+                )
                 return
         if size and not self._admitted and self.state is _READY:
             if budget.admit(self, begun):

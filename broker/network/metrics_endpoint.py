@@ -32,20 +32,22 @@ def answer_to(head: bytes, page: Callable[[], str], names: Collection[str] = ())
     """
     words = head.split(b"\r\n", 1)[0].split(b" ")
     if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
-        return _response("400 Bad Request", _PLAIN, "This is no HTTP request.\n")
-    if not _has_allowed_host(head, names):
+        return _response("400 Bad Request", _PLAIN, "This is not an HTTP request.\n")
+    if not _names_us(head, names):
         return _response(
             "403 Forbidden",
             _PLAIN,
-            "The Host of this request is no name of this broker: ask by its address, or by a name "
-            "that stands in listeners, advertised.listeners or tierlog.metrics.host.\n",
+            "The Host header of this request is not a name of this broker: use its IP address, "
+            "or a name in listeners, advertised.listeners or tierlog.metrics.host.\n",
         )
     method, target = words[0], words[1].partition(b"?")[0]
     is_head = method == b"HEAD"
     if target not in (b"/metrics", b"/"):
         return _response("404 Not Found", _PLAIN, "Metrics are at /metrics.\n", is_head)
     if method not in (b"GET", b"HEAD"):
-        return _response("405 Method Not Allowed", _PLAIN, "Only GET is.\n", allow="GET, HEAD")
+        return _response(
+            "405 Method Not Allowed", _PLAIN, "Only GET and HEAD are allowed.\n", allow="GET, HEAD"
+        )
     if target == b"/":
         return _response("200 OK", _PLAIN, "Metrics are at /metrics.\n", is_head)
     return _response("200 OK", CONTENT_TYPE, page(), is_head)

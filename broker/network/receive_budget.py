@@ -198,8 +198,8 @@ class ReceiveBudget:
             arrived = each.arrived_bytes
             if 0 <= before <= arrived < before + _LEAST_PROGRESS_BYTES:
                 each.shed(
-                    f"it holds room for a request of {each.unfinished_bytes} bytes and sends too "
-                    "little of it while others wait"
+                    f"it sends a request of {each.unfinished_bytes} bytes too slowly while "
+                    "others wait for memory"
                 )
             elif each in self._admitted:
                 self._admitted[each] = arrived
@@ -229,7 +229,7 @@ class ReceiveBudget:
                 each.look_ahead()
             else:
                 # Otherwise large requests find no room until these connections are closed as idle.
-                each.shed("it has sent more behind a request that waits, and memory is short")
+                each.shed("memory is short, and it has sent more behind a request that waits")
         if self._parked:
             self._look_ahead_later(
                 min(_LOOK_AHEAD_S, max(_LOOK_AHEAD_S * _LOOKED_AT / len(self._parked), 0.01))
@@ -275,4 +275,4 @@ class UnsentAnswers:
             most = max(self._owed, key=lambda each: self._owed[each])
             self.held -= self._owed[most]
             size = self._owed.pop(most)
-            most.shed(f"it has not taken {size} bytes of its answers, and memory is short")
+            most.shed(f"memory is short, and it has not read {size} bytes of its responses")

@@ -134,7 +134,7 @@ class SocketListener:
                 return
             if _is_one_of_the_last(connected.fileno()):
                 connected.close()
-                self._accept_later("nearly as many files are open as the system allows")
+                self._accept_later("the limit on open files is nearly reached")
                 return
             # A dual-stack listener reports IPv4 peers as mapped IPv6 addresses.
             host = str(address[0]).removeprefix("::ffff:")
@@ -150,7 +150,7 @@ class SocketListener:
     def _accept_later(self, reason: str) -> None:
         """Pause accepting: the other clients stay in the backlog for now."""
         if not self._is_short:
-            _log.warning("Cannot accept all connections for now: %s", reason)
+            _log.warning("Cannot accept new connections, trying again: %s", reason)
         self._is_short = True
         self.pause_accepting()
         self._retry = self._loop.call_later(_RETRY_ACCEPT_S, self.resume_accepting)

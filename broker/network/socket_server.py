@@ -158,12 +158,14 @@ class SocketServer:
         delay_s = self.rates.delay_s(host, now)
         if delay_s > 0:
             self._refused.add()
-            self.report(client, "its address opens connections faster than its quota")
+            self.report(client, "its address opens connections faster than its quota allows")
             self._close_later(transport, delay_s)
             return
         if self._per_ip[host] >= limit or len(self._connections) >= limits.max_connections:
             self._refused.add()
-            self.report(client, f"it has {self._per_ip[host]} open already")
+            self.report(
+                client, f"the limit on connections is reached, its address has {self._per_ip[host]}"
+            )
             transport.close()
             return
         rest_s = self.rates.rest_s(limits.max_creation_rate, now)
@@ -214,7 +216,7 @@ class SocketServer:
         if now < self._next_report:
             self._unreported += 1
             return
-        more = f" ({self._unreported} more like it before)" if self._unreported else ""
+        more = f" ({self._unreported} similar messages suppressed)" if self._unreported else ""
         self._unreported = 0
         self._next_report = now + _REPORT_INTERVAL_S
         _log.warning("Closed the connection from %s: %s%s", client.host, reason, more)

@@ -62,7 +62,7 @@ def decide_topics(
             else:
                 decision.records.extend(_new_topic(image, node_id, topic, epochs))
         elif existing.topic_id != topic.topic_id or topic.topic_id not in mounted:
-            decision.refused[topic.name] = "a topic of that name is here already"
+            decision.refused[topic.name] = "this cluster already has a topic of that name"
         else:
             decision.records.extend(_changes(image, node_id, existing, topic, epochs))
     for topic_id in mounted:
@@ -86,7 +86,7 @@ def _refusal(image: ClusterImage, name: str) -> str:
     except KafkaError as error:
         return error.message
     if name.startswith("__"):
-        return "names that begin so are kept for internal topics"
+        return "names that begin with __ are reserved for internal topics"
     collision = colliding_topic(name, image.topics_by_name)
     return "" if collision is None else f"its name collides with that of {collision}"
 

@@ -265,7 +265,7 @@ class Mounts:
         except (RemoteStorageError, KafkaError, OSError) as error:
             if not mount.trouble:
                 _log.warning(
-                    "The mounted tier %s cannot be read, trying again: %s",
+                    "Could not read the mounted tier %s, trying again: %s",
                     mount.config.name,
                     error,
                 )
@@ -301,7 +301,7 @@ class Mounts:
         decision = await self._tools.controller.decide(decide)
         for topic, reason in decision.refused.items():
             if mount.refused.get(topic) != reason:
-                _log.warning("The topic %s of the mount %s is not shown: %s", topic, name, reason)
+                _log.warning("Topic %s of mount %s is not available: %s", topic, name, reason)
         mount.refused = decision.refused
 
     def _show(self, mount: _Mount, partition: TopicIdPartition) -> None:

@@ -76,7 +76,7 @@ class TierScrub:
             self._trouble = ""
         except (RemoteStorageError, KafkaError) as error:
             if not self._trouble:
-                _log.warning("The tier could not be scrubbed, trying again later: %s", error)
+                _log.warning("Could not scrub the remote tier, trying again: %s", error)
             self._trouble = str(error)
 
     async def look_once(self) -> int:

@@ -41,7 +41,7 @@ async def mend_metadata_topic(controller: Controller) -> None:
     mended = await controller.decide(lambda image: mend(controller.config, image))
     if mended:
         _log.warning(
-            "The configuration of %s would have deleted the tier's metadata, and is set to: %s",
+            "The configuration of %s would have deleted remote log metadata; changed it to: %s",
             REMOTE_LOG_METADATA_TOPIC,
             ", ".join(f"{name}={value}" for name, value in mended.items()),
         )

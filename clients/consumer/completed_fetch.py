@@ -157,7 +157,7 @@ class CompletedFetch:
             return True
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE,
-            f"Their batch says that it begins at offset {begin}, which cannot be.",
+            f"Their batch has the impossible base offset {begin}.",
         )
 
     def _end_of_batch(self, data: memoryview) -> int:

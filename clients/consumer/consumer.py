@@ -404,7 +404,7 @@ class Consumer:
             return position.reset_to
         if self._config.auto_offset_reset == "none":
             raise KafkaError(
-                ErrorCode.OFFSET_OUT_OF_RANGE, f"{partition} has no valid offset to read on from."
+                ErrorCode.OFFSET_OUT_OF_RANGE, f"{partition} has no valid offset to continue from."
             )
         return _RESET_TIMESTAMPS[self._config.auto_offset_reset]
 

@@ -114,7 +114,7 @@ class GroupMember:
         )
         if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.generation = Generation(member_id=response.member_id)
-        self._coordinator.raise_for(response.error_code, "The group did not accept the member.")
+        self._coordinator.raise_for(response.error_code, "The coordinator refused JoinGroup.")
         self.generation = Generation(
             response.generation_id, response.member_id, response.protocol_name
         )
@@ -134,7 +134,7 @@ class GroupMember:
             SyncGroupResponse,
             timeout_ms=config.max_poll_interval_ms + _JOIN_MARGIN_MS,
         )
-        self._coordinator.raise_for(synced.error_code, "The group did not sync.")
+        self._coordinator.raise_for(synced.error_code, "The coordinator refused SyncGroup.")
         self.must_join = False
         return _partitions_of(synced.assignment)
 
@@ -175,7 +175,9 @@ class GroupMember:
                     HeartbeatResponse,
                     timeout_ms=self._config.session_timeout_ms,
                 )
-                self._coordinator.raise_for(response.error_code, "The heartbeat was refused.")
+                self._coordinator.raise_for(
+                    response.error_code, "The coordinator refused Heartbeat."
+                )
             except KafkaError as error:
                 # If joining fails too, the next poll raises that error.
                 if generation == self.generation and not self._mends(error):
@@ -193,7 +195,7 @@ class GroupMember:
             ),
             LeaveGroupResponse,
         )
-        self._coordinator.raise_for(response.error_code, "The group did not let the member go.")
+        self._coordinator.raise_for(response.error_code, "The coordinator refused LeaveGroup.")
 
     def _mends(self, error: KafkaError) -> bool:
         """Update membership after an error; whether joining (again) may resolve it."""

@@ -73,7 +73,7 @@ class Channel(asyncio.Protocol):
         except TimeoutError:
             late = KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT,
-                f"No {response_class.__name__} came within {timeout_seconds:g} s.",
+                f"No {response_class.__name__} arrived within {timeout_seconds:g} s.",
             )
             self.close(late)
             raise late from None
@@ -135,7 +135,7 @@ class Channel(asyncio.Protocol):
 
     def _answer(self, response: memoryview) -> None:
         if not self._in_flight:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "A response came that nobody asked for.")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "A response arrived without a request.")
         sent = self._in_flight.popleft()
         try:
             correlation_id, position = decode_response_header(sent.api_key, sent.version, response)

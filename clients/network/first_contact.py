@@ -73,6 +73,6 @@ async def _talk(network: NetworkClient, environment: Environment) -> None:
     if failure is not None:
         raise KafkaError(
             ErrorCode.NETWORK_EXCEPTION,
-            f"{failure.message.rstrip('.')}. That is what the broker says it is reached at: check "
-            "its `advertised.listeners`",
+            f"{failure.message.rstrip('.')}. The broker advertises this address: check its "
+            "`advertised.listeners`",
         ) from failure

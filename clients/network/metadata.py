@@ -160,7 +160,7 @@ class Metadata:
     def _apply_topic(self, name: str, topic: MetadataResponseTopic) -> None:
         current = self.topics.get(name)
         if topic.error_code:
-            self._topic_errors[name] = refusal(topic.error_code, f"Nobody serves topic {name}.")
+            self._topic_errors[name] = refusal(topic.error_code, f"No broker serves topic {name}.")
             is_deleted = topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if current is not None and is_deleted:
                 del self.topics[name]

@@ -259,7 +259,7 @@ class NetworkClient:
             return error.message
         if isinstance(error, TimeoutError) and error.errno is None:
             seconds = self._config.socket_connection_setup_timeout_ms / 1000
-            return f"no answer came within {seconds:g} s"
+            return f"no response within {seconds:g} s"
         # A host name with several addresses fails once for each, in one error without an errno.
         numbers = dict.fromkeys(map(int, _ERROR_NUMBER.findall(str(error))))
         if error.errno is not None and error.errno > 0:
@@ -314,5 +314,5 @@ def _negotiated(node: _Node, message: Message, version_max: int) -> int:
             return newest
     raise KafkaError(
         ErrorCode.UNSUPPORTED_VERSION,
-        f"{node.address} serves no version of {type(message).__name__} known to this client.",
+        f"{node.address} supports no version of {type(message).__name__} that this client knows.",
     )

@@ -127,4 +127,4 @@ class OffsetLookup:
 
 
 def _refusal(partition: TopicPartition, answer: ListOffsetsPartitionResponse) -> KafkaError:
-    return refusal(answer.error_code, f"The offset of {partition} cannot be told.")
+    return refusal(answer.error_code, f"The offset of {partition} cannot be looked up.")

@@ -70,9 +70,9 @@ class FrameBuffers:
 def _other_protocol(begin: bytes) -> str:
     """A hint if the first bytes are of another protocol, as from TLS clients and browsers."""
     if begin[:2] == b"\x16\x03":
-        return ". It begins as TLS does: state security.protocol=PLAINTEXT where it comes from"
+        return ". It begins like TLS: set security.protocol=PLAINTEXT on that client"
     if begin in (b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI"):
-        return ". It begins as HTTP does, which is not spoken here"
+        return ". It begins like HTTP, which this port does not support"
     return ""
 
 

@@ -50,15 +50,15 @@ def _null(name: str) -> ProtocolError:
 
 
 def _short(name: str) -> ProtocolError:
-    return ProtocolError(f"{name} announces more than the message holds")
+    return ProtocolError(f"{name} is longer than the rest of the message")
 
 
 def _misfit(name: str) -> ProtocolError:
-    return ProtocolError(f"The tagged field {name} does not fill the size it announces")
+    return ProtocolError(f"The tagged field {name} does not have the size that it states")
 
 
 def _cut(message: str) -> ProtocolError:
-    return ProtocolError(f"{message} is cut short")
+    return ProtocolError(f"{message} is truncated")
 
 
 _NAMESPACE: dict[str, object] = {

@@ -32,7 +32,7 @@ from .source import SourceWriter, present_fields, tagged_fields
 
 def _unknown(name: str, version: int) -> KafkaError:
     return KafkaError(
-        ErrorCode.UNSUPPORTED_VERSION, f"{name} is set, which version {version} does not know"
+        ErrorCode.UNSUPPORTED_VERSION, f"{name} is set, but version {version} does not have it"
     )
 
 
@@ -41,7 +41,7 @@ def _unfit(message: str, error: Exception) -> ValueError:
 
 
 def _too_large(max_bytes: int) -> ProtocolError:
-    return ProtocolError(f"the answer would take more than {max_bytes} bytes")
+    return ProtocolError(f"the response would exceed {max_bytes} bytes")
 
 
 _JOINED_PARTS = 4_096

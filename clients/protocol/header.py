@@ -56,7 +56,7 @@ def decode_request_header(view: memoryview) -> tuple[RequestHeader, int]:
         if size >= 0:
             position += size
             if position > len(view):
-                raise ProtocolError("The client id announces more than the request holds")
+                raise ProtocolError("The client id is longer than the rest of the request")
             client_id = str(view[_FIXED_BYTES:position], "utf-8", "replace")
         header = RequestHeader(key, version, correlation_id, client_id)
         api = SERVED.get(key)

@@ -81,7 +81,7 @@ def read_tag_header(buffer: bytes | memoryview, position: int, end: int) -> tupl
     tag, position = read_unsigned_varint(buffer, position)
     size, position = read_unsigned_varint(buffer, position)
     if size > end - position:
-        raise ProtocolError("A tagged field ends behind its message")
+        raise ProtocolError("A tagged field is longer than the rest of the message")
     return tag, position, position + size
 
 

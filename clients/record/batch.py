@@ -153,7 +153,7 @@ class RecordBatch:
             raise _wrong_magic(self.magic)
         size = LOG_OVERHEAD + self.batch_length
         if not BATCH_OVERHEAD <= size <= available:
-            raise _corrupt(f"A record batch of {size} bytes cannot lie in {available} bytes.")
+            raise _corrupt(f"A record batch of {size} bytes does not fit in {available} bytes.")
         self.size_in_bytes = size
         self.view = view if size == len(view) else view[position : position + size]
         self.last_offset = self.base_offset + self.last_offset_delta
@@ -269,7 +269,9 @@ class RecordBatch:
                 size, at = (ZIGZAG[b], at + 1) if (b := data[at]) < 0x80 else read_varint(data, at)
                 end = at + size
                 if size < 0 or end > len(data):
-                    raise _invalid(f"A record of {size} bytes exceeds its batch.")
+                    raise _invalid(
+                        f"A record of {size} bytes is longer than the rest of its batch."
+                    )
                 at += 1  # the record's attributes, of which none is in use
                 delta, at = (
                     (ZIGZAG[b], at + 1) if (b := data[at]) < 0x80 else read_varlong(data, at)

@@ -169,7 +169,7 @@ def check_outside(compression: CompressionType, data: Buffer, plain_bytes_min: i
     if is_sound and compression is CompressionType.GZIP:
         is_sound = begin[_GZIP_FLAGS_AT] & _GZIP_RESERVED == 0
     if not is_sound:
-        raise _undecodable(compression, "the data do not begin as they must")
+        raise _undecodable(compression, "the data do not begin with the expected header")
     if plain_bytes_min > _GROWTH_MAX[compression] * len(data):
         raise _undecodable(
             compression, f"{len(data)} bytes cannot become {plain_bytes_min} or more"

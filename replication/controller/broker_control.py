@@ -68,7 +68,7 @@ def register_broker(
     if not registration.endpoints:
         raise KafkaError(
             ErrorCode.INVALID_REGISTRATION,
-            f"Broker {registration.broker_id} has no listener that clients could reach.",
+            f"Broker {registration.broker_id} has no listener for clients.",
         )
     records: list[Message] = [
         RegisterBrokerRecord(
@@ -193,7 +193,7 @@ def unregister_broker(image: ClusterImage, own_id: int, broker_id: int) -> Decis
         )
     if broker_id == own_id:
         raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"Broker {broker_id} is running: stop it instead."
+            ErrorCode.INVALID_REQUEST, f"Broker {broker_id} is running: shut it down instead."
         )
     records: list[Message] = []
     for topic in image.topics_by_name.values():

@@ -215,7 +215,10 @@ class Controller:
             if records:
                 self._metadata_log.append(records, self._environment.wall_clock_ms())
         except KafkaError as error:
-            _log.warning("Could not record the broker's controlled shutdown: %s", error)
+            _log.warning(
+                "Could not record the controlled shutdown of the broker in the metadata log: %s",
+                error,
+            )
 
     def _apply(self, event: ControllerEvent) -> None:
         self._state = TRANSITIONS[self._state, event]
@@ -257,7 +260,8 @@ class Controller:
             self._queue.put_nowait(write)  # type: ignore[arg-type]  # the queue is of all answers
         except asyncio.QueueFull:
             raise KafkaError(
-                ErrorCode.REQUEST_TIMED_OUT, f"{_WRITES_MAX} changes are waiting already."
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"{_WRITES_MAX} changes are already queued in the controller.",
             ) from None
         return await answer
 
@@ -285,9 +289,9 @@ class Controller:
                 write.fail(_not_controller())
             self._fail_queued()
             is_disk = isinstance(error, (OSError, KafkaError))
-            sentence = f"The controller decides nothing any more: {error}"
+            sentence = f"The controller failed and makes no more changes: {error}"
             if not is_disk:
-                _log.error("%s", sentence, exc_info=True)
+                _log.error("Internal error in the controller: it has stopped", exc_info=True)
             self.on_failure(sentence)
             if not is_disk:
                 raise
@@ -303,7 +307,8 @@ class Controller:
             try:
                 if now > write.deadline:
                     raise KafkaError(
-                        ErrorCode.REQUEST_TIMED_OUT, "The change waited longer than it was allowed."
+                        ErrorCode.REQUEST_TIMED_OUT,
+                        "The change timed out in the queue of the controller.",
                     )
                 records = write.decide(image).records
                 delta = ClusterDelta(image)
@@ -475,7 +480,7 @@ class Controller:
 
 
 def _not_controller() -> KafkaError:
-    return KafkaError(ErrorCode.NOT_CONTROLLER, "This is not the controller any more.")
+    return KafkaError(ErrorCode.NOT_CONTROLLER, "This node is no longer the controller.")
 
 
 def listener_name(listener: Callable[..., object]) -> str:

@@ -174,8 +174,7 @@ def _call_off(
     if not isr:
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            "The reassignment cannot be called off: none of the replicas that would be left is in"
-            " sync.",
+            "Cannot cancel the reassignment: none of the original replicas is in sync.",
         )
     return _settled(image, partition, record, _Replicas(replicas, isr, [], []))
 

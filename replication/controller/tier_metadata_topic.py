@@ -21,7 +21,7 @@ from ..topic_names import REMOTE_LOG_METADATA_TOPIC as TOPIC
 from .config_control import alter_topic_config
 from .controller_config import ControllerConfig, Decision
 
-_WHY = "what this cluster's remote tier holds is known in it alone"
+_WHY = "only this topic records what the remote tier of this cluster holds"
 
 
 def check_may_delete(config: ControllerConfig, topic: str) -> None:
@@ -38,8 +38,8 @@ def check_may_grow(config: ControllerConfig, topic: str) -> None:
     if topic == TOPIC and config.tier_metadata_retention_ms is not None:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
-            f"{TOPIC} cannot be given more partitions: with another number of them nothing would "
-            "be found any more.",
+            f"Cannot add partitions to {TOPIC}: the existing remote log metadata could no "
+            "longer be found.",
         )
 
 
@@ -49,7 +49,7 @@ def check_is_kept(config: ControllerConfig, topic: str, result: LogConfig) -> No
     if wrong:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            f"{TOPIC} needs {_stated(wrong)}: {_WHY}.",
+            f"{TOPIC} requires {_stated(wrong)}: {_WHY}.",
         )
 
 

@@ -166,9 +166,9 @@ def check_room(config: ControllerConfig, image: ClusterImage, created: int, more
     limit = config.partitions_max
     if existing + more > limit:
         raise _policy(
-            f"Unable to create {more} more partition(s): this broker has {existing} and takes "
-            f"{limit} (tierlog.max.partitions; by default as many as its limit on open files, "
-            "ulimit -n, allows)."
+            f"Unable to create {more} more partition(s): this broker has {existing}, and "
+            f"tierlog.max.partitions allows {limit} (its default follows from the limit on open "
+            "files, ulimit -n)."
         )
 
 

@@ -60,29 +60,29 @@ class FetchState(Enum):
     TIER_LOCAL = "moved to the tier: asks where the leader's local log starts"
     TIER_EPOCH = "moved to the tier: asks for the epoch before that start"
     BUILDING_AUX = "asks the tier for the state at that start"
-    FAILED = "asks nothing until it hears of its leader"
+    FAILED = "waits until it learns of its leader"
 
 
 class FetchEvent(Enum):
     """The outcome of a response or of a metadata change."""
 
     ELECTED = "a leader, and the log has a history to compare"
-    ELECTED_UNKNOWN = "a leader, and the log must be cut before it may fetch"
+    ELECTED_UNKNOWN = "a leader, and the log must be truncated before it may fetch"
     FETCHED = "records, or none"
-    DIVERGED = "the log was cut where it leaves the leader's"
-    DIVERGED_FURTHER = "the log was cut, and an older epoch must be asked for"
+    DIVERGED = "the log was truncated where it diverges from the leader's"
+    DIVERGED_FURTHER = "the log was truncated, and an older epoch must be requested"
     OUT_OF_RANGE = "the offset lies outside the leader's log"
     MOVED_TO_TIER = "the offset is only in the tier"
-    FOUND = "the offset that was asked for"
-    FOUND_SHORTER = "the leader's log ends before ours, which was cut"
-    FOUND_RESET = "the log begins anew where the leader's does"
+    FOUND = "the requested offset"
+    FOUND_SHORTER = "the leader's log ends before the local log, which was truncated"
+    FOUND_RESET = "the log starts again at the leader's log start"
     WANTS_PENDING = "an empty log is to begin after what is in the tier (KIP-1023)"
-    UNKNOWN_PENDING = "the leader does not know what is in the tier"
+    UNKNOWN_PENDING = "the leader does not know the copied offset yet"
     NEEDS_NO_EPOCH = "there is no earlier epoch to ask for"
-    BUILT = "the log goes on where the leader's local log starts"
-    TROUBLE = "an error that may pass"
+    BUILT = "the log continues at the leader's local log start"
+    TROUBLE = "a retriable error"
     FENCED = "the leader epoch is over"
-    BROKEN = "our log cannot be used"
+    BROKEN = "the local log cannot be used"
 
 
 _S, _E = FetchState, FetchEvent
@@ -450,10 +450,10 @@ class FollowedPartition:
 
     def _refused(self, error: ErrorCode, now_ms: int) -> None:
         if error is ErrorCode.FENCED_LEADER_EPOCH:
-            self._apply(FetchEvent.FENCED)
-            self.trouble = f"The leader epoch {self.leader_epoch} is over."
+            self._happens(FetchEvent.FENCED)
+            self.trouble = f"Leader epoch {self.leader_epoch} has ended."
         else:
-            self._delay(f"The leader answers {error.name}.", now_ms)
+            self._delay(f"The leader returned {error.name}.", now_ms)
 
     def _delay(self, reason: str, now_ms: int) -> None:
         self._apply(FetchEvent.TROUBLE)

@@ -195,7 +195,7 @@ class LogCompaction:
         is_told = isinstance(error, (KafkaError, CorruptIndexError))
         _log.error(
             "Unexpected exception thrown when cleaning log %s. Marking its partition (%s) as "
-            "uncleanable: it is not compacted any more until the broker starts again: %s",
+            "uncleanable: it is not compacted until the broker restarts: %s",
             log,
             log.topic_partition,
             error,

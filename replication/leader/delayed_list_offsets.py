@@ -84,7 +84,7 @@ class DelayedListOffsets(DelayedOperation):
         return all(search.is_settled for search in self._searches) and self.force_complete()
 
     def on_expiration(self) -> None:
-        late = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The remote tier took too long.")
+        late = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The search in the remote tier timed out.")
         for search in self._searches:
             if not search.is_settled:
                 self._expired[search.partition.topic_partition] += 1
@@ -166,8 +166,16 @@ class OffsetListing:
         except RuntimeError:
             # Too many searches: the client must retry this partition.
             work.close()
-            _log.warning("Too many searches for offsets in the remote tier: %s", name)
-            search.settle(KafkaError(ErrorCode.REQUEST_TIMED_OUT, "Too many searches."))
+            _log.warning(
+                "Too many pending offset searches in the remote tier: rejecting a search in %s",
+                name,
+            )
+            search.settle(
+                KafkaError(
+                    ErrorCode.REQUEST_TIMED_OUT,
+                    "Too many pending offset searches in the remote tier.",
+                )
+            )
 
     async def stop(self) -> None:
         """Answer the waiting requests, and cancel the searches."""
@@ -186,7 +194,12 @@ async def _search(
         search.settle(error)
     except Exception:
         # A bug must not take the broker down; the client gets an error.
-        _log.exception("Searching %s in the tier failed", search.partition.topic_partition)
-        search.settle(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "The search failed."))
+        _log.exception(
+            "Internal error searching for an offset of %s in the remote tier",
+            search.partition.topic_partition,
+        )
+        search.settle(
+            KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "The search in the remote tier failed.")
+        )
     if not delayed.is_completed:
         delayed.try_complete()

@@ -230,7 +230,8 @@ class HostedPartitions:
         self._delete_each(deletions)
         if strays:
             _log.warning(
-                "%d logs belong to no partition of this broker and are left alone: %s",
+                "Found stray log directories (%d) that belong to no partition of this broker; "
+                "they are kept: %s",
                 len(strays),
                 ", ".join(sorted(strays)[:_STRAYS_SHOWN]),
             )
@@ -252,11 +253,11 @@ class HostedPartitions:
             try:
                 partition = self._host(image, topic, name, partition_image)
             except ResourcesExhaustedError as error:
-                _log.warning("The log of %s cannot be opened yet: %s", name, error.message)
+                _log.warning("Could not open the log of %s, trying again: %s", name, error.message)
                 self._backlog.make_again(name)
                 return
             except KafkaError as error:
-                _log.error("The log of %s cannot be opened: %s", name, error)
+                _log.error("Could not open the log of %s: %s", name, error)
                 self.offline.add(name)
                 return
             self._update(image, partition, partition_image, changes)
@@ -346,9 +347,8 @@ class HostedPartitions:
         elif is_misread(stored_id, topic_id):
             write_topic_id(log, topic_id)
             _log.error(
-                "%s was damaged: %s says that the log is of a topic %s, which never was, where one "
-                "letter is other than in the id of its own, %s. The file is mended; look after "
-                "that disk",
+                "%s was damaged: its %s has topic id %s, which never existed and differs in "
+                "one character from the right one, %s. The file is repaired; check that disk",
                 log.directory,
                 PARTITION_METADATA_FILE,
                 uuid_to_string(stored_id),
@@ -358,9 +358,9 @@ class HostedPartitions:
             directory = log.directory
             aside = manager.set_aside(log, now_ms)
             _log.error(
-                "%s says that it is the log of a topic %s, which this cluster never had: it is set "
-                "aside as %s, and %s begins anew here. If its records are wanted, stop the broker, "
-                "mend %s, and give the directory its name back",
+                "%s belongs to topic id %s, which this cluster never had: renamed it to %s, "
+                "and %s starts with an empty log. To recover its records, stop the broker, "
+                "correct the topic id in %s, and rename the directory back",
                 directory,
                 uuid_to_string(stored_id),
                 aside,
@@ -439,10 +439,10 @@ class HostedPartitions:
                 delete()
             except KafkaError as error:
                 # Its directory is offline: the next start finds the log of a deleted topic.
-                _log.error("The log of %s cannot be deleted: %s", name, error)
+                _log.error("Could not delete the log of %s: %s", name, error)
             except Exception as error:
                 # One failure must not stop the other deletions; the next start finds this log.
-                _log.error("The log of %s cannot be deleted", name, exc_info=error)
+                _log.error("Internal error deleting the log of %s", name, exc_info=error)
         self._log_manager.sync_deletions()
 
     def _publish_config(self, image: ClusterImage, topic: str, changes: _RoleChanges) -> None:

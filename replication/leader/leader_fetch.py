@@ -119,7 +119,10 @@ class LeaderFetch:
             )
         except RuntimeError:
             # Too many reads: an error for this partition only, which the client retries.
-            _log.warning("Too many remote reads: %s", pending.partition.topic_partition)
+            _log.warning(
+                "Too many pending reads from the remote tier: rejecting a read of %s",
+                pending.partition.topic_partition,
+            )
             delayed.fail(pending, ErrorCode.KAFKA_STORAGE_ERROR)
 
     async def _read_remote(
@@ -135,7 +138,7 @@ class LeaderFetch:
             delayed.fail(pending, error.code)
         except Exception:
             # A bug must not take the broker down; the client gets an error.
-            _log.exception("Reading %s from the remote tier failed", pending.read)
+            _log.exception("Internal error reading %s from the remote tier", pending.read)
             delayed.fail(pending, ErrorCode.UNKNOWN_SERVER_ERROR)
         else:
             delayed.fill(pending, fetched)

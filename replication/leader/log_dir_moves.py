@@ -138,7 +138,9 @@ class LogDirMoves:
         """Put the move behind the others and retry it, unless a disk has failed."""
         name = move.partition.topic_partition
         if error is not None:
-            _log.warning("The move of %s to another log directory waits: %s", name, error)
+            _log.warning(
+                "Could not move %s to another log directory, trying again: %s", name, error
+            )
         if self._is_current(move):
             self._moves[name] = self._moves.pop(name)
         await asyncio.sleep(_RETRY_S)
@@ -219,5 +221,5 @@ class LogDirMoves:
         name = partition.topic_partition
         partition.log = self._log_manager.replace_current_with_future(name, now_ms)
         del self._moves[name]
-        _log.info("%s has moved to %s", name, partition.log.log_dir.path)
+        _log.info("Moved %s to log directory %s", name, partition.log.log_dir.path)
         self._on_moved(partition)

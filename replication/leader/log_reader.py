@@ -165,8 +165,8 @@ class LogReader:
         if self._damage.get(partition) != error.message:
             self._damage[partition] = error.message
             _log.error(
-                "%s cannot be read at offset %d: %s Consumers are told CORRUPT_MESSAGE; what lies "
-                "behind can be read by those that seek past it",
+                "%s cannot be read at offset %d: %s Consumers receive CORRUPT_MESSAGE until "
+                "they seek past the damaged batch",
                 partition,
                 fetch_partition.fetch_offset,
                 error.message,
@@ -179,7 +179,7 @@ class LogReader:
         if topic_id != ZERO_UUID and topic_id != partition.topic_id_partition.topic_id:
             raise KafkaError(
                 ErrorCode.INCONSISTENT_TOPIC_ID,
-                f"The topic {topic} has another id than the request says.",
+                f"The topic id of {topic} does not match the topic id in the request.",
             )
         return partition
 

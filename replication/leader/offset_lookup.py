@@ -83,7 +83,7 @@ def look_up_offset(
         return TimestampAndOffset(-1, sight.end, partition.leader_epoch)
     if timestamp < EARLIEST_PENDING_UPLOAD_TIMESTAMP:
         raise KafkaError(
-            ErrorCode.UNSUPPORTED_VERSION, f"The timestamp {timestamp} has no meaning here."
+            ErrorCode.UNSUPPORTED_VERSION, f"The special timestamp {timestamp} is not supported."
         )
     search = log.search_timestamp(timestamp)
     try:

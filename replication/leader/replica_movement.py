@@ -74,7 +74,7 @@ class ReplicaMovement:
         if now < self._next_report:
             self._unreported += 1
             return
-        more = f" ({self._unreported} more like it before)" if self._unreported else ""
+        more = f" ({self._unreported} similar messages suppressed)" if self._unreported else ""
         self._unreported = 0
         self._next_report = now + _REPORT_INTERVAL_S
         _log.warning(

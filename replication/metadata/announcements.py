@@ -29,7 +29,7 @@ class Announcements:
         led = self._newly_led(delta)
         if delta.base.offset < 0:
             if led:
-                _log.info("Leading %s from this start on", _counts(led))
+                _log.info("Leading %s after startup", _counts(led))
             return
         created = [each for each in delta.changed_topics.values() if each.was_created]
         for topic in created[:_EACH_AT_MOST]:
@@ -69,13 +69,13 @@ class Announcements:
             topics = sorted({partition.topic for partition in led})
             more = ", …" if len(topics) > _EACH_AT_MOST else ""
             names = ", ".join(topics[:_EACH_AT_MOST])
-            _log.info("Leading %s from now on: %s%s", _counts(led), names, more)
+            _log.info("Started leading %s: %s%s", _counts(led), names, more)
             return
         for name, partition in sorted(led.items()):
             log = self._log_of(name)
             if log is not None:
                 _log.info(
-                    "Leading %s from leader epoch %d on, at offset %d",
+                    "Leader %s starts at leader epoch %d from offset %d",
                     name,
                     partition.leader_epoch,
                     log.log_end_offset,

@@ -76,9 +76,9 @@ def refuse_to_cut(files: Files, directory: str, quorum_epoch: int) -> None:
         later = _later_epoch(files, directory, noted.epoch, end)
         if later is not None and later <= quorum_epoch:
             _log.warning(
-                "The metadata log in %s ends at offset %d, and was on the disk up to %d when this "
-                "broker had it, in epoch %d. Another has led it since, in epoch %d, as Apache "
-                "Kafka does that runs on the directory: what that one left counts.",
+                "The metadata log in %s ends at offset %d, but this broker had flushed it up "
+                "to offset %d in epoch %d. Another node, such as Apache Kafka on this "
+                "directory, has since led it in epoch %d: its log is used.",
                 directory,
                 end,
                 noted.offset,
@@ -87,9 +87,9 @@ def refuse_to_cut(files: Files, directory: str, quorum_epoch: int) -> None:
             )
             return
     raise LogDirError(
-        f"The metadata log in {directory} is damaged at offset {end}, and what was committed "
-        f"from there to offset {noted.offset} would be lost: restore the metadata log from a "
-        f"backup, or remove {directory}/{DURABLE_END_FILE} to go on without what is lost."
+        f"The metadata log in {directory} is damaged at offset {end}; committed records up to "
+        f"offset {noted.offset} would be lost. Restore the metadata log from a backup, or "
+        f"remove {directory}/{DURABLE_END_FILE} to start without them."
     )
 
 

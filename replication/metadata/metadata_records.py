@@ -326,14 +326,14 @@ def decode_record(value: bytes) -> Message:
         key, position = read_unsigned_varint(value, position)
         version, position = read_unsigned_varint(value, position)
     except IndexError:
-        raise _unreadable("it is cut short") from None
+        raise _unreadable("it is truncated") from None
     if frame != _FRAME_VERSION:
         raise _unreadable(f"its frame version is {frame}, not {_FRAME_VERSION}")
     record_class = RECORD_CLASSES.get(key)
     if record_class is None:
-        raise _unreadable(f"its type {key} is not known")
+        raise _unreadable(f"its type {key} is unknown")
     if version > WRITTEN_VERSIONS[key]:
-        raise _unreadable(f"version {version} of {record_class.__name__} is not known")
+        raise _unreadable(f"version {version} of {record_class.__name__} is unknown")
     try:
         record, position = decode(record_class, version, memoryview(value), position)
     except ProtocolError as error:

@@ -93,7 +93,7 @@ def read_quorum_state(files: Files, path: str) -> QuorumState:
     except (ValueError, KeyError, TypeError, AttributeError, IsADirectoryError) as error:
         raise KafkaError(
             ErrorCode.KAFKA_STORAGE_ERROR,
-            f"{path} is damaged: it does not hold the state of a quorum.",
+            f"{path} is damaged: it does not hold a quorum state.",
         ) from error
 
 

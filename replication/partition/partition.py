@@ -194,13 +194,13 @@ class Partition:
         if current_leader_epoch < self.leader_epoch:
             return KafkaError(
                 ErrorCode.FENCED_LEADER_EPOCH,
-                f"Leader epoch {current_leader_epoch} of {self.topic_partition} is over; "
-                f"the current one is {self.leader_epoch}.",
+                f"Leader epoch {current_leader_epoch} of {self.topic_partition} is older than "
+                f"the current leader epoch {self.leader_epoch}.",
             )
         return KafkaError(
             ErrorCode.UNKNOWN_LEADER_EPOCH,
-            f"Leader epoch {current_leader_epoch} of {self.topic_partition} is not known here; "
-            f"the newest known is {self.leader_epoch}.",
+            f"Leader epoch {current_leader_epoch} of {self.topic_partition} is newer than the "
+            f"current leader epoch {self.leader_epoch}.",
         )
 
     def not_leader(self) -> KafkaError:
@@ -208,7 +208,7 @@ class Partition:
         if self.role is PartitionRole.OFFLINE:
             return KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
-                f"The log directory of {self.topic_partition} has failed.",
+                f"The log directory of {self.topic_partition} is offline.",
             )
         return KafkaError(
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -330,7 +330,8 @@ class Partition:
         if end.epoch < 0 or end.end_offset < 0:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"The end of epoch {last_fetched_epoch} in {self.topic_partition} is unknown.",
+                f"The end offset of epoch {last_fetched_epoch} in {self.topic_partition} is "
+                "unknown.",
             )
         if end.epoch < last_fetched_epoch or end.end_offset < offset:
             return end

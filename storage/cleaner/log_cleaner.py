@@ -271,7 +271,8 @@ def _checked(segment: PinnedSegment, position: int = 0) -> Iterator[RecordBatch]
         if batch.base_offset < expected or batch.last_offset_delta < 0:
             raise KafkaError(
                 ErrorCode.CORRUPT_MESSAGE,
-                f"Offset {batch.base_offset} follows {expected - 1} in {segment.path}.",
+                f"{segment.path} has a batch out of order: offset {batch.base_offset} after "
+                f"{expected - 1}.",
             )
         expected = batch.next_offset
         yield batch

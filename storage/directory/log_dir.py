@@ -53,18 +53,18 @@ _FILES = (
 )
 
 _EXHAUSTED = {
-    errno.EMFILE: "let this process have more files open (ulimit -n)",
-    errno.ENFILE: "let this machine have more files open (sysctl fs.file-max)",
-    errno.ENOMEM: "give it more memory, or more mappings (sysctl vm.max_map_count)",
+    errno.EMFILE: "raise the limit on open files of this process (ulimit -n)",
+    errno.ENFILE: "raise the system limit on open files (sysctl fs.file-max)",
+    errno.ENOMEM: "give it more memory or more memory mappings (sysctl vm.max_map_count)",
 }
 """What runs out beside a disk, and what a person can do about it."""
 
 _REMEDIES = {
-    errno.EFBIG: "let this process write larger files (ulimit -f)",
-    errno.ENOSPC: "make room on its disk",
-    errno.EDQUOT: "make room on its disk, or raise this user's quota",
-    errno.EROFS: "mount its disk for writing",
-    errno.EACCES: "let this user write in it",
+    errno.EFBIG: "raise the limit on file sizes of this process (ulimit -f)",
+    errno.ENOSPC: "free space on its disk",
+    errno.EDQUOT: "free space on its disk, or raise this user's disk quota",
+    errno.EROFS: "remount its disk read-write",
+    errno.EACCES: "give this user write permission for it",
 }
 """What a person can do about what an operating system says."""
 
@@ -146,7 +146,7 @@ class LogDir:
         if self.failure is None or not self.failure.strerror:
             return ""
         remedy = _REMEDIES.get(self.failure.errno or 0)
-        advice = f": {remedy}, then start the broker again" if remedy else ""
+        advice = f": {remedy}, then restart the broker" if remedy else ""
         return f"{self.failure.strerror}{advice}"
 
     def _storage_error(self) -> KafkaError:
@@ -168,14 +168,14 @@ class LogDir:
             self._lock = self.files.lock(f"{self.path}/{LOCK_FILE}")
         except BlockingIOError as error:
             raise LogDirError(
-                f"The log directory {self.path} is in use by another process: stop that one, or"
-                " name another directory in log.dirs."
+                f"The log directory {self.path} is in use by another process: stop that "
+                "process, or use another directory in log.dirs."
             ) from error
         set_folders_aside(self.files, self.path, _FILES)
         if not is_rebuild and self.files.exists(f"{self.path}/{REBUILD_MARKER}"):
             self.release()
             raise LogDirError(
-                f"The log directory {self.path} was not rebuilt to its end: run `tierlog tier "
+                f"The rebuild of log directory {self.path} did not finish: run `tierlog tier "
                 "rebuild` again."
             )
 
@@ -199,7 +199,7 @@ class LogDir:
             fields = _parse_properties(self.files.read(path))
             version = int(fields["version"])
             if version != 1:
-                raise LogDirError(f"{path} has version {version}, and only 1 is understood.")
+                raise LogDirError(f"{path} has version {version}; only version 1 is supported.")
             cluster_id = fields["cluster.id"]
             if not (cluster_id and cluster_id.isascii() and cluster_id.isprintable()):
                 raise ValueError("a cluster id is text")
@@ -207,8 +207,8 @@ class LogDir:
             return MetaProperties(cluster_id, int(fields["node.id"]), directory_id)
         except (KeyError, ValueError) as error:
             raise LogDirError(
-                f"{path} is damaged: it does not say which cluster and node the directory belongs "
-                "to. Restore the file from a backup."
+                f"{path} is damaged: it does not name the cluster and node of the directory. "
+                "Restore the file from a backup."
             ) from error
 
     def write_meta_properties(self, meta: MetaProperties) -> None:
@@ -291,8 +291,8 @@ def set_folders_aside(files: Files, directory: str, names: Iterable[str]) -> Non
         if not name.endswith(FOLDER_SUFFIX) and files.is_directory(path):
             files.rename(path, path + FOLDER_SUFFIX)
             _log.error(
-                "%s is a folder where a file belongs. It is renamed to %s, and the file counts "
-                "as missing.",
+                "%s is a directory, but a file is expected there. Renamed it to %s; the file "
+                "counts as missing.",
                 path,
                 path + FOLDER_SUFFIX,
             )

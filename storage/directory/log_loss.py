@@ -40,13 +40,13 @@ class LogLoss:
             lost.append(f"{self.later_segments} later {kind} of {self.later_bytes} bytes")
         if self.resumes_at is not None:
             return (
-                f"The log of {self.topic_partition} in {self.directory} lacks the offsets from "
-                f"{self.offset} to {self.resumes_at - 1}, because {self.reason}; "
-                f"{' and '.join(lost)} are lost, and what follows is kept."
+                f"The log of {self.topic_partition} in {self.directory} is missing offsets "
+                f"{self.offset} to {self.resumes_at - 1} because {self.reason}; "
+                f"{' and '.join(lost)} are lost, and the records after them are kept."
             )
         return (
-            f"The log of {self.topic_partition} in {self.directory} was cut at offset "
-            f"{self.offset}, because {self.reason}; {' and '.join(lost)} are lost."
+            f"The log of {self.topic_partition} in {self.directory} was truncated at offset "
+            f"{self.offset} because {self.reason}; {' and '.join(lost)} are lost."
         )
 
 
@@ -59,8 +59,8 @@ def tell_gaps(topic_partition: TopicPartition, segments: LogSegments, loss: LogL
             loss.resumes_at = following.base_offset
         elif end != following.base_offset:
             _log.error(
-                "The log of %s lacks the offsets from %d to %d, before %s: a file of it was "
-                "removed or cut.",
+                "The log of %s is missing offsets %d to %d, before %s: a segment file was "
+                "removed or truncated.",
                 topic_partition,
                 end,
                 following.base_offset - 1,

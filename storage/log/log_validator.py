@@ -229,7 +229,7 @@ def _only_batch(records: memoryview) -> RecordBatch:
     if not record_batches:
         raise _no_batch()
     if len(record_batches) > 1:
-        raise _invalid("A partition takes exactly one record batch in a Produce request.")
+        raise _invalid("A Produce request must hold exactly one record batch for each partition.")
     return record_batches[0]
 
 
@@ -239,23 +239,24 @@ def check_size(size: int, context: AppendContext) -> None:
     if size > limit and context.origin is not AppendOrigin.RAFT_LEADER:
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"The record batch has {size} bytes, more than max.message.bytes allows ({limit}).",
+            f"The record batch has {size} bytes, which exceeds max.message.bytes ({limit}).",
         )
 
 
 def _check_client_batch(batch: RecordBatch, config: LogConfig) -> None:
     count = batch.record_count
     if batch.last_offset_delta < 0 or count <= 0:
-        raise _invalid(f"A batch of {count} records up to offset delta "
-                       f"{batch.last_offset_delta} is impossible.")  # fmt: skip
+        raise _invalid(f"A record batch of {count} records cannot have the last offset delta "
+            f"{batch.last_offset_delta}.")  # fmt: skip
     if batch.last_offset_delta + 1 != count:
         raise _invalid(
-            f"A batch claims {count} records but covers {batch.last_offset_delta + 1} offsets."
+            f"A record batch claims {count} records but covers {batch.last_offset_delta + 1} "
+            "offsets."
         )
     if batch.has_producer_id and batch.base_sequence < 0:
         raise _invalid(
-            f"A batch of producer {batch.producer_id} has the sequence number "
-            f"{batch.base_sequence}."
+            f"Invalid sequence number {batch.base_sequence} in record batch with producerId "
+            f"{batch.producer_id}"
         )
     if batch.is_control:
         raise _invalid("Clients are not allowed to write control records.")
@@ -323,7 +324,7 @@ def _latest_time(batch: RecordBatch, plain: Buffer) -> Generator[None, None, int
         if not (number + 1) % _RECORDS_PER_STEP:
             yield
     if latest is None or not -INT64_MAX <= latest <= INT64_MAX:
-        raise _invalid(f"A record's timestamp {latest} is beyond what a header can tell.")
+        raise _invalid(f"A record's timestamp {latest} exceeds what a batch header can hold.")
     return latest
 
 
@@ -452,5 +453,5 @@ def too_large_for_segment(size: int, config: LogConfig) -> KafkaError:
     """The error for a batch that is larger than a segment."""
     return KafkaError(
         ErrorCode.RECORD_LIST_TOO_LARGE,
-        f"The record batch has {size} bytes, more than a segment takes ({config.segment_bytes}).",
+        f"The record batch has {size} bytes, which exceeds segment.bytes ({config.segment_bytes}).",
     )

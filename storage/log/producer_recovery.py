@@ -81,11 +81,12 @@ def _apply(producers: ProducerStateManager, batch: RecordBatch, start: int, path
     outcome = ""
     if batch.is_control:
         outcome = (
-            f" The transaction of producer id {batch.producer_id} that this batch ended stays open "
-            "until kafka-transactions aborts it."
+            f" It ended a transaction of producer id {batch.producer_id}, which stays open "
+            "until kafka-transactions.sh aborts it."
         )
     _log.error(
-        "The producer state passes over the damaged record batch of offsets %d to %d in %s.%s",
+        "Rebuilding the producer state: skipping the damaged record batch with offsets %d to "
+        "%d in %s.%s",
         batch.base_offset,
         batch.last_offset,
         path,

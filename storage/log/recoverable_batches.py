@@ -40,7 +40,7 @@ class RecoverableBatches:
         self._is_compacted = is_compacted
         self.size = 0
         """How many bytes of the file to keep, as far as it was read."""
-        self.damage = "what stands there is not a whole record batch"
+        self.damage = "no complete record batch begins there"
         """Why the batches end before the end of the file, if they do."""
 
     def __iter__(self) -> Iterator[tuple[int, RecordBatch]]:
@@ -58,8 +58,9 @@ class RecoverableBatches:
                     self.damage = "the CRC of the record batch there is wrong"
                     return
                 _log.error(
-                    "The record batch at position %d of %s, offsets %d to %d, is damaged: its CRC "
-                    "is wrong. It was on the disk once, and is kept for what follows it.",
+                    "The record batch at position %d of %s, offsets %d to %d, is damaged: its "
+                    "CRC is wrong. It had been flushed to disk, so it and the records after it "
+                    "are kept.",
                     position,
                     segment.path,
                     batch.base_offset,
@@ -70,13 +71,12 @@ class RecoverableBatches:
             if self._is_misplaced(batch, expected, after):
                 if not self._is_proven(batch, expected, after):
                     self.damage = (
-                        f"a batch of other offsets, from {batch.base_offset} on, stands there"
+                        f"the batch there has base offset {batch.base_offset}, which does not fit"
                     )
                     return
                 _log.error(
-                    "The record batch at position %d of %s says that it begins at offset %d. What "
-                    "follows it proves that it begins at %d: that is put right, and nothing is "
-                    "lost.",
+                    "The record batch at position %d of %s has the wrong base offset %d. The "
+                    "batches after it prove that it is %d: corrected it, no records are lost.",
                     position,
                     segment.path,
                     batch.base_offset,

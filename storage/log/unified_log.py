@@ -229,8 +229,8 @@ class UnifiedLog:
             if batch.base_offset < expected or batch.last_offset_delta < 0:
                 raise KafkaError(
                     ErrorCode.OFFSET_OUT_OF_RANGE,
-                    f"The leader sent offset {batch.base_offset} to {self.topic_partition}, "
-                    f"which continues at {expected}.",
+                    f"The leader sent offset {batch.base_offset} of {self.topic_partition}, "
+                    f"but the log end offset is {expected}.",
                 )
             expected = batch.next_offset
         size = sum(batch.size_in_bytes for batch in record_batches)
@@ -564,6 +564,7 @@ class UnifiedLog:
     def _out_of_range(self, offset: int) -> KafkaError:
         return KafkaError(
             ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"Offset {offset} of {self.topic_partition} is not within the log, which has "
-            f"[{self.log_start_offset}, {self.log_end_offset}).",
+            f"Received request for offset {offset} for partition {self.topic_partition}, but "
+            f"we only have log segments in the range {self.log_start_offset} to "
+            f"{self.log_end_offset}.",
         )

@@ -133,9 +133,7 @@ class Takeover:
                 self._opened[log_dir].sync()
             except OSError as error:
                 log_dir.fail(error)
-                _log.error(
-                    "The directory %s cannot be renamed back to %s: %s", new, old, error.strerror
-                )
+                _log.error("Could not rename directory %s back to %s: %s", new, old, error.strerror)
 
     def close(self, now_ms: int) -> None:
         """Close the handles; if the renames stand, schedule the old directory's removal."""

@@ -68,13 +68,13 @@ class LogDirs:
                 log_dir.fail(error)
                 continue
             if meta.cluster_id != cluster_id or meta.node_id != node_id:
-                remedy = "name only directories of one cluster in log.dirs"
+                remedy = "list only directories of one cluster in log.dirs"
                 if meta.cluster_id == cluster_id:
-                    remedy = f"state node.id={meta.node_id}, or name another directory in log.dirs"
+                    remedy = f"set node.id={meta.node_id}, or use another directory in log.dirs"
                 raise LogDirError(
-                    f"{log_dir.path} belongs to node {meta.node_id} of cluster {meta.cluster_id}, "
-                    f"as its {META_PROPERTIES_FILE} says, not to node {node_id} of cluster "
-                    f"{cluster_id}: {remedy}."
+                    f"{log_dir.path} belongs to node {meta.node_id} of cluster "
+                    f"{meta.cluster_id} according to its {META_PROPERTIES_FILE}, not to node "
+                    f"{node_id} of cluster {cluster_id}: {remedy}."
                 )
             log_dir.directory_id = meta.directory_id
             properties.append(meta)

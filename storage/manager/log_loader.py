@@ -98,7 +98,11 @@ def load_log(log_dir: LogDir, request: LoadRequest, now_ms: int) -> UnifiedLog:
             return _Loading(log_dir, request, now_ms).load()
         except KafkaError as error:
             # A batch in the middle cannot be read, so all batches are checked.
-            _log.error("The log in %s is damaged: %s Recovering it.", request.directory, error)
+            _log.error(
+                "The log in %s is damaged: %s Recovering it from its start.",
+                request.directory,
+                error,
+            )
             return _Loading(log_dir, request.carefully(), now_ms).load()
     except OSError as error:
         raise log_dir.fail(error) from error
@@ -149,8 +153,8 @@ class _Loading:
         """Drop the epoch history; reading every local batch will rebuild it."""
         path = f"{self._request.directory}/{LEADER_EPOCH_FILE}"
         _log.warning(
-            "%s of %s is lost (%s): it is read anew from the record batches, and from the remote "
-            "tier for what only that has",
+            "%s of %s is unusable (%s): rebuilding it from the record batches, and from the "
+            "remote tier for records that are only there",
             LEADER_EPOCH_FILE,
             self._request.topic_partition,
             reason,
@@ -172,7 +176,7 @@ class _Loading:
             older.epoch >= newer.epoch or older.start_offset >= newer.start_offset
             for older, newer in pairwise(entries)
         ):
-            return "its epochs do not follow one another"
+            return "its epochs are out of order"
         start = self._request.log_start_offset
         is_tiered = self._request.config.remote_storage_enable
         if is_tiered and not entries and start < self._segments.last.base_offset:
@@ -185,8 +189,8 @@ class _Loading:
             epoch = self._epochs.epoch_for_offset(batch.base_offset)
             if batch.partition_leader_epoch not in (UNDEFINED_EPOCH, epoch):
                 return (
-                    f"the batch at offset {batch.base_offset} is of epoch "
-                    f"{batch.partition_leader_epoch}, and not of {epoch}"
+                    f"the batch at offset {batch.base_offset} has leader epoch "
+                    f"{batch.partition_leader_epoch}, not {epoch}"
                 )
         return ""
 
@@ -219,7 +223,7 @@ class _Loading:
             tell_gaps(request.topic_partition, self._segments, self._loss)
         if request.recovery_point > self._end_offset():
             _log.error(
-                "The log of %s in %s ends at offset %d, and it was on the disk up to %d: the "
+                "The log of %s in %s ends at offset %d, below its recovery point %d: the "
                 "records between them are lost.",
                 request.topic_partition,
                 directory,
@@ -243,8 +247,9 @@ class _Loading:
         elif self._log_start_offset > request.log_start_offset:
             # Records were deleted just before the crash, or one of the files is corrupt.
             _log.warning(
-                "The log of %s starts at offset %d, as in its leader-epoch-checkpoint, and not at "
-                "%d, as in log-start-offset-checkpoint: what lies between them counts as deleted.",
+                "The log of %s starts at offset %d according to leader-epoch-checkpoint, not "
+                "at %d as in log-start-offset-checkpoint: the records between them count as "
+                "deleted.",
                 request.topic_partition,
                 self._log_start_offset,
                 request.log_start_offset,
@@ -364,7 +369,10 @@ class _Loading:
         for segment in self._segments:
             for txn in list(segment.txn_index):
                 if txn.first_offset <= ends.get(txn.producer_id, -1):
-                    _warn_of_index(segment, f"{segment.txn_index.path} holds what was not aborted")
+                    _warn_of_index(
+                        segment,
+                        f"{segment.txn_index.path} lists a transaction that was not aborted",
+                    )
                     self._recover_segment(segment)
                     break
                 ends[txn.producer_id] = txn.last_offset

@@ -109,7 +109,9 @@ class LogManager:
         self._checkpoints[log_dir].read()
         names = self.files.listdir(log_dir.path)
         if not had_clean_shutdown and any(map(_may_hold_log, names)):
-            _log.info("Recovering the logs in %s: it has no clean shutdown marker", log_dir.path)
+            _log.info(
+                "Recovering the logs in %s since no clean shutdown file was found", log_dir.path
+            )
         for name in names:
             directory = f"{log_dir.path}/{name}"
             if name.endswith(DELETE_DIRECTORY_SUFFIX):
@@ -212,7 +214,7 @@ class LogManager:
         elif log.topic_id != topic_id:
             raise KafkaError(
                 ErrorCode.INCONSISTENT_TOPIC_ID,
-                f"The log of {topic_partition} belongs to another topic of that name.",
+                f"The log of {topic_partition} belongs to another topic of the same name.",
             )
         log.update_config(config)
         return log

@@ -56,7 +56,7 @@ class LogPlacement:
         preferred = self._preferred.pop(topic_partition, None)
         online = [log_dir for log_dir in self._log_dirs if log_dir.is_online]
         if not online:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "Every log directory is offline.")
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "All log directories are offline.")
         for log_dir in online:
             if log_dir.directory_id == directory_id:
                 return log_dir

@@ -155,16 +155,16 @@ class ProducerEntry:
         if marker.coordinator_epoch < self.coordinator_epoch:
             raise KafkaError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
-                f"Coordinator epoch {marker.coordinator_epoch} for producer {self.producer_id} "
-                f"is smaller than the last seen epoch {self.coordinator_epoch}.",
+                f"Invalid coordinator epoch for producerId {self.producer_id}: "
+                f"{marker.coordinator_epoch} (zombie), {self.coordinator_epoch} (current)",
             )
 
     def _check_epoch(self, epoch: int) -> None:
         if epoch < self.producer_epoch:
             raise KafkaError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"Epoch {epoch} of producer {self.producer_id} is smaller than the last seen "
-                f"epoch {self.producer_epoch}.",
+                f"Epoch of producer {self.producer_id} is {epoch}, which is smaller than the "
+                f"last seen epoch {self.producer_epoch}",
             )
 
     def _check_sequence(self, batch: RecordBatch) -> None:
@@ -175,16 +175,17 @@ class ProducerEntry:
             if first != 0:
                 raise KafkaError(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                    f"Producer {self.producer_id} must start epoch {batch.producer_epoch} "
-                    f"at sequence number 0, not {first}.",
+                    f"Invalid sequence number for new epoch of producer {self.producer_id}: "
+                    f"{batch.producer_epoch} (request epoch), {first} (seq. number), "
+                    f"{self.producer_epoch} (current producer epoch)",
                 )
             return
         expected = 0 if self.last_sequence == MAX_INT32 else self.last_sequence + 1
         if first != expected:
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"Producer {self.producer_id} sent sequence number {first}, "
-                f"but {expected} was expected.",
+                f"Out of order sequence number for producer {self.producer_id}: {first} "
+                f"(incoming seq. number), {self.last_sequence} (current end sequence number)",
             )
 
     def append_data_batch(self, batch: RecordBatch) -> bool:

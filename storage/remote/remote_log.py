@@ -44,8 +44,8 @@ class Applied(Enum):
     """The result of applying an event."""
 
     YES = "applied"
-    INVALID_TRANSITION = "dropped: the segment's state does not allow it"
-    UNKNOWN_SEGMENT = "dropped: the segment was never announced, or is gone"
+    INVALID_TRANSITION = "the segment's state does not allow it"
+    UNKNOWN_SEGMENT = "the segment is not known, or is already deleted"
 
 
 class EpochImage(NamedTuple):

@@ -354,7 +354,7 @@ class LogSegment:
         is_in_order = following is None or following.offset >= entry.offset
         if is_in_order and self._is_true(entry):
             return entry
-        self.rebuild_indexes(f"{self.time_index.path} names offset {entry.offset}")
+        self.rebuild_indexes(f"{self.time_index.path} has a wrong entry for offset {entry.offset}")
         return self.time_index.lookup(timestamp)
 
     def _is_true(self, entry: TimestampOffset) -> bool:
@@ -391,7 +391,7 @@ class LogSegment:
         for header in self._headers(self._indexed(self.offset_index.lookup, 2**62).position):
             last, end = header.next_offset, header.end_position
         if end != self.size or last > limit:
-            raise CorruptIndexError(f"{self.path} ends in what is no batch of it")
+            raise CorruptIndexError(f"{self.path} does not end with a valid batch")
 
     # -- Recovery and truncation --------------------------------------------------------------
 
@@ -418,15 +418,15 @@ class LogSegment:
             self.time_index.check_order()
         last = self.offset_index.last
         if last is not None and not self._begins_batch(last):
-            raise CorruptIndexError(f"{self.offset_index.path} names what is no batch.")
+            raise CorruptIndexError(f"{self.offset_index.path} points to no record batch.")
         if self.size == 0 and self.time_index.entries:
             raise CorruptIndexError(
-                f"A time index of {self.path} tells of records that are not there."
+                f"The time index of {self.path} has entries, but the segment is empty."
             )
         self._check_times()
         for txn in self.txn_index:
             if not self._holds_transaction(txn):
-                raise CorruptIndexError(f"{self.txn_index.path} holds what was not aborted.")
+                raise CorruptIndexError(f"{self.txn_index.path} has a wrong entry.")
 
     def _check_times(self) -> None:
         """Check the last time index entry, which retention relies on."""
@@ -436,7 +436,7 @@ class LogSegment:
         else:
             is_true = self._is_true(entry)
         if not is_true:
-            raise CorruptIndexError(f"{self.time_index.path} does not tell the largest timestamp.")
+            raise CorruptIndexError(f"{self.time_index.path} lacks the largest timestamp.")
 
     def _starts_without_time(self) -> bool:
         first = next(self.batches(), None)
@@ -695,6 +695,6 @@ def _positioned_batches(
 def _cut_short(position: int) -> KafkaError:
     return KafkaError(
         ErrorCode.CORRUPT_MESSAGE,
-        f"A segment's file ends behind position {position}, in the middle of a batch: somebody "
-        "else has cut it.",
+        f"The segment file ends after position {position}, in the middle of a batch: another "
+        "process has truncated it.",
     )

@@ -108,7 +108,9 @@ class OffsetIndex(Index):
         if self.entries and self.last_offset < self.base_offset:
             raise CorruptIndexError(f"Index {self.path} ends below its base offset.")
         if self.entries > 1 and self._entry(self.entries - 1).offset == self.base_offset:
-            raise CorruptIndexError(f"Index {self.path} ends in zeros: it was never closed.")
+            raise CorruptIndexError(
+                f"Index {self.path} ends with empty entries: it was not closed cleanly."
+            )
         if self.entries and (self._entry(0) < (self.base_offset, 0) or self._is_shrinking()):
             raise CorruptIndexError(f"Index {self.path} has entries out of order.")
 

@@ -115,7 +115,9 @@ class TimeIndex(Index):
         if self.entries > 1 and not (first[0] < self._last[0] and first[1] <= self._last[1]):
             raise CorruptIndexError(f"Index {self.path} has entries out of order.")
         if self.entries > 1 and self._last.timestamp == 0 == self._last.offset - self.base_offset:
-            raise CorruptIndexError(f"Index {self.path} ends in zeros: it was never closed.")
+            raise CorruptIndexError(
+                f"Index {self.path} ends with empty entries: it was not closed cleanly."
+            )
 
     def check_order(self) -> None:
         """As `OffsetIndex.check_order`."""

@@ -114,11 +114,13 @@ class TransactionIndex:
     def sanity_check(self) -> None:
         """Raises CorruptIndexError unless the file consists of whole, valid entries in order."""
         if self._loaded_size() % TRANSACTION_INDEX_ENTRY.size:
-            raise CorruptIndexError(f"{self.path} ends inside an entry.")
+            raise CorruptIndexError(f"{self.path} ends in the middle of an entry.")
         before = AbortedTxn(-1, -1, self.start_offset - 1, -1)
         for txn in self:
             if txn.last_offset < self.start_offset:
-                raise CorruptIndexError(f"{self.path} holds a transaction below its segment.")
+                raise CorruptIndexError(
+                    f"{self.path} holds a transaction that ends before its segment."
+                )
             is_in_order = (
                 txn.last_offset > before.last_offset
                 and txn.last_stable_offset >= before.last_stable_offset
@@ -129,7 +131,7 @@ class TransactionIndex:
                 and txn.last_stable_offset <= txn.last_offset + 1
             )
             if not (is_in_order and is_sound):
-                raise CorruptIndexError(f"{self.path} holds what is no aborted transaction.")
+                raise CorruptIndexError(f"{self.path} holds an invalid or out-of-order entry.")
             before = txn
 
     def flush(self) -> None:

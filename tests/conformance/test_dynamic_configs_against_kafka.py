@@ -112,4 +112,4 @@ def test_what_only_kafka_can_change_is_refused_in_a_sentence(both: SideBySide, n
     _, ours = both.ask(change("1", name, "x", validate_only=True), 1)
     assert isinstance(ours, IncrementalAlterConfigsResponse)
     assert ours.responses[0].error_code == 42
-    assert f"tierlog cannot change {name} while it runs" in (ours.responses[0].error_message or "")
+    assert f"tierlog cannot change {name} dynamically" in (ours.responses[0].error_message or "")

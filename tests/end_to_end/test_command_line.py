@@ -67,12 +67,12 @@ def test_it_says_its_version_and_explains_itself(tmp_path: Path) -> None:
     ("override", "words"),
     [
         ("num.partitions=none", "Invalid value none for configuration num.partitions"),
-        ("process.roles=broker", "process.roles=broker is not served yet"),
+        ("process.roles=broker", "process.roles=broker is not supported yet"),
         ("listeners=9092", "is not a listener"),
         ("nonsense", "not of the form name=value"),
         ("rsm.config.url=nowhere", "needs a URL with a protocol"),
         ("rsm.config.url=s4://bucket/x", "no file system for s4://; did you mean s3://?"),
-        ("rsm.config.url=s3:///prefix", "s3:///prefix names no bucket: write s3://bucket/prefix"),
+        ("rsm.config.url=s3:///prefix", "s3:///prefix has no bucket: use s3://bucket/prefix"),
         ("rsm.config.url=oss://bucket/x", "'ossfs', which is not installed: pip install ossfs"),
         ("tierlog.mount.other.url=s4://bucket/x", "no file system for s4://"),
         ("rlmm.config.remote.log.metadata.topic.num.partitions=0", "Value must be at least 1"),
@@ -89,7 +89,7 @@ def test_a_bad_value_is_one_line_and_nothing_is_started(
 def test_a_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     assert "cannot be read" in refusal(tmp_path, "--config", "absent.properties")
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
-    assert "not text in UTF-8: save it so" in refusal(tmp_path, "--config", "binary")
+    assert "is not UTF-8 text: save it as UTF-8" in refusal(tmp_path, "--config", "binary")
 
 
 def test_a_port_in_use_is_one_line_and_the_data_is_not_touched(tmp_path: Path) -> None:
@@ -97,13 +97,15 @@ def test_a_port_in_use_is_one_line_and_the_data_is_not_touched(tmp_path: Path) -
         address = f"listeners=PLAINTEXT://127.0.0.1:{other.getsockname()[1]}"
         line = refusal(tmp_path, "--override", address)
     assert "Cannot listen on 127.0.0.1" in line
-    assert line.endswith("in use: stop who listens there, or state another port in listeners.")
+    assert line.endswith(
+        "in use: stop the process that listens there, or set another port in listeners."
+    )
 
 
 def test_an_address_that_cannot_be_resolved_is_one_line(tmp_path: Path) -> None:
     line = refusal(tmp_path, "--override", "listeners=PLAINTEXT://nobody.invalid:0")
     assert line.startswith("tierlog: Cannot listen on nobody.invalid:0: ")
-    assert line.endswith(": state an address of this machine in listeners.")
+    assert line.endswith(": set an address of this machine in listeners.")
 
 
 def test_a_file_as_kafkas_start_script_takes_it_is_answered_with_config(tmp_path: Path) -> None:
@@ -124,8 +126,8 @@ def test_a_directory_that_may_not_be_written_is_one_line(tmp_path: Path) -> None
     arguments = ("--override", "log.dirs=/proc/tierlog")
     line = refusal(tmp_path, *arguments, "--override", "listeners=PLAINTEXT://127.0.0.1:0")
     assert line == (
-        "tierlog: /proc/tierlog cannot be used: No such file or directory:"
-        " name a directory in log.dirs that can be made there."
+        "tierlog: /proc/tierlog cannot be used: No such file or directory: set a path in "
+        "log.dirs where a directory can be created."
     )
 
 
@@ -134,7 +136,7 @@ def test_a_second_process_on_the_same_data_is_refused(tmp_path: Path) -> None:
         second = BrokerProcess.on(tmp_path)
         assert second.process.wait(60) == 1
         said = second.log.read_text()
-        assert "in use by another process: stop that one, or name another directory" in said
+        assert "in use by another process: stop that process, or use another directory" in said
         second.close()
 
 

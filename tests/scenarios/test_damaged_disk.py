@@ -52,7 +52,11 @@ def add_nonsense(file: Path) -> None:
 def losses(broker: BrokerProcess) -> list[str]:
     """What the broker told of records that are gone."""
     lines = broker.log.read_text().splitlines()
-    return [line for line in lines if " WARNING The log of " in line and " was cut at " in line]
+    return [
+        line
+        for line in lines
+        if " WARNING Data loss: The log of " in line and " was truncated at " in line
+    ]
 
 
 DAMAGES: tuple[Damage, ...] = (cut, flip, empty, remove, add_nonsense)
@@ -115,7 +119,9 @@ def test_a_torn_tail_is_cut_off(damage: Damage, after_a_crash: Path, tmp_path: P
         assert broker.stop() == 0
     assert "Traceback" not in broker.log.read_text()
     (told,) = losses(broker)
-    assert f"The log of {TOPIC}-0 in {data}/{TOPIC}-0 was cut at offset {left}, because" in told
+    assert (
+        f"The log of {TOPIC}-0 in {data}/{TOPIC}-0 was truncated at offset {left} because" in told
+    )
 
 
 @pytest.mark.slow

@@ -32,8 +32,10 @@ def test_a_full_disk_ends_the_broker_with_a_sentence_and_loses_nothing(tmp_path:
         wait_until(lambda: broker.process.poll() is not None, 20, "the broker goes on")
         assert broker.process.returncode == 1
         told = broker.log.read_text()
-    assert "is offline: File too large: let this process write larger files" in told
-    assert told.splitlines()[-1] == "tierlog: Every log directory is offline."
+    assert "is offline: File too large: raise the limit on file sizes of this process" in told
+    assert (
+        told.splitlines()[-1] == f"tierlog: All log directories have failed: {tmp_path / 'data'}."
+    )
     assert "Traceback" not in told
 
     # Somebody has made room.
@@ -74,9 +76,11 @@ def test_a_broker_that_may_open_no_more_files_says_which_limit_to_raise(tmp_path
         wait_until(lambda: broker.process.poll() is not None, 20, "the broker goes on")
         assert broker.process.returncode == 1
         told = broker.log.read_text()
-    assert told.splitlines()[-1].startswith("tierlog: The controller decides nothing any more: ")
+    assert told.splitlines()[-1].startswith(
+        "tierlog: The controller failed and makes no more changes: "
+    )
     assert "Too many open files in " in told
-    assert "let this process have more files open (ulimit -n)" in told
+    assert "raise the limit on open files of this process (ulimit -n)" in told
     assert "Traceback" not in told
 
     with BrokerProcess.on(tmp_path, PROPERTIES) as broker:

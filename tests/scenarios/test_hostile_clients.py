@@ -147,7 +147,7 @@ def test_idle_connections_leave_descriptors_for_the_logs(tmp_path: Path) -> None
         for _ in range(2 * few):
             hostile.enter_context(raw(broker))
         wait_until(
-            lambda: "Cannot accept all connections" in broker.log.read_text(), 20, "all accepted"
+            lambda: "Cannot accept new connections" in broker.log.read_text(), 20, "all accepted"
         )
         # Several new segments, each of which opens files.
         assert producer.send(map(value_of, range(5_000))).refused == []

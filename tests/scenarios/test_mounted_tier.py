@@ -140,7 +140,7 @@ def test_a_name_that_is_taken_is_refused_in_plain_words(tmp_path: Path) -> None:
             produce(ours.bootstrap, TOPIC, [b"ours"])
         again = TierlogNode(tmp_path / "ours", properties=as_mount(their_tier))
         with again:
-            said = f"The topic {TOPIC} of the mount archive is not shown"
+            said = f"Topic {TOPIC} of mount archive is not available"
             wait_until(lambda: said in again.output, 30, lambda: again.log_tail())
             assert read(again.bootstrap, TOPIC, 1) == [(0, b"ours")]
             assert len(produce(again.bootstrap, TOPIC, [b"more"]).acknowledged) == 1

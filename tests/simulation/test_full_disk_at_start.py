@@ -43,7 +43,7 @@ def test_a_full_disk_is_one_sentence(room: int) -> None:
     if sentence:
         assert "\n" not in sentence
         assert "No space left on device" in sentence
-        assert "make room" in sentence
+        assert "free space" in sentence
 
 
 def test_a_disk_that_may_not_be_written_is_one_sentence() -> None:

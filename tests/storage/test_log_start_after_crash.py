@@ -29,7 +29,7 @@ def test_a_deleted_beginning_does_not_come_back_without_its_epochs(
     again = home.open(clean=False, recovery_point=10)
     assert again.log_start_offset == 7
     assert again.leader_epochs.entries[0].start_offset == 7
-    assert "orders-0 starts at offset 7, as in its leader-epoch-checkpoint" in caplog.text
+    assert "orders-0 starts at offset 7 according to leader-epoch-checkpoint" in caplog.text
 
 
 def test_a_history_that_reaches_back_leaves_the_beginning_as_it_is(tmp_path: Path) -> None:

@@ -166,13 +166,13 @@ def test_what_cannot_be_loaded_is_refused_in_one_sentence(write: Write) -> None:
     write("broken", "raise RuntimeError('no licence')\n")
     write("fine", "Number = 3\n")
     path = {CLASS_PATH: folder}
-    assert "there is no module nowhere where Python looks" in refusal({CLASS: "nowhere:Tier"})
-    assert f"nor in {folder}" in refusal({CLASS: "nowhere:Tier", **path})
+    assert "no module nowhere is on Python's module path" in refusal({CLASS: "nowhere:Tier"})
+    assert f"or in {folder}" in refusal({CLASS: "nowhere:Tier", **path})
     assert "No module named 'a_module_that_is_nowhere'" in refusal({CLASS: "faulty:Tier", **path})
     assert "no licence" in refusal({CLASS: "broken:Tier", **path})
     assert "fine has no class Tier" in refusal({CLASS: "fine:Tier", **path})
     assert "fine has no class Number" in refusal({CLASS: "fine:Number", **path})
-    assert "is no name of a class" in refusal({CLASS: "Tier"})
+    assert "is not a class name" in refusal({CLASS: "Tier"})
     aiven = "io.aiven.kafka.tieredstorage.RemoteStorageManager"
     assert f"{aiven} is a Java class" in refusal({CLASS: aiven})
     noop = f"{KAFKAS}.storage.NoOpRemoteStorageManager"
@@ -185,7 +185,7 @@ def test_a_class_that_is_no_storage_says_what_it_lacks(write: Write) -> None:
     folder = write("half", "class Half:\n    async def close(self): ...\n")
     sentence = start_error({**ENABLED, CLASS: "half:Half", CLASS_PATH: folder})
     assert sentence == (
-        "half:Half is no remote storage manager: it has no copy_log_segment_data,"
+        "half:Half is not a remote storage manager: it has no copy_log_segment_data,"
         " fetch_log_segment, fetch_index, delete_log_segment_data."
     )
 

@@ -63,7 +63,7 @@ def test_the_old_copy_goes_after_the_new_one_is_finished(
         await again.manager.stop()
 
     on_a_leader(story)
-    assert [each for each in caplog.messages if each.endswith("a copy that was not finished")]
+    assert [each for each in caplog.messages if each.endswith("an unfinished copy")]
 
 
 def test_the_old_copy_is_kept_while_the_local_segment_is_damaged(

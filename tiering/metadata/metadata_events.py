@@ -118,8 +118,8 @@ def decode_event(value: bytes) -> RemoteLogMetadata:
         if frame_version != _FRAME_VERSION or kind not in _KINDS or version != _VERSION:
             raise KafkaError(
                 ErrorCode.INVALID_RECORD,
-                f"An event of kind {kind}, version {version} (frame version {frame_version}) "
-                f"is not known here",
+                f"The event type {kind}, version {version} (frame version {frame_version}) is "
+                "unknown",
             )
         message_class, event_of = _KINDS[kind]
         message, end = decode(message_class, version, value, position)

@@ -276,7 +276,7 @@ class TopicBasedRemoteLogMetadataManager:
         except TimeoutError:
             raise KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT,
-                f"An event of {event.topic_id_partition} did not come back from {METADATA_TOPIC} "
+                f"The event of {event.topic_id_partition} was not read back from {METADATA_TOPIC} "
                 f"within {self._config.consume_wait_ms} ms. {self._status}".rstrip(),
             ) from None
 
@@ -310,7 +310,7 @@ class TopicBasedRemoteLogMetadataManager:
         self._partitions = await self._topic.open()
         if self._partitions != self._config.topic_partitions:
             _log.warning(
-                "%s has %d partitions and not %d as configured: using the topic's count",
+                "%s has %d partitions, not %d as configured: using the number of the topic",
                 METADATA_TOPIC,
                 self._partitions,
                 self._config.topic_partitions,
@@ -452,7 +452,11 @@ class TopicBasedRemoteLogMetadataManager:
             applied = _applied(event, self.remote_log(event.topic_id_partition))
             partition = event.topic_id_partition
             if applied is not Applied.YES:
-                _log.info("%s: %s", applied.value, event_summary(event))
+                _log.info(
+                    "Ignoring a remote log metadata event because %s: %s",
+                    applied.value,
+                    event_summary(event),
+                )
         except KafkaError as error:
             # Another client wrote it. Stopping here would stop tiering forever.
             self.skipped.skip(record.partition, record.offset, f"{error}.")

@@ -92,9 +92,9 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
 def decode_snapshot(content: bytes) -> Snapshot:
     """Decode a file. Raises BadSnapshotError for anything that `encode_snapshot` did not write."""
     if content[:3] != _MAGIC or len(content) < _HEADER_BYTES:
-        raise BadSnapshotError("it is no snapshot")
+        raise BadSnapshotError("it is not a snapshot")
     if content[3] != VERSION:
-        raise BadSnapshotError(f"its version {content[3]} is not known here")
+        raise BadSnapshotError(f"its version {content[3]} is unknown")
     body = memoryview(content)[_HEADER_BYTES:]
     if crc32c(body) != int.from_bytes(content[4:_HEADER_BYTES], "big"):
         raise BadSnapshotError("it is damaged")
@@ -112,7 +112,7 @@ def decode_snapshot(content: bytes) -> Snapshot:
         )
     except Exception as error:
         # The checksum matches, so another version of tierlog wrote this.
-        raise BadSnapshotError(f"it cannot be understood ({error})") from error
+        raise BadSnapshotError(f"it cannot be decoded ({error})") from error
 
 
 def _check(kind: type, *values: object) -> None:
@@ -176,7 +176,7 @@ def _log(fields: _LogFields) -> tuple[TopicIdPartition, RemoteLogImage]:
         for start, end, segment_id in readable:
             _check(int, start, end)
             if segment_id not in segment_ids or start <= previous:
-                raise ValueError(f"epoch {epoch} is read from a segment that is not there")
+                raise ValueError(f"epoch {epoch} refers to a segment that is missing")
             previous = start
     return partition, image
 
@@ -241,7 +241,7 @@ class SnapshotFiles:
             return None
         snapshot = decode_snapshot(self._files.read(path))
         if snapshot.identity != identity or snapshot.partition != partition:
-            raise BadSnapshotError("it is of another cluster or another topic")
+            raise BadSnapshotError("it belongs to another cluster or another topic")
         return snapshot
 
     def remove(self, partition: int) -> None:

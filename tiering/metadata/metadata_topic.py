@@ -138,7 +138,7 @@ class ClusterMetadataTopic:
             topics = await admin.list_topics(include_internal=True)
         if METADATA_TOPIC not in topics:
             raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{METADATA_TOPIC} is not there yet"
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{METADATA_TOPIC} does not exist yet"
             )
         self._identity = TopicIdentity(admin.cluster_id, topics[METADATA_TOPIC].topic_id)
         return len(topics[METADATA_TOPIC].partitions)

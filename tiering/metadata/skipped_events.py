@@ -8,4 +8,4 @@ class SkippedEvents(SkippedRecords):
     """The records that one reader of the metadata topic skipped."""
 
     def __init__(self) -> None:
-        super().__init__(METADATA_TOPIC, "Whatever it told of a remote segment is not known here")
+        super().__init__(METADATA_TOPIC, "What it says about a remote segment is lost")

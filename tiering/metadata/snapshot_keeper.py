@@ -101,7 +101,8 @@ class SnapshotKeeper:
                 await self._pool.run(partial(self._files.save, snapshot))
             except OSError as error:
                 _log.warning(
-                    "The snapshot of %s-%d cannot be written: %s. The next start reads more.",
+                    "Could not write the snapshot of %s-%d: %s. The next start reads more of "
+                    "the partition.",
                     METADATA_TOPIC,
                     number,
                     error,
@@ -109,7 +110,8 @@ class SnapshotKeeper:
 
     async def _drop(self, number: int, reason: str) -> None:
         _log.warning(
-            "The snapshot of %s-%d is dropped and the topic read from its beginning: %s",
+            "Discarding the snapshot of %s-%d and reading the partition from its beginning, "
+            "because %s",
             METADATA_TOPIC,
             number,
             reason,

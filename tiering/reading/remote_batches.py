@@ -78,7 +78,7 @@ def choose(piece: memoryview, query: BatchQuery, *, is_segment_end: bool) -> Cho
     position, expected = 0, 0
     while (header := _header(piece, position)) is not None:
         if header.base_offset < expected:
-            raise CorruptSegmentError(f"Offset {header.base_offset} again")
+            raise CorruptSegmentError(f"Offset {header.base_offset} occurs twice")
         expected = header.last_offset + 1
         if header.last_offset >= query.offset:
             return _take(piece, position, header, query)
@@ -169,7 +169,7 @@ def _header(piece: memoryview, position: int) -> _Header | None:
 
 
 def _impossible(length: int, base_offset: int) -> CorruptSegmentError:
-    return CorruptSegmentError(f"A batch of {length} bytes at offset {base_offset}")
+    return CorruptSegmentError(f"Invalid record batch of {length} bytes at offset {base_offset}")
 
 
 def check_begins(
@@ -183,7 +183,8 @@ def check_begins(
     """
     if not _may_begin(piece, position, offset, segment):
         raise SuspectIndexError(
-            f"The offset index of segment {segment.segment_id} is wrong about offset {offset}"
+            f"The offset index of segment {segment.segment_id} has a wrong entry for offset "
+            f"{offset}"
         )
 
 
@@ -221,4 +222,4 @@ def check_belongs(piece: memoryview, position: int, segment: RemoteLogSegmentMet
         and header.last_offset <= segment.end_offset
         and header.epoch == epoch_of_offset(segment.segment_leader_epochs, header.last_offset)
     ):
-        raise CorruptSegmentError("A batch of another segment")
+        raise CorruptSegmentError("A record batch of another segment")

@@ -246,9 +246,9 @@ class RemoteIndexCache:
 
     async def _rebuild(self, stem: str, segment: RemoteLogSegmentMetadata) -> None:
         _log.error(
-            "The offset index or the time index of remote segment %s, offsets %d to %d, is wrong "
-            "(object key ends: %s). Both are made again from its batches; the objects stay as they "
-            "are, and `tierlog tier verify` names them",
+            "The offset index or the time index of remote segment %s, offsets %d to %d, is "
+            "corrupt (object key ends with %s). Rebuilding both from its record batches; the "
+            "objects are not changed, and `tierlog tier verify` reports them",
             segment.segment_id,
             segment.start_offset,
             segment.end_offset,

@@ -223,18 +223,22 @@ class RemoteReads:
         # After every start the metadata is not read yet; that is not worth a warning.
         if due and self._metadata.is_ready(partition):
             self._trouble_told[partition] = now + _TROUBLE_SECONDS
-            _log.warning("%s. Its consumers try again; others are not affected.", error.message)
+            _log.warning(
+                "%s. Consumers of the partition retry; other partitions are not affected.",
+                error.message,
+            )
 
     def _readable_log(self, partition: TopicIdPartition) -> UnifiedLog:
         """The local log of a partition. Raises KafkaError until its metadata is read."""
         log = self._log_of(partition.topic_partition)
         if log is None or log.topic_id != partition.topic_id:
             raise KafkaError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition.topic_partition} is not here"
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"This broker has no replica of {partition.topic_partition}",
             )
         if not self._metadata.is_ready(partition):
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
-                f"The remote log metadata of {partition.topic_partition} is not read yet",
+                f"The remote log metadata of {partition.topic_partition} is not loaded yet",
             )
         return log

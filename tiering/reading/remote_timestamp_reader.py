@@ -203,7 +203,8 @@ def _check_time(
     """
     if batch.max_timestamp != indexed.timestamp or batch.base_offset > indexed.offset:
         raise SuspectIndexError(
-            f"The time index of segment {segment.segment_id} is wrong about {indexed.timestamp}"
+            f"The time index of segment {segment.segment_id} has a wrong entry for timestamp "
+            f"{indexed.timestamp}"
         )
 
 

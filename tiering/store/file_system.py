@@ -97,8 +97,8 @@ class TierFileSystem:
         if end is not None and len(content) != end - (start or 0):
             length = end - (start or 0)
             text = (
-                f"The remote tier {self} sent {len(content)} bytes of {key} "
-                f"where {length} were asked for"
+                f"The remote tier {self} returned {len(content)} bytes of {key} where {length} "
+                "were requested"
             )
             if len(content) > length:
                 raise RemoteStorageError(f"{text}: it ignores byte ranges")
@@ -117,8 +117,8 @@ class TierFileSystem:
             content = await self.read(key)
         if len(content) > bytes_max:
             raise OversizedObjectError(
-                f"The remote tier {self} has more than {bytes_max} bytes under {key}, which no "
-                "broker writes there"
+                f"The remote tier {self} has more than {bytes_max} bytes under {key}: no broker "
+                "writes so much there"
             )
         return content
 
@@ -159,8 +159,8 @@ class TierFileSystem:
         names = key.split("/")
         if any(each in _NO_NAMES for each in names) or any(each in key for each in _NOWHERE):
             raise RemoteStorageError(
-                f"The remote tier {self} has no place for {key[:_KEY_CHARACTERS]!a}: it leads out "
-                "of the tier"
+                f"The remote tier {self} rejects the key {key[:_KEY_CHARACTERS]!a}: it points "
+                "outside the tier"
             )
 
     async def _do(self, call: Callable[[], Awaitable[T]]) -> T:
@@ -189,8 +189,9 @@ class TierFileSystem:
     def _translated(self, error: Exception) -> RemoteStorageError:
         if isinstance(error, NotImplementedError):
             return RemoteStorageError(
-                f"The remote tier {self} cannot be used: file systems of "
-                f"{self._location.protocol!r} do not offer what a tier needs, such as writing"
+                f"The remote tier {self} cannot be used: the file system "
+                f"{self._location.protocol!r} lacks operations that a tier needs, such as "
+                "writing"
             )
         if isinstance(error, ImportError):
             missing = package_of(self._location.protocol, error)

@@ -166,14 +166,14 @@ class FsspecStorage:
         what = f"The transaction index of remote segment {metadata.segment_id} in {self}"
         if content is None:
             if expected is None:
-                raise RemoteResourceNotFound(f"{what} is not there")
+                raise RemoteResourceNotFound(f"{what} does not exist")
             raise RemoteStorageError(
-                f"{what} is gone, so aborted records cannot be told from others"
+                f"{what} is missing, so aborted records cannot be filtered out"
             )
         if parts is not None and expected != (len(content), crc32c(content)):
             raise RemoteStorageError(
-                f"{what} is damaged: it is not what was copied, so aborted records cannot be told "
-                "from others"
+                f"{what} is damaged: it differs from what was copied, so aborted records cannot "
+                "be filtered out"
             )
         return content
 
@@ -222,7 +222,9 @@ class FsspecStorage:
             if error.is_retriable:
                 raise
             # Write access need not include listing uploads; leaving them only costs money.
-            _log.warning("Unfinished uploads of %s stay in the remote tier: %s", prefix, error)
+            _log.warning(
+                "Could not abort unfinished uploads of %s in the remote tier: %s", prefix, error
+            )
 
     async def whole_segments(self, partition: TopicIdPartition) -> list[RemoteLogSegmentMetadata]:
         """The segments with a manifest and with every object of the size that it states."""

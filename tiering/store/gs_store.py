@@ -111,12 +111,13 @@ class _GsUpload:
             )
             persisted = _persisted(headers.get("Range"), answer, self._size)
             if persisted < start:
-                raise OSError(
-                    errno.EIO, f"The store has lost what it had of an upload, {start} bytes"
-                )
+                raise OSError(errno.EIO, f"The store lost {start} bytes of an unfinished upload")
             tries_in_vain = 0 if persisted > self._sent else tries_in_vain + 1
             if tries_in_vain >= _TRIES_IN_VAIN:
-                raise OSError(errno.EIO, f"The store takes no byte after the first {persisted}")
+                raise OSError(
+                    errno.EIO,
+                    f"The store accepts no bytes of the upload after the first {persisted}",
+                )
             self._sent = persisted
 
     async def finish(self) -> None:

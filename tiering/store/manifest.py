@@ -112,13 +112,16 @@ def decode_manifest(content: bytes) -> Manifest:
         fields = _map(_msgpack().unpackb(content))
         version = fields["version"]
         if version != VERSION:
-            raise ValueError(f"its version {version!a} is not known here")
+            raise ValueError(f"its version {version!a} is unknown")
         parts = {_suffix(each): _part(part) for each, part in _map(fields["parts"]).items()}
         return Manifest(_metadata(fields, parts["log"].size), parts, _topic(fields))
     except Exception as error:
         # The bytes come from a store: the caller treats every defect of them alike.
         reason = f"{type(error).__name__}: {error}"[:_REASON_CHARACTERS]
-        text = f"A manifest in the tier cannot be read: {reason.encode('unicode_escape').decode()}"
+        text = (
+            "A manifest in the remote tier cannot be decoded: "
+            f"{reason.encode('unicode_escape').decode()}"
+        )
         raise RemoteStorageError(text) from error
 
 
@@ -127,26 +130,26 @@ def decode_manifest(content: bytes) -> Manifest:
 
 def _map(value: object) -> dict[str, object]:
     if not isinstance(value, dict):
-        raise ValueError(f"a {type(value).__name__} stands where names should")
+        raise ValueError(f"a map was expected, not a {type(value).__name__}")
     return cast("dict[str, object]", value)
 
 
 def _integer(value: object, least: int, most: int) -> int:
     # A bool or a float would pass the comparison alone.
     if type(value) is not int or not least <= value <= most:
-        raise ValueError(f"{str(value)[:_SHOWN]!a} is no number from {least} to {most}")
+        raise ValueError(f"{str(value)[:_SHOWN]!a} is not an integer from {least} to {most}")
     return value
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{str(value)[:_SHOWN]!a} is no text")
+        raise ValueError(f"{str(value)[:_SHOWN]!a} is not a string")
     return value
 
 
 def _id(value: object) -> Uuid:
     if not isinstance(value, bytes) or len(value) != _ID_BYTES:
-        raise ValueError(f"{str(value)[:_SHOWN]!a} is no id")
+        raise ValueError(f"{str(value)[:_SHOWN]!a} is not an id")
     return Uuid(value)
 
 
@@ -154,7 +157,7 @@ def _suffix(value: object) -> str:
     suffix = _text(value)
     if _SUFFIX.fullmatch(suffix) is None:
         # It becomes part of a key.
-        raise ValueError(f"{suffix[:_SHOWN]!a} is the name of no part")
+        raise ValueError(f"{suffix[:_SHOWN]!a} is not the name of a segment part")
     return suffix
 
 
@@ -181,7 +184,7 @@ def _metadata(fields: dict[str, object], size: int) -> RemoteLogSegmentMetadata:
         _id(fields["topic_id"]), _text(fields["topic"]), integer("partition", 0, PARTITIONS_MAX - 1)
     )
     if not is_partition_name(partition.topic, partition.partition):
-        raise ValueError(f"{partition.topic[:_SHOWN]!a} is the name of no topic")
+        raise ValueError(f"{partition.topic[:_SHOWN]!a} is not a valid topic name")
     epochs = cast("list[list[object]]", fields["leader_epochs"])
     if type(fields["txn_index_empty"]) is not bool:
         raise ValueError("txn_index_empty is neither true nor false")

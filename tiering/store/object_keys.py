@@ -53,8 +53,8 @@ def partition_prefix(partition: TopicIdPartition) -> str:
     """
     if not is_partition_name(partition.topic, partition.partition):
         raise RemoteStorageError(
-            f"{partition.topic[:_SHOWN]!a}-{partition.partition} is no partition that a topic can "
-            "have: nothing of it is read from the tier, written to it or removed"
+            f"{partition.topic[:_SHOWN]!a}-{partition.partition} is not a valid partition: its "
+            "objects are not read, written or removed"
         )
     return f"{partition.topic}-{partition.partition}-{uuid_to_string(partition.topic_id)}"
 

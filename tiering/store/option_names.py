@@ -130,7 +130,7 @@ def unknown_options(location: RemoteUrl, prefix: str) -> str | None:
         prefix + OPTION_PREFIX + name + (f" (did you mean {near}?)" if near else "")
         for name, near in unknown
     )
-    return f"The file system of {location.protocol}:// knows no such option: {unknown_names}."
+    return f"The file system of {location.protocol}:// has no such option: {unknown_names}."
 
 
 def _unknown(

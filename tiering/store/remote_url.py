@@ -40,7 +40,7 @@ _NEVER = {
     "sshfs": "the package sshfs ignores byte ranges; use sftp:// with paramiko",
 } | dict.fromkeys(
     ("blockcache", "cached", "dir", "filecache", "reference", "simplecache"),
-    "it stands on another file system, which options would name",
+    "it wraps another file system, which only options can name",
 )
 
 _WITH_BUCKET = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
@@ -65,7 +65,7 @@ class RemoteUrl:
                 "such as file:///var/lib/tierlog/remote or s3://bucket/prefix"
             )
         if protocol.lower() in _WITH_BUCKET and not urlsplit(self.url).netloc:
-            raise _invalid(f"{self.url} names no bucket: write {protocol}://bucket/prefix")
+            raise _invalid(f"{self.url} has no bucket: use {protocol}://bucket/prefix")
         reason = _NEVER.get(protocol.lower())
         if reason is not None:
             raise _invalid(f"{protocol}:// cannot hold a remote tier: {reason}")

@@ -45,7 +45,7 @@ class RequestDeadline:
         if not self._is_told:
             self._is_told = True
             _log.warning(
-                "The remote tier %s has not answered for %g s: its first answer is waited for, "
+                "The remote tier %s has not answered for %g s: waiting for its first answer, "
                 "%g s at most.",
                 self._store,
                 PATIENCE_SECONDS,

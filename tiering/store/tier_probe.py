@@ -62,19 +62,19 @@ async def _reads_what_was_written(objects: TierFileSystem, key: str) -> None:
     except RemoteResourceNotFound:
         raise _wrong(objects, "does not find an object that was just written") from None
     if content != _FIRST:
-        raise _wrong(objects, "gives back other bytes than were written")
+        raise _wrong(objects, "returns other bytes than were written")
 
 
 async def _honours_ranges(objects: TierFileSystem, key: str) -> None:
     for start, end in ((0, 1), (1000, 1100), (len(_FIRST) - 5, len(_FIRST))):
         if await objects.read(key, start, end) != _FIRST[start:end]:
-            raise _wrong(objects, "gives other bytes than those of the range that is asked for")
+            raise _wrong(objects, "returns other bytes than the requested range")
 
 
 async def _shows_the_newest(objects: TierFileSystem, key: str) -> None:
     await objects.write_bytes(key, _SECOND)
     if await objects.read(key) != _SECOND:
-        raise _wrong(objects, "still gives what an object was before it was written over")
+        raise _wrong(objects, "still returns the old content of an overwritten object")
 
 
 async def _lists_and_removes(objects: TierFileSystem, key: str) -> None:
@@ -97,4 +97,4 @@ async def _lists_and_removes(objects: TierFileSystem, key: str) -> None:
         await objects.read(key)
     except RemoteResourceNotFound:
         return
-    raise _wrong(objects, "still gives an object that was removed")
+    raise _wrong(objects, "still returns an object that was removed")

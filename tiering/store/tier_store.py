@@ -72,12 +72,10 @@ class Source:
             content = self._slice_at(position, size).read()
         except OSError as error:
             raise RemoteStorageError(
-                f"What was to be written to the remote tier could not be read here ({error})"
+                f"A file to be copied to the remote tier could not be read ({error})"
             ) from error
         if len(content) != size:
-            raise RemoteStorageError(
-                "What was to be written to the remote tier is shorter here than it was"
-            )
+            raise RemoteStorageError("A file to be copied to the remote tier has become shorter")
         self.crc = crc32c(content, self.crc)
         return content
 

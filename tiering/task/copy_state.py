@@ -17,24 +17,24 @@ from ...storage.remote.remote_segment import RemoteLogSegmentMetadataUpdate
 class CopyState(Enum):
     """The state of the copying of a partition."""
 
-    UNKNOWN = "how far the tier has the log is not known"
-    IDLE = "that is known, and nothing is on its way"
-    COPYING = "a segment is on its way"
-    UNCONFIRMED = "a segment is stored, and may be finished or not"
-    CANCELLED = "nothing is copied any more in this term"
-    ENDED = "the term is over"
+    UNKNOWN = "the copied offset is not known yet"
+    IDLE = "the copied offset is known, and nothing is being copied"
+    COPYING = "a segment is being copied"
+    UNCONFIRMED = "a segment is stored, but its COPY_SEGMENT_FINISHED is not confirmed"
+    CANCELLED = "copying has stopped for this leader term"
+    ENDED = "the leader term has ended"
 
 
 class CopyEvent(Enum):
     """An event that changes the copy state of a partition."""
 
-    LOCATED = "the end of what the tier has was found"
-    BEGUN = "a copy was begun"
+    LOCATED = "the copied offset was found"
+    BEGUN = "a copy started"
     FAILED = "the copy failed"
     STORED = "all parts of the segment are stored"
     CONFIRMED = "COPY_SEGMENT_FINISHED was read back"
-    REFUSED_FOR_GOOD = "the plug-in does what it must not"
-    DEPOSED = "another broker leads, or none"
+    REFUSED_FOR_GOOD = "the plug-in returned too much custom metadata"
+    DEPOSED = "this broker no longer leads the partition"
 
 
 def _table() -> dict[tuple[CopyState, CopyEvent], CopyState]:

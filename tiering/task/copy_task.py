@@ -196,7 +196,7 @@ class CopyTask:
             await self._delete(metadata)
             raise KafkaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                f"{self._partition.topic_partition} is not led here any more",
+                f"This broker no longer leads {self._partition.topic_partition}",
             )
         finished = self._tools.deletion.update(metadata, _STATE.COPY_SEGMENT_FINISHED, custom)
         self._term.copying.store(finished)
@@ -253,10 +253,10 @@ class CopyTask:
         if custom is not None and len(custom) > tools.custom_metadata_max_bytes:
             await self._delete(metadata, custom)
             raise CopyCancelledError(
-                f"The remote storage returned {len(custom)} bytes of custom metadata for a segment "
-                f"of {self._partition.topic_partition}, more than "
-                f"remote.log.metadata.custom.metadata.max.bytes={tools.custom_metadata_max_bytes} "
-                f"allows: nothing of this partition is copied until its leader changes"
+                f"The remote storage returned {len(custom)} bytes of custom metadata for a "
+                f"segment of {self._partition.topic_partition}, which exceeds "
+                f"remote.log.metadata.custom.metadata.max.bytes={tools.custom_metadata_max_bytes}: "
+                "the partition is not copied until its leader changes"
             )
         return custom
 
@@ -280,7 +280,7 @@ class CopyTask:
             await self._delete(metadata, stored.custom_metadata)
         raise KafkaError(
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
-            f"The copied segment {stored.segment_id} was given up by another leader",
+            f"The copied segment {stored.segment_id} was abandoned by another leader",
         )
 
     # -- Cleaning up --------------------------------------------------------------------------
@@ -306,7 +306,7 @@ class CopyTask:
         self, metadata: RemoteLogSegmentMetadata, custom: bytes | None = None
     ) -> None:
         with self._term.holding(metadata.id):
-            await self._tools.deletion.delete(metadata, "a copy that was not finished", custom)
+            await self._tools.deletion.delete(metadata, "an unfinished copy", custom)
         self._attempts.discard(metadata.id)
 
     async def _counted(self, operation: Awaitable[T]) -> T:

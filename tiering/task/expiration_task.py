@@ -110,8 +110,9 @@ class ExpirationTask:
                 )
             else:
                 _log.warning(
-                    "The remote segment [%d, %d] of %s is not deleted, though %s: nothing else has "
-                    "its records. See whether leader-epoch-checkpoint or %s is damaged",
+                    "The remote segment [%d, %d] of %s is not deleted, although %s: no other "
+                    "segment has its records. Check whether leader-epoch-checkpoint or %s is "
+                    "damaged",
                     segment.start_offset,
                     segment.end_offset,
                     segment.topic_id_partition.topic_partition,

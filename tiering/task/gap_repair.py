@@ -78,7 +78,8 @@ class GapRepair:
                 )
             await metadata.publish(deletion.update(segment, _STATE.COPY_SEGMENT_FINISHED))
         _log.warning(
-            "The remote segment [%d, %d] of %s was whole and not known to be: found again",
+            "Found the remote segment [%d, %d] of %s complete in the tier, but not finished in "
+            "the metadata: using it",
             segment.start_offset,
             segment.end_offset,
             segment.topic_id_partition.topic_partition,

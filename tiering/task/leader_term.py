@@ -35,7 +35,7 @@ def ready_remote_log(metadata: RemoteLogMetadataManager, partition: TopicIdParti
     if not metadata.is_ready(partition):
         raise KafkaError(
             ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-            f"The remote log metadata of {partition.topic_partition} is not read yet",
+            f"The remote log metadata of {partition.topic_partition} is not loaded yet",
         )
     return metadata.remote_log(partition)
 
@@ -125,9 +125,9 @@ class LeaderTerm:
         self.copying.apply(CopyEvent.LOCATED)
         if log_has_gap(remote, history, bounds):
             _log.error(
-                "Records of %s between its log start offset %d and its local log start offset %d "
-                "are in no finished remote segment and cannot be read. Objects that may hold them "
-                "are kept; `tierlog tier ls` shows what the remote tier holds",
+                "Records of %s between its log start offset %d and its local log start offset "
+                "%d are in no finished remote segment and cannot be read. Objects that may "
+                "hold them are kept; `tierlog tier ls` lists the remote tier",
                 self.partition.topic_partition,
                 bounds.log_start_offset,
                 bounds.local_log_start_offset,
@@ -138,8 +138,8 @@ class LeaderTerm:
         mended = mended_history(remote, log.leader_epochs.entries, bounds_of(log))
         if mended is not None:
             _log.warning(
-                "leader-epoch-checkpoint of %s said that %s wrote what lies below offset %d; the "
-                "remote tier has it from %s, and is believed",
+                "leader-epoch-checkpoint of %s has the epochs %s for the records below offset "
+                "%d, but the remote tier has %s: replacing them",
                 self.partition.topic_partition,
                 [*log.leader_epochs.entries][:_EPOCHS_TOLD],
                 log.local_log_start_offset,

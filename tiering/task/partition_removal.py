@@ -33,9 +33,9 @@ _STATE = RemotePartitionDeleteState
 class RemovalStep(Enum):
     """What this broker must do about a partition."""
 
-    MARK = "tell that it is to go, and remove it"
+    MARK = "mark it as deleted, and remove it"
     REMOVE = "remove it"
-    SWEEP = "delete the segments that came after its end"
+    SWEEP = "delete the segments that were copied after its removal"
 
 
 class Removal(NamedTuple):

@@ -148,15 +148,15 @@ class PartitionRemover:
         unproven = self._removals.unproven
         for partition in sorted(unproven - self._unproven)[:_UNPROVEN_TOLD]:
             _log.warning(
-                "An event in %s says that %s is deleted, but it is not on record that its topic "
-                "was: nothing of it is removed",
+                "An event in %s marks %s as deleted, but the metadata log records no deletion "
+                "of its topic: nothing is removed",
                 METADATA_TOPIC,
                 partition,
             )
         self._unproven = unproven
 
     def _failed(self, task: asyncio.Task[object], failure: BaseException) -> None:
-        _log.error("%s failed", task.get_name(), exc_info=failure)
+        _log.error("Internal error in the task '%s'", task.get_name(), exc_info=failure)
 
     # -- Removing -----------------------------------------------------------------------------
 
@@ -173,7 +173,12 @@ class PartitionRemover:
                     except (RemoteStorageError, KafkaError) as error:
                         failures += 1
                         level = logging.WARNING if failures == 1 else logging.DEBUG
-                        _log.log(level, "Removing %s, trying again: %s", partition, error)
+                        _log.log(
+                            level,
+                            "Could not remove the remote data of %s, trying again: %s",
+                            partition,
+                            error,
+                        )
                 if not is_done:
                     unexpected = supervisor.pause_seconds(_REMOVAL, partition)
                     random = self._tools.environment.random
@@ -202,7 +207,7 @@ class PartitionRemover:
         await self._clear(partition)
         if remote.partition_delete_state is not _PARTITION.DELETE_PARTITION_FINISHED:
             await self._tell(partition, _PARTITION.DELETE_PARTITION_FINISHED)
-            _log.info("All remote data of %s is removed", partition)
+            _log.info("Removed all remote data of %s", partition)
         self._tools.metadata.forget([partition])
         return was_copying
 
@@ -215,7 +220,7 @@ class PartitionRemover:
         """Claim the removal for this broker; False if another broker is doing it or has done it."""
         partition, mine = remote.topic_id_partition, self._config.broker_id
         if remote.partition_delete_state is None:
-            _log.warning("The topic of %s is gone: its remote data is removed", partition)
+            _log.warning("The topic of %s no longer exists: removing its remote data", partition)
             await self._tell(partition, _PARTITION.DELETE_PARTITION_MARKED)
             if remote.remover_id != mine:
                 return False

@@ -68,7 +68,7 @@ def segment_facts(log: UnifiedLog, segment: LogSegment) -> SegmentFacts:
     if not epochs:
         raise KafkaError(
             ErrorCode.KAFKA_STORAGE_ERROR,
-            f"The leader epochs of the segment {segment.base_offset} of {log.topic_partition} are "
+            f"The leader epochs of segment {segment.base_offset} of {log.topic_partition} are "
             "unknown, so it cannot be copied to the remote tier",
         )
     indexes_are_sound = _indexes_are_sound(segment)

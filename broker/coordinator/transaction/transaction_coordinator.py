@@ -372,5 +372,10 @@ def _after_end(
 def _is_settled(partition: TopicPartition, error: ErrorCode) -> bool:
     """Whether a partition no longer needs a marker."""
     if error in _FINAL:
-        _log.warning("The marker for %s was refused: %s.", partition, error.name)
+        _log.warning(
+            "The transaction marker for %s was rejected with %s: a newer coordinator or "
+            "producer has ended the transaction there.",
+            partition,
+            error.name,
+        )
     return not error or error is _GONE or error in _FINAL

@@ -67,7 +67,7 @@ def _text(file: str) -> str:
     except OSError as error:
         raise _bad(f"The file {file} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise _bad(f"The file {file} is not text in UTF-8.") from error
+        raise _bad(f"The file {file} is not UTF-8 text.") from error
 
 
 def _bad(sentence: str) -> KafkaError:

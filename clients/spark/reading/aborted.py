@@ -38,7 +38,7 @@ async def aborted_in(
         except DamagedPartError as error:
             raise ScanError(
                 f"Segment {stretch.segment.start_offset} of {lineage.topic_id_partition}: {error}, "
-                "so aborted records cannot be told from others"
+                "so aborted records cannot be filtered out"
             ) from None
         for _, *fields in _ENTRY.iter_unpack(content[: len(content) - len(content) % _ENTRY.size]):
             txn = AbortedTxn(*fields)

@@ -64,8 +64,7 @@ def test_every_property_without_effect_is_named() -> None:
 def test_options_of_a_tier_that_is_nowhere_are_told() -> None:
     stated = {"rsm.config.option.key": "abc", "rsm.config.option.secret": "xyz"}
     assert config_warnings(read_config(stated)) == [
-        "Without rsm.config.url there is no remote tier that needs rsm.config.option.key,"
-        " rsm.config.option.secret."
+        "rsm.config.option.key, rsm.config.option.secret have no effect without rsm.config.url."
     ]
     off = {"rsm.config.url": "memory://x", "remote.log.storage.system.enable": "false"}
     assert config_warnings(read_config({**off, **stated})) == []
@@ -74,8 +73,8 @@ def test_options_of_a_tier_that_is_nowhere_are_told() -> None:
 def test_session_timeouts_that_leave_no_choice_are_told_and_accepted_as_by_kafka() -> None:
     config = read_config({"group.max.session.timeout.ms": "1000"})
     assert config_warnings(config) == [
-        "group.max.session.timeout.ms is below group.min.session.timeout.ms (1000 and 6000):"
-        " no session timeout is allowed, and nobody can join a group of the classic protocol."
+        "group.max.session.timeout.ms is below group.min.session.timeout.ms (1000 and 6000): no "
+        "session timeout is valid, so no client can join a group with the classic protocol."
     ]
 
 
@@ -120,20 +119,20 @@ def test_an_unknown_name_is_a_warning_that_suggests_the_nearest() -> None:
         ({"tierlog.request.elements.max": "1"}, "elements.max: Value must be at least 100"),
         ({"log.message.timestamp.type": "Never"}, "String must be one of: CreateTime"),
         ({"auto.create.topics.enable": "yes"}, "either true or false"),
-        ({"process.roles": "controller"}, "is not served yet"),
-        ({"process.roles": "broker"}, "is not served yet"),
+        ({"process.roles": "controller"}, "is not supported yet"),
+        ({"process.roles": "broker"}, "is not supported yet"),
         ({"controller.quorum.voters": "1@a:1,2@b:2"}, "More than one controller"),
         ({"controller.quorum.voters": "5@a:1"}, "is not this node"),
-        ({"node.id": "1", "broker.id": "2"}, "one thing"),
+        ({"node.id": "1", "broker.id": "2"}, "have different values"),
         ({"listeners": "9092"}, "NAME://host:port"),
         ({"listeners": "PLAINTEXT://h:99999"}, "larger than 65535"),
-        ({"listeners": "SSL://:9093"}, "serves only PLAINTEXT"),
+        ({"listeners": "SSL://:9093"}, "supports only PLAINTEXT"),
         ({"listeners": "INSIDE://:9093"}, "no entry in listener.security.protocol.map"),
-        ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "only once"),
+        ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "must have a different name"),
         ({"advertised.listeners": "PLAINTEXT://0.0.0.0:1"}, "cannot use the address"),
         ({"advertised.listeners": "OTHER://h:1"}, "which listeners does not"),
-        ({"inter.broker.listener.name": "OTHER"}, "OTHER names no listener for clients"),
-        ({"controller.listener.names": "CONTROLER"}, "CONTROLER names no listener"),
+        ({"inter.broker.listener.name": "OTHER"}, "OTHER matches no client listener"),
+        ({"controller.listener.names": "CONTROLER"}, "CONTROLER matches no listener"),
         ({"authorizer.class.name": "org.example.Acls"}, "access control"),
         ({"log.dirs": "/a,,/b"}, "empty directory"),
         ({"log.dirs": "/a,/a"}, "twice"),
@@ -177,9 +176,9 @@ def test_options_that_no_file_system_knows_are_one_warning_for_each_tier() -> No
         "tierlog.mount.archive.option.secre": "abc",
     }
     assert config_warnings(read_config(stated)) == [
-        "The file system of s3:// knows no such option: rsm.config.option.endpoint_ulr (did you "
+        "The file system of s3:// has no such option: rsm.config.option.endpoint_ulr (did you "
         "mean endpoint_url?).",
-        "The file system of s3:// knows no such option: tierlog.mount.archive.option.secre (did "
+        "The file system of s3:// has no such option: tierlog.mount.archive.option.secre (did "
         "you mean secret?).",
     ]
 

@@ -66,7 +66,7 @@ def test_a_value_that_looks_like_a_variable_itself_is_not_looked_up_again() -> N
 
 
 def test_a_variable_of_a_provider_that_is_not_named_is_a_slip_of_the_pen() -> None:
-    assert "names no provider vault" in refusal("${vault:secret/tier:key}")
+    assert "has no provider vault" in refusal("${vault:secret/tier:key}")
 
 
 def test_without_providers_other_names_are_text_as_in_kafka() -> None:
@@ -82,9 +82,9 @@ def test_a_variable_without_its_provider_is_no_secret_but_a_mistake() -> None:
     with pytest.raises(KafkaError) as caught:
         resolve_variables({"rsm.config.option.secret": "${env:TIER_SECRET}"}, read, ENVIRONMENT)
     assert caught.value.message == (
-        "rsm.config.option.secret holds ${env:TIER_SECRET}, but config.providers names no provider"
-        f" env: add config.providers=env and config.providers.env.class={PACKAGE}"
-        ".EnvVarConfigProvider."
+        f"rsm.config.option.secret holds ${{env:TIER_SECRET}}, but config.providers has no "
+        "provider env: add config.providers=env and "
+        f"config.providers.env.class={PACKAGE}.EnvVarConfigProvider."
     )
 
 
@@ -96,7 +96,7 @@ def test_a_variable_without_its_provider_is_no_secret_but_a_mistake() -> None:
         ("${env:NOTHING}", "there is no environment variable NOTHING"),
         ("${env:/some/path:TIER_SECRET}", "takes no path"),
         ("${dir:/run/secrets:absent}", "The file /run/secrets/absent cannot be read"),
-        ("${dir:/run/secrets:../../etc/tier.properties}", "is no name of a file"),
+        ("${dir:/run/secrets:../../etc/tier.properties}", "is not a file name"),
         ("${file:secret}", "needs a path"),
     ],
 )
@@ -126,11 +126,11 @@ def test_environment_variables_that_are_not_allowed_are_not_read() -> None:
     ("name", "value", "sentence"),
     [
         ("config.providers.env.class", "org.example.Vault", "is a Java class, which tierlog"),
-        ("config.providers.env.class", "", "config.providers.env.class is not stated"),
+        ("config.providers.env.class", "", "config.providers.env.class is not set"),
         ("config.providers.env.param.allow.pattern", "x", "has no parameter allow.pattern"),
-        ("config.providers.env.param.allowlist.pattern", "(", "is no regular expression"),
-        ("config.providers.file.param.allowed.paths", "run", "is no absolute path"),
-        ("config.providers.vault.class", "org.example.Vault", "config.providers does not name"),
+        ("config.providers.env.param.allowlist.pattern", "(", "is not a valid regular expression"),
+        ("config.providers.file.param.allowed.paths", "run", "is not an absolute path"),
+        ("config.providers.vault.class", "org.example.Vault", "config.providers does not list"),
     ],
 )
 def test_a_provider_that_cannot_be_obeyed_is_refused(name: str, value: str, sentence: str) -> None:

@@ -47,7 +47,7 @@ def test_protection_that_is_not_served_refuses_the_start(name: str, value: str) 
     stated = {**dev_properties(), name: value}
     message = refusal(stated)
     assert message.startswith(f"{name}={value} ")
-    assert "remove it" in message or "state max.connection" in message
+    assert "remove the property" in message or "set max.connection" in message
 
 
 def test_protection_that_is_switched_off_is_no_reason_to_refuse() -> None:
@@ -74,7 +74,7 @@ def test_two_ways_to_name_the_listener_between_brokers_are_refused_as_by_kafka()
 @pytest.mark.parametrize(
     ("protocols", "sentence"),
     [
-        ("PLAINTEXT:PLAINTEXT,PLAINTEXT:SSL", "names listener PLAINTEXT twice"),
+        ("PLAINTEXT:PLAINTEXT,PLAINTEXT:SSL", "lists listener PLAINTEXT twice"),
         ("PLAINTEXT:PLAINTEXT,SSL:BOGUS", "Invalid security protocol `BOGUS` defined in"),
         ("PLAINTEXT", "holds PLAINTEXT, which is not NAME:PROTOCOL"),
     ],
@@ -102,7 +102,7 @@ def test_what_one_listener_is_told_without_effect_is_named() -> None:
 
 def test_a_listener_that_there_is_not_is_named() -> None:
     assert warnings_of({**TWO_LISTENERS, "listener.name.insid.ssl.protocol": "TLSv1.3"}) == [
-        "listener.name.insid.ssl.protocol has no effect: listeners names no listener insid."
+        "listener.name.insid.ssl.protocol has no effect: listener insid is not in listeners."
     ]
 
 

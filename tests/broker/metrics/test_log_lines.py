@@ -69,7 +69,7 @@ def test_a_flood_of_one_cause_is_cut_and_told_and_others_are_heard() -> None:
     assert limit.filter(record("another cause", line=2, at=4.0))
     later = record("f", at=10.0)
     assert limit.filter(later)
-    assert formatter.format(later).endswith("more like it suppressed)")
+    assert formatter.format(later).endswith("similar lines suppressed)")
     # None is told twice, and none is forgotten.
     told = sum(each.__dict__["suppressed"] for each in [*written, later])
     assert told == 400_000 - len(written)

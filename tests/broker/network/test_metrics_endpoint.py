@@ -194,7 +194,7 @@ def test_a_port_in_use_is_a_sentence_and_no_start(tmp_path: Path) -> None:
         second = BrokerThread(tmp_path / "second", {"tierlog.metrics.port": port})
         with pytest.raises(StartError, match=f"Cannot serve metrics on 127.0.0.1:{port}") as told:
             second.__enter__()
-        assert str(told.value).endswith("or state another port in tierlog.metrics.port.")
+        assert str(told.value).endswith("or set another tierlog.metrics.port.")
 
 
 def test_the_metrics_of_a_topic_go_when_it_is_deleted(tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ def test_a_request_of_too_many_elements_ends_its_connection_with_one_line(
         assert refusal(broker, DescribeGroupsRequest(groups=["g"] * 1_001), 0)
     assert [each for each in caplog.messages if "DescribeGroups" in each] == [
         "Closed the connection from 127.0.0.1: a DescribeGroups v0 request whose arrays hold more "
-        "than 1000 elements (tierlog.request.elements.max): ask in parts"
+        "than 1000 elements (tierlog.request.elements.max): split the request"
     ]
 
 
@@ -199,7 +199,7 @@ def test_an_answer_of_too_many_bytes_ends_its_connection(
     names = [f"{number:04}" + "g" * 400 for number in range(4_000)]
     with BrokerThread(tmp_path, {"tierlog.response.max.bytes": "1048576"}) as broker:
         assert refusal(broker, DescribeGroupsRequest(groups=names), 6)
-    assert "the answer would take more than 1048576 bytes" in caplog.text
+    assert "the response would exceed 1048576 bytes" in caplog.text
 
 
 @pytest.fixture(scope="module")

@@ -45,20 +45,20 @@ def test_a_mount_is_read_from_its_properties() -> None:
 @pytest.mark.parametrize(
     ("properties", "words"),
     [
-        ({"tierlog.mount.archive.topics": "orders"}, "a mount needs it"),
+        ({"tierlog.mount.archive.topics": "orders"}, "a mount requires it"),
         (
             {**URL, "tierlog.mount.archive.path": "x"},
-            "no such property; there are url, topics, refresh.ms",
+            "no such property; it has url, topics, refresh.ms",
         ),
         (
             {**URL, "tierlog.mount.archive.refresh.ms": "0"},
-            "no time in ms: state a whole number from 1 on",
+            "is not a time in ms: set a whole number of at least 1",
         ),
         ({"tierlog.mount.a-b.url": "s3://x"}, "not tierlog.mount.<name>.<property>"),
         ({"tierlog.mount.archive": "s3://x"}, "not tierlog.mount.<name>.<property>"),
         ({"tierlog.mount.archive.url": "file:///a::s3://b"}, "chained"),
-        ({**URL, "tierlog.mount.again.url": "s3://theirs/prefix/"}, "in use here already"),
-        ({**URL, "rsm.config.url": "s3://theirs/prefix"}, "in use here already"),
+        ({**URL, "tierlog.mount.again.url": "s3://theirs/prefix/"}, "already uses this tier"),
+        ({**URL, "rsm.config.url": "s3://theirs/prefix"}, "already uses this tier"),
     ],
 )
 def test_what_cannot_be_a_mount_is_refused_in_a_sentence(

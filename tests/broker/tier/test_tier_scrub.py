@@ -77,7 +77,10 @@ def test_no_orphan_is_left_after_two_intervals(caplog: pytest.LogCaptureFixture)
 
     with caplog.at_level(logging.WARNING, "tierlog.broker.tier.tier_scrub"):
         simulate(story)
-    assert len([each for each in caplog.records if "could not be scrubbed" in each.message]) == 1
+    assert (
+        len([each for each in caplog.records if "Could not scrub the remote tier" in each.message])
+        == 1
+    )
 
 
 def test_it_is_off_unless_the_configuration_says_otherwise() -> None:

@@ -112,8 +112,11 @@ def test_a_size_that_cannot_be_is_a_protocol_error_at_once(size: int, whole: boo
 @pytest.mark.parametrize(
     ("sent", "words"),
     [
-        (b"\x16\x03\x01\x02\x00", "limit is 1000. It begins as TLS does: state security.protocol"),
-        (b"GET / HTTP/1.1\r\n", "limit is 1000. It begins as HTTP does, which is not spoken here"),
+        (b"\x16\x03\x01\x02\x00", "limit is 1000. It begins like TLS: set security.protocol"),
+        (
+            b"GET / HTTP/1.1\r\n",
+            "limit is 1000. It begins like HTTP, which this port does not support",
+        ),
     ],
 )
 def test_who_speaks_another_protocol_is_told_which(sent: bytes, words: str) -> None:

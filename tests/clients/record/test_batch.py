@@ -195,8 +195,8 @@ def test_a_count_that_is_not_the_records_is_an_invalid_record(count: int, compla
 @pytest.mark.parametrize(
     ("body", "complaint"),
     [
-        ("01", "exceeds its batch"),
-        ("7e00", "exceeds its batch"),
+        ("01", "is longer than the rest of its batch"),
+        ("7e00", "is longer than the rest of its batch"),
         ("0e00000001010000", "fill its announced length"),
         ("0c000002010100", "outside its batch"),
         ("0c000001010100", "outside its batch"),
@@ -204,7 +204,7 @@ def test_a_count_that_is_not_the_records_is_an_invalid_record(count: int, compla
         ("0c000000010101", "number of record headers"),
         ("0c000000010102", "premature end|number of record headers"),
         ("0e00000001010201", "header has no key|number of record headers"),
-        ("0effffffffffff", "exceed|premature"),
+        ("0effffffffffff", "longer than the rest|premature"),
     ],
 )
 def test_records_that_break_the_format_are_invalid(body: str, complaint: str) -> None:

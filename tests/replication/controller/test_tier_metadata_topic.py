@@ -99,7 +99,9 @@ def test_it_is_not_changed_to_lose_its_records(configs: dict[str, str]) -> None:
         (refusal,) = alter_configs(TIERED, image, [alteration], False).answer
         assert refusal is not None
         assert refusal.code is ErrorCode.INVALID_CONFIG
-        assert "what this cluster's remote tier holds is known in it alone" in refusal.message
+        assert (
+            "only this topic records what the remote tier of this cluster holds" in refusal.message
+        )
     harmless = ConfigAlteration(resource, [ConfigChange("segment.ms", 0, "86400000")])
     assert alter_configs(TIERED, image, [harmless], False).answer == [None]
 

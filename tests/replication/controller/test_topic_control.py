@@ -424,9 +424,8 @@ def test_more_partitions_than_the_broker_can_open_are_refused_before_they_are_ma
     assert (fine.error_code, last.error_code) == (ErrorCode.NONE, ErrorCode.NONE)
     assert refused.error_code == ErrorCode.POLICY_VIOLATION
     assert refused.error_message == (
-        "Unable to create 2 more partition(s): this broker has 4 and takes 5 "
-        "(tierlog.max.partitions; by default as many as its limit on open files, ulimit -n, "
-        "allows)."
+        "Unable to create 2 more partition(s): this broker has 4, and tierlog.max.partitions "
+        "allows 5 (its default follows from the limit on open files, ulimit -n)."
     )
     widened = CreatePartitionsTopic(name="t", count=6, assignments=None)
     request = CreatePartitionsRequest(topics=[widened])

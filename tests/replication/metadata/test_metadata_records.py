@@ -111,8 +111,8 @@ def test_tagged_and_nullable_fields_survive_the_log() -> None:
         (b"\x01\x02\x05", "version 5 of TopicRecord"),
         (encode_record(TopicRecord(name="t", topic_id=Uuid(bytes(16)))) + b"!", "1 bytes follow"),
         (b"\x01\x02\x00\x05t", "TopicRecord is malformed"),
-        (b"", "cut short"),
-        (b"\x01", "cut short"),
+        (b"", "truncated"),
+        (b"\x01", "truncated"),
     ],
 )
 def test_what_cannot_be_understood_is_refused(value: bytes, complaint: str) -> None:

@@ -23,8 +23,8 @@ def test_what_a_recovery_drops_is_told_with_place_and_reason(tmp_path: Path) -> 
     assert loss.cut_bytes == sizes[2] - kept
     assert (loss.later_segments, loss.later_bytes) == (len(bases) - 3, sum(sizes[3:]))
     assert str(loss) == (
-        f"The log of orders-0 in {home.path} was cut at offset {loss.offset}, because the CRC of "
-        f"the record batch there is wrong; {loss.cut_bytes} bytes of that segment and "
+        f"The log of orders-0 in {home.path} was truncated at offset {loss.offset} because the "
+        f"CRC of the record batch there is wrong; {loss.cut_bytes} bytes of that segment and "
         f"{loss.later_segments} later segments of {loss.later_bytes} bytes are lost."
     )
 
@@ -47,11 +47,11 @@ def test_what_is_cut_out_of_the_middle_of_a_log_is_told_and_the_rest_is_kept(
     assert again.log_end_offset == log.log_end_offset
     assert loss.cut_bytes == size - (home.path / names[2]).stat().st_size
     assert str(loss) == (
-        f"The log of orders-0 in {home.path} lacks the offsets from {loss.offset} to "
-        f"{bases[3] - 1}, because the CRC of the record batch there is wrong; {loss.cut_bytes} "
-        "bytes of that segment are lost, and what follows is kept."
+        f"The log of orders-0 in {home.path} is missing offsets {loss.offset} to {bases[3] - 1} "
+        f"because the CRC of the record batch there is wrong; {loss.cut_bytes} bytes of that "
+        "segment are lost, and the records after them are kept."
     )
-    assert "a file of it was removed or cut" not in caplog.text
+    assert "a segment file was removed or truncated" not in caplog.text
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -63,9 +63,9 @@ def test_a_torn_tail_is_told_whatever_the_last_stop_promised(tmp_path: Path, cle
     again = home.open(clean=clean)
     (loss,) = home.log_dir.losses
     assert str(loss) == (
-        f"The log of orders-0 in {home.path} was cut at offset {again.log_end_offset}, because "
-        "what stands there is not a whole record batch; "
-        f"{loss.cut_bytes} bytes of that segment are lost."
+        f"The log of orders-0 in {home.path} was truncated at offset {again.log_end_offset} "
+        f"because no complete record batch begins there; {loss.cut_bytes} bytes of that segment "
+        "are lost."
     )
 
 

@@ -127,7 +127,7 @@ def test_one_bit_of_a_marker_ends_no_start(
     assert (log.log_end_offset, home.log_dir.losses) == (3, [])
     log.update_high_watermark(3)
     assert log.last_stable_offset == 0
-    assert f"passes over the damaged record batch of offsets 1 to 1 in {path}" in caplog.text
+    assert f"skipping the damaged record batch with offsets 1 to 1 in {path}" in caplog.text
 
 
 def test_a_damaged_batch_opens_no_transaction(tmp_path: Path) -> None:

@@ -290,7 +290,7 @@ def test_a_history_that_contradicts_the_batches_is_read_from_them(
     assert again.leader_epochs.entries == right
     assert everything(again) == held
     again.close(NOW_MS)
-    assert "leader-epoch-checkpoint of orders-0 is lost" in caplog.text
+    assert "leader-epoch-checkpoint of orders-0 is unusable" in caplog.text
     caplog.clear()
     assert home.open().leader_epochs.entries == right
     assert not caplog.records
@@ -414,7 +414,7 @@ def test_a_gap_between_segments_is_told_with_its_offsets(
     damage(home.path / home.names(".log")[1])
     assert home.open().log_end_offset == end
     assert (
-        f"The log of orders-0 lacks the offsets from {bases[1]} to {bases[2] - 1}, before "
+        f"The log of orders-0 is missing offsets {bases[1]} to {bases[2] - 1}, before "
         in caplog.text
     )
 
@@ -431,7 +431,7 @@ def test_a_folder_in_the_place_of_a_file_is_set_aside(
     (home.path / name).mkdir()
     (home.path / name / "inside").write_bytes(b"somebody's")
     assert everything(home.open()) == before
-    assert f"{home.path / name} is a folder where a file belongs" in caplog.text
+    assert f"{home.path / name} is a directory, but a file is expected there" in caplog.text
     assert (home.path / f"{name}.folder-aside" / "inside").read_bytes() == b"somebody's"
 
 

@@ -324,7 +324,7 @@ def test_a_directory_is_tied_to_its_cluster_and_node(tmp_path: Path) -> None:
     assert again.directories.stored_cluster_id() == "cluster"
     assert again.directories.open("cluster", 1, lambda: OTHER_ID) == [meta]
     again.log_dirs[0].release()
-    remedies = (("other", 1, "name only directories of one"), ("cluster", 2, "state node.id=1"))
+    remedies = (("other", 1, "list only directories of one"), ("cluster", 2, "set node.id=1"))
     for cluster, node, remedy in remedies:
         stranger = manager(tmp_path)
         with pytest.raises(LogDirError, match=f"belongs to node 1 of cluster .*{remedy}"):
@@ -376,15 +376,15 @@ def test_a_damaged_file_stops_the_start_in_plain_words(tmp_path: Path, content: 
     with pytest.raises(LogDirError) as refused:
         LogDir(OsFiles(), str(tmp_path)).read_meta_properties()
     assert str(refused.value) == (
-        f"{path} is damaged: it does not say which cluster and node the directory belongs to. "
-        "Restore the file from a backup."
+        f"{path} is damaged: it does not name the cluster and node of the directory. Restore "
+        "the file from a backup."
     )
 
 
 def test_a_file_of_another_version_stops_the_start(tmp_path: Path) -> None:
     path = tmp_path / "meta.properties"
     path.write_text("version=0\nbroker.id=1\ncluster.id=abc\n")
-    with pytest.raises(LogDirError, match="has version 0, and only 1 is understood"):
+    with pytest.raises(LogDirError, match="has version 0; only version 1 is supported"):
         LogDir(OsFiles(), str(tmp_path)).read_meta_properties()
 
 

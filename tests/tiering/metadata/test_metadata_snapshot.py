@@ -235,7 +235,7 @@ def test_a_snapshot_of_no_use_is_dropped_with_one_line(
 
     simulate(story)
     (line,) = [record.getMessage() for record in caplog.records]
-    assert line.startswith(f"The snapshot of __remote_log_metadata-{NUMBER} is dropped")
+    assert line.startswith(f"Discarding the snapshot of __remote_log_metadata-{NUMBER} and")
 
 
 def test_a_disk_that_is_full_costs_a_line_and_nothing_else(
@@ -255,7 +255,7 @@ def test_a_disk_that_is_full_costs_a_line_and_nothing_else(
         await again.metadata.stop()
 
     simulate(story)
-    assert any("cannot be written" in record.getMessage() for record in caplog.records)
+    assert any("Could not write the snapshot" in record.getMessage() for record in caplog.records)
 
 
 EVENTS = st.lists(

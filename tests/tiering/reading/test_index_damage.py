@@ -131,4 +131,4 @@ def test_indexes_are_made_again_once_and_not_for_each_read(
 
     told(story)
     (line,) = caplog.records
-    assert "is wrong" in line.getMessage()
+    assert "is corrupt" in line.getMessage()

@@ -77,7 +77,7 @@ def test_an_index_that_is_gone_is_an_error_and_not_an_empty_one() -> None:
         tier = Tier()
         await tier.start()
         await tier.objects.remove(INDEX_KEY)
-        with pytest.raises(RemoteStorageError, match=r"transaction index .* is gone") as gone:
+        with pytest.raises(RemoteStorageError, match=r"transaction index .* is missing") as gone:
             await tier.aborted()
         # Not found would be taken for a segment without aborted transactions.
         assert gone.value.failure is Failure.BROKEN

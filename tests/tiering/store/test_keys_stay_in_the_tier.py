@@ -63,7 +63,7 @@ def test_every_kind_of_store_refuses_a_key_that_leaves_its_root(tmp_path: Path, 
             if key:
                 calls.append(tier.list(key))
             for call in calls:
-                with pytest.raises(RemoteStorageError, match="leads out of the tier"):
+                with pytest.raises(RemoteStorageError, match="points outside the tier"):
                     await call
             await tier.close()
         pool.stop()

@@ -160,8 +160,8 @@ def test_a_store_that_is_silent_from_the_start_is_named_long_before_its_deadline
         assert not said(caplog)
         await asyncio.sleep(0.2)
         sentence = (
-            "The remote tier s3://bucket has not answered for 5 s: its first answer is waited for, "
-            "30 s at most."
+            "The remote tier s3://bucket has not answered for 5 s: waiting for its first "
+            "answer, 30 s at most."
         )
         assert said(caplog) == [sentence]
         with pytest.raises(TimeoutError):

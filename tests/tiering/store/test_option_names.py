@@ -39,15 +39,15 @@ def test_a_misspelt_option_is_told_with_the_nearest_name(url: str, name: str, ne
     protocol = url.partition("://")[0]
     where = name.rpartition(".")[0] if "kwarg." in name else name
     assert told(url, name) == (
-        f"The file system of {protocol}:// knows no such option: {PREFIX}option.{where} "
-        f"(did you mean {near}?)."
+        f"The file system of {protocol}:// has no such option: {PREFIX}option.{where} (did you "
+        f"mean {near}?)."
     )
 
 
 def test_all_of_them_stand_in_one_sentence() -> None:
     sentence = told("s3://b/x", "endpoint", "key", "secret", "nonsense")
     assert sentence == (
-        "The file system of s3:// knows no such option: rsm.config.option.endpoint (did you mean "
+        "The file system of s3:// has no such option: rsm.config.option.endpoint (did you mean "
         "endpoint_url?), rsm.config.option.nonsense."
     )
 

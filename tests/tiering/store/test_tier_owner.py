@@ -107,7 +107,7 @@ def test_the_first_that_writes_adopts_a_tier_and_keeps_it(caplog: pytest.LogCapt
         assert owner[:2] == ("ours", 1)
 
     simulate(story)
-    assert len([each for each in caplog.records if "had no owner" in each.message]) == 1
+    assert len([each for each in caplog.records if "which had no owner" in each.message]) == 1
 
 
 def test_two_of_one_process_that_claim_at_once_do_not_forget_each_other_s_tokens() -> None:
@@ -139,9 +139,10 @@ def test_another_cluster_is_refused_in_one_plain_sentence() -> None:
         await Directory(loop, store).start().check()
         said = await refused(Directory(loop, store, "theirs").start())
         assert said == (
-            "The remote tier s3://bucket/tier belongs to cluster 'ours' (node 1), not to cluster "
-            "theirs: nothing is copied there or removed. Give each cluster a prefix of its own in "
-            "rsm.config.url; if the owner is gone for good, run `tierlog tier owner --take-over`"
+            "The remote tier s3://bucket/tier belongs to cluster 'ours' (node 1), not to "
+            "cluster theirs: nothing is copied to it or removed from it. Use a separate prefix "
+            "for each cluster in rsm.config.url; if the owner is gone for good, run `tierlog "
+            "tier owner --take-over`"
         )
 
     simulate(story)
@@ -251,7 +252,7 @@ def test_a_damaged_owner_is_nobody_until_somebody_takes_over(content: bytes) -> 
         store = Store()
         ours = Directory(loop, store)
         store.objects[OWNER_KEY] = content
-        with pytest.raises(RemoteStorageError, match="does not say whose the tier is"):
+        with pytest.raises(RemoteStorageError, match="does not name the owner of the tier"):
             await ours.start().check()
         assert store.objects[OWNER_KEY] == content
         assert await ours.start().take_over() is None

@@ -197,15 +197,18 @@ def test_uploads_of_others_in_the_same_bucket_are_left_alone(key: str) -> None:
 @pytest.mark.parametrize(
     ("broken", "sentence"),
     [
-        (IgnoresRanges, "sent 4267 bytes of probe-x where 1 were asked for: it ignores byte range"),
-        (ReadsFromTheStart, "the store gives other bytes than those of the range"),
+        (
+            IgnoresRanges,
+            "returned 4267 bytes of probe-x where 1 were requested: it ignores byte range",
+        ),
+        (ReadsFromTheStart, "the store returns other bytes than the requested range"),
         (LosesWrites, "the store does not find an object that was just written"),
-        (KeepsTheFirst, "the store still gives what an object was before it was written over"),
-        (Mangles, "the store gives back other bytes than were written"),
+        (KeepsTheFirst, "the store still returns the old content of an overwritten object"),
+        (Mangles, "the store returns other bytes than were written"),
         (ListsNothing, "the store does not list an object that was just written"),
         (ListsWrongSizes, "the store lists an object with another size than it has"),
         (RemovesNothing, "the store still lists an object that was removed"),
-        (HidesTheRemoved, "the store still gives an object that was removed"),
+        (HidesTheRemoved, "the store still returns an object that was removed"),
         (MindsTheMissing, "KeyError"),
     ],
 )

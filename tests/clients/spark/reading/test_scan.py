@@ -316,7 +316,7 @@ def test_a_transaction_index_that_is_damaged_is_not_passed_over(tier: Tier) -> N
     entry = TXN_ENTRY.pack(0, 7, 0, 5, 6)
     metadata = tier.bucket.put_log(1, batch(0, 9), others={"txnindex": entry})
     tier.bucket.damage(metadata, "txnindex", 3)
-    assert "aborted records cannot be told" in error_of(
+    assert "aborted records cannot be filtered out" in error_of(
         lambda: tier.plan(isolation="read_committed")
     )
 
