@@ -31,7 +31,7 @@ SCRUB_HELP = (
 """,
 )
 
-_DAMAGED = "left alone: what could not be read of the metadata may need them"
+_DAMAGED = "left alone: metadata that could not be read may refer to them"
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -47,14 +47,14 @@ def add_scrub_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--unknown-partitions",
         action="store_true",
-        help="also what is of partitions that the metadata has never heard of, such as a rebuild "
-        "leaves out; never use it where two clusters share a tier",
+        help="also objects of partitions that are not in the metadata, such as those that a "
+        "rebuild leaves out; never use it where two clusters share a tier",
     )
     parser.add_argument(
         "--unknown-segments",
         action="store_true",
-        help="also whole segments that the metadata does not know, which a rebuild would bring "
-        "back; never use it where the metadata may have been lost",
+        help="also complete segments that are not in the metadata, which a rebuild would "
+        "restore; never use it where the metadata may have been lost",
     )
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--dry-run", action="store_true", help="remove nothing (the default)")
@@ -139,10 +139,10 @@ def _outcome_text(orphan: Orphan, ripe: list[Orphan], parsed: argparse.Namespace
     if any(each.id == orphan.id for each in ripe):
         return "removed" if parsed.delete else "--delete removes them"
     if not orphan.is_of_known_partition:
-        return "left alone: they may be another cluster's (see --unknown-partitions)"
+        return "left alone: they may belong to another cluster (see --unknown-partitions)"
     if orphan.is_whole and not parsed.unknown_segments:
         return (
-            "left alone: if the metadata was lost, `tierlog tier rebuild` brings its records back "
+            "left alone: if the metadata was lost, `tierlog tier rebuild` restores its records "
             "(see --unknown-segments)"
         )
     return "too young to be removed yet"

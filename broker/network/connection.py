@@ -54,14 +54,14 @@ class ConnectionState(Enum):
 class ConnectionEvent(Enum):
     """What can happen to a connection."""
 
-    DEFER = "the answer must wait for something"
-    ANSWER = "that answer is there"
-    BLOCK = "the peer did not take everything"
-    DRAIN = "the peer took the rest"
-    YIELD = "its turn is over before its requests are"
-    TURN = "its next turn has come"
-    STARVE = "there is no room for the rest of its request"
-    ADMIT = "now there is"
+    DEFER = "the response is deferred"
+    ANSWER = "the deferred response is ready"
+    BLOCK = "the peer did not read the whole response"
+    DRAIN = "the peer read the rest"
+    YIELD = "its turn ended before its requests were handled"
+    TURN = "its next turn began"
+    STARVE = "there is no memory for the rest of its request"
+    ADMIT = "memory is available again"
     LOSE = "the connection is lost"
 
 

@@ -86,7 +86,7 @@ class TierScrub:
         look = await self._scrubber.look()
         removed = await self._scrubber.remove(look.ripe)
         if removed:
-            _log.info("Removed %d objects from the tier that belonged to no segment", removed)
+            _log.info("Removed %d orphaned objects from the remote tier", removed)
         return removed
 
 

@@ -56,7 +56,7 @@ def spark_master(text: str) -> str:
     """A Spark master URL, for argparse's `type`."""
     if _MASTERS.fullmatch(text) is None:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no Spark master: local[*], spark://HOST:PORT, yarn or k8s://URL"
+            f"{text!r} is not a Spark master: use local[*], spark://HOST:PORT, yarn or k8s://URL"
         )
     return text
 

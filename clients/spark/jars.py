@@ -184,7 +184,7 @@ def _fetch(jars: Sequence[Jar], folder: Path) -> None:
             raise _refusal(f"Maven Central did not give {names}:\n{output}")
         for jar, path in arrived:
             if hashlib.sha256(path.read_bytes()).hexdigest() != jar.sha256:
-                raise _refusal(f"{jar.file_name} arrived with another checksum than it should have")
+                raise _refusal(f"{jar.file_name} has a wrong checksum")
             path.replace(folder / jar.file_name)
 
 

@@ -353,8 +353,8 @@ class _TaskReader:
             is_first = self._expected == scan_range.first_offset
             if batch.base_offset < self._expected and not is_first:
                 raise ScanError(
-                    f"{scan_range.key}: the batch at offset {batch.base_offset} comes where "
-                    f"{self._expected} should"
+                    f"{scan_range.key}: the batch at offset {batch.base_offset} is out of "
+                    f"order: offset {self._expected} was expected"
                 )
             self._check_gap(batch.base_offset, scan_range)
             self._expected = batch.next_offset

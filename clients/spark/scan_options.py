@@ -121,12 +121,15 @@ def scan_options(stated: Mapping[str, str], *, streaming: bool = False) -> ScanO
     options = {name.lower(): value for name, value in stated.items()}
     for name in options:
         if name not in _NAMES and not name.startswith(STORAGE_PREFIX):
-            raise ScanError(f"The option {name!r} is not known to format('tierlog')")
+            raise ScanError(f"format('tierlog') has no option {name!r}")
     for name in ("path", "topic"):
         if not options.get(name, "").strip():
             raise ScanError(f"format('tierlog') needs the option {name!r}")
     if streaming and any(name.startswith("ending") for name in options):
-        raise ScanError("A stream has no end: endingOffsets and its kin are for batches")
+        raise ScanError(
+            "A stream has no end: endingOffsets and endingOffsetsByTimestamp are for batch "
+            "reads only"
+        )
     starting = _bound(options, "starting", LATEST if streaming else EARLIEST)
     ending = _bound(options, "ending", LATEST)
     if not streaming and _is_anywhere(starting, LATEST):
@@ -172,13 +175,13 @@ def columns_option(stated: Mapping[str, str]) -> tuple[str, ...]:
     if "columns" not in options:
         return tuple(name for name in COLUMNS if has_headers or name != HEADERS)
     if "includeheaders" in options:
-        raise ScanError("The option columns says whether there are headers: leave out one of them")
+        raise ScanError("The options columns and includeHeaders exclude each other")
     names = {name.lower(): name for name in COLUMNS}
     columns = tuple(dict.fromkeys(_words(options["columns"].lower())))
     for word in columns or ("",):
         if word not in names:
             raise ScanError(
-                f"The option columns={options['columns']!r}: {word!r} is none of "
+                f"The option columns={options['columns']!r}: {word!r} is not one of "
                 f"{', '.join(COLUMNS)}"
             )
     return tuple(names[word] for word in columns)

@@ -79,7 +79,8 @@ def _with_schema(options: ScanOptions, schema: StructType) -> ScanOptions:
         if COLUMNS.get(column.name) != stated:
             names = ", ".join(f"{name} {COLUMNS[name]}" for name in COLUMNS)
             raise ScanError(
-                f"The schema's column {column.name} {stated} is none of those there are: {names}"
+                f"The schema has the unknown column {column.name} {stated}; known columns are "
+                f"{names}"
             )
     return replace(options, columns=tuple(schema.names))
 

@@ -79,8 +79,8 @@ class TopicWriter:
         missing = sorted(_NEEDED - set(rows.columns))
         if missing:
             raise TopicWriterError(
-                f"The rows have no column {missing[0]!r}: they must say from which topic, "
-                "partition and offset they come."
+                f"The rows have no column {missing[0]!r}: they need the topic, partition and "
+                "offset of each record."
             )
         there = [name for name in _COLUMNS if name in rows.columns]
         writers = rows.sparkSession.sparkContext.defaultParallelism

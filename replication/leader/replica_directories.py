@@ -76,7 +76,10 @@ class ReplicaDirectories:
                 try:
                     await self._tell_some()
                 except KafkaError as error:
-                    _log.info("Could not report replica directories to the controller: %s", error)
+                    _log.info(
+                        "Could not report replica directories to the controller, trying again: %s",
+                        error,
+                    )
                     await asyncio.sleep(_RETRY_S)
             await asyncio.sleep(self._supervisor.pause_seconds(_ASSIGNMENT))
 

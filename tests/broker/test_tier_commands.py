@@ -307,7 +307,9 @@ def test_a_stopped_brokers_metadata_is_read_past_a_damaged_batch(
     assert tier(command, "--offline", *place(root), *rebuilt) == 1
     told = capsys.readouterr()
     (sentence,) = (each for each in told.out.splitlines() if str(log) in each)
-    assert sentence.startswith(f"{log} (offsets 1 to 1): at position {size} stands no whole record")
+    assert sentence.startswith(
+        f"{log} (offsets 1 to 1): there is no complete record batch at position {size} ("
+    )
     assert f"{size} bytes were not read" in sentence
     assert "unknown" not in told.out, "the segment behind the damage is known"
     assert tier(command, "--offline", "--json", *place(root), *rebuilt) == 1
@@ -331,8 +333,8 @@ def test_nothing_is_scrubbed_where_the_metadata_is_damaged(
     scrub = ("scrub", "--offline", "--grace", "0ms", "--unknown-partitions", "--unknown-segments")
     assert tier(*scrub, "--delete", *place(root), *rebuilt) == 1
     said = capsys.readouterr().out
-    assert f"{log} (offsets 0 to 1): at position 0 stands no whole record batch" in said
-    assert "left alone: what could not be read of the metadata may need them" in said
+    assert f"{log} (offsets 0 to 1): there is no complete record batch at position 0" in said
+    assert "left alone: metadata that could not be read may refer to them" in said
     assert sorted(root.rglob("*")) == before
 
 
@@ -349,4 +351,4 @@ def test_a_metadata_log_that_lacks_a_file_is_read_around_it(
     assert tier("ls", "--offline", *place(root), *rebuilt) == 1
     said = capsys.readouterr().out
     assert "COPY_SEGMENT_FINISHED" in said
-    assert f"{behind} (offsets 2 to 6): a file before it was removed or cut" in said
+    assert f"{behind} (offsets 2 to 6): a file before it was removed or truncated" in said

@@ -29,7 +29,7 @@ from ..store.object_keys import LOG_SUFFIX, MANIFEST_SUFFIX
 from ..store.tier_store import TierObject
 from .stored_segments import Listing, StoredSegment
 
-_UNKNOWN_WHOLE = "a whole segment that the metadata does not know"
+_UNKNOWN_WHOLE = "a complete segment that is not in the metadata"
 _TEMPORARY = ".tmp"
 
 
@@ -76,7 +76,7 @@ def find_orphans(
             objects = [
                 each for suffix, each in segment.objects.items() if suffix.endswith(_TEMPORARY)
             ]
-            reason = "a piece of an upload that was begun twice"
+            reason = "a part of an upload that was started twice"
         else:
             continue
         if objects:
@@ -100,10 +100,14 @@ def is_unknown_whole(segment: StoredSegment, remote: RemoteLog) -> bool:
 
 def _reason(segment: StoredSegment, remote: RemoteLog | None) -> str:
     if remote is None:
-        return "of a partition that the metadata has never heard of"
+        return "of a partition that is not in the metadata"
     if remote.partition_delete_state is not None:
-        return "left of a deleted topic"
-    return "a second copy of a segment" if segment.has_manifest else "left of an unfinished copy"
+        return "left over from a deleted topic"
+    return (
+        "a second copy of a segment"
+        if segment.has_manifest
+        else "left over from an unfinished copy"
+    )
 
 
 def _in_order(objects: Iterable[TierObject]) -> tuple[TierObject, ...]:

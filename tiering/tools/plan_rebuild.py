@@ -99,8 +99,9 @@ async def plan_rebuild(
             plan.findings.append(
                 Finding(
                     name,
-                    "no manifest tells the topic's configuration",
-                    "it comes back tiered and kept for ever; set retention.ms and the rest anew",
+                    "no manifest has the configuration of the topic",
+                    "it is restored as a tiered topic that keeps records for ever; set "
+                    "retention.ms and the other properties again",
                     is_trouble=False,
                 )
             )
@@ -116,8 +117,9 @@ def _outlived(name: str, topic_id: Uuid, kept: Uuid, chosen: Container[Uuid]) ->
     younger = uuid_to_string(kept)
     return Finding(
         where,
-        f"the tier holds another topic of that name, {younger}, which was written to later",
-        f"say which comes back: --topic-id {younger}, or --topic-id {uuid_to_string(topic_id)}",
+        f"the tier holds another topic of that name, {younger}, with later writes",
+        f"choose the one to restore: --topic-id {younger}, or --topic-id "
+        f"{uuid_to_string(topic_id)}",
     )
 
 
@@ -146,9 +148,12 @@ def _tell(lineage: TierLineage, plan: RebuildPlan, *, skip_holes: bool) -> None:
     where = str(lineage.topic_id_partition.topic_partition)
     for hole in lineage.holes:
         advice = (
-            "the partition begins after it"
+            "the partition starts after it"
             if skip_holes
-            else "restore the segments from a backup, or give them and all before up: --skip-holes"
+            else (
+                "restore the segments from a backup, or use --skip-holes to start after the "
+                "last hole"
+            )
         )
         problem = f"no segment holds the offsets {hole}"
         plan.findings.append(Finding(where, problem, advice, is_trouble=not skip_holes))
@@ -156,8 +161,8 @@ def _tell(lineage: TierLineage, plan: RebuildPlan, *, skip_holes: bool) -> None:
         plan.findings.append(
             Finding(
                 where,
-                f"{len(lineage.left_out)} segments are of a branch that an election cut off, or "
-                "copies of what others hold",
+                f"{len(lineage.left_out)} segments are of a branch that a leader election cut "
+                "off, or duplicates of others",
                 "they are left out; `tierlog tier scrub --unknown-segments` removes their objects",
                 is_trouble=False,
             )

@@ -38,7 +38,9 @@ from .tier_survey import DamagedPartError, Finding, TierReader, offsets_of, read
 
 PIECE_BYTES = 4 * 1024 * 1024
 
-_RESTORE = "restore the object from a backup of the bucket, or give the segment's records up"
+_RESTORE = (
+    "restore the object from a backup of the bucket, or accept the loss of the segment's records"
+)
 
 
 class _Problem(NamedTuple):
@@ -100,13 +102,13 @@ class BatchWalk:
         if batch.size_in_bytes < BATCH_OVERHEAD or not batch.crc_is_valid():
             yield _Problem(f"{where} does not match its CRC")
         if batch.base_offset < self._expected or batch.last_offset_delta < 0:
-            yield _Problem(f"{where} comes where {self._expected} should")
+            yield _Problem(f"{where} is out of order: offset {self._expected} was expected")
         elif batch.base_offset > self._expected:
             gap = f"no record at the offsets {self._expected} to {batch.base_offset - 1}"
             yield _Problem(f"{gap} (a topic that was compacted once may have such gaps)", False)
         epoch = epoch_of_offset(self._segment.segment_leader_epochs, batch.last_offset)
         if batch.partition_leader_epoch != epoch:
-            yield _Problem(f"{where} is of epoch {batch.partition_leader_epoch}, not {epoch}")
+            yield _Problem(f"{where} has leader epoch {batch.partition_leader_epoch}, not {epoch}")
         yield from self._index_entries(batch)
         self._expected = batch.next_offset
 
@@ -118,9 +120,11 @@ class BatchWalk:
             self._next_entry = next(self._entries, None)
             offset = self._segment.start_offset + relative
             if position < self._position:
-                yield _Problem(f"the offset index points into the midst of a batch, at {position}")
+                yield _Problem(f"the offset index points into the middle of a batch, at {position}")
             elif offset < batch.base_offset:
-                yield _Problem(f"the offset index looks for {offset} behind it, at {position}")
+                yield _Problem(
+                    f"the offset index points past the batch of offset {offset}, to {position}"
+                )
 
 
 def _whole_entries(content: bytes, size: int) -> bytes:
@@ -188,7 +192,7 @@ async def _check_log(
                 for problem in walk.feed(piece):
                     yield problem
             except KafkaError as error:
-                yield _Problem(f"the log cannot be followed any further: {error.message}")
+                yield _Problem(f"the rest of the log cannot be read: {error.message}")
                 walk = None
     if walk is not None:
         for problem in walk.end():
@@ -218,11 +222,11 @@ def _check_part(
 
 def _ascending(content: bytes, entry: Struct, name: str) -> Iterator[_Problem]:
     if len(content) % entry.size:
-        yield _Problem(f"the {name} has {len(content)} bytes, no multiple of {entry.size}")
+        yield _Problem(f"the {name} has {len(content)} bytes, not a multiple of {entry.size}")
     previous = (-1, -1)
     for fields in entry.iter_unpack(_whole_entries(content, entry.size)):
         if fields[0] <= previous[0] or fields[1] < previous[1]:
-            yield _Problem(f"the entries of the {name} do not ascend")
+            yield _Problem(f"the entries of the {name} are out of order")
             return
         previous = fields
 
@@ -233,7 +237,7 @@ def _times(metadata: RemoteLogSegmentMetadata, content: bytes) -> Iterator[_Prob
         _whole_entries(content, TIME_INDEX_ENTRY.size)
     ):
         if timestamp > metadata.max_timestamp_ms or not 0 <= relative <= length:
-            yield _Problem("the time index tells of a record that the segment cannot have")
+            yield _Problem("the time index has a record that the segment cannot have")
             return
 
 
@@ -256,4 +260,4 @@ def _epochs(metadata: RemoteLogSegmentMetadata, content: bytes) -> Iterator[_Pro
     epochs = metadata.segment_leader_epochs
     is_same = all(epoch_of_offset(history, start) == epoch for epoch, start in epochs)
     if not is_same or epoch_of_offset(history, metadata.end_offset) != epochs[-1][0]:
-        yield _Problem("the epoch history tells of other leaders than the manifest does")
+        yield _Problem("the leader epochs differ from those in the manifest")

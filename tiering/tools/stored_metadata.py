@@ -22,7 +22,7 @@ _MAGIC = b"\x02"
 _MAGIC_POSITION = 16
 _OFFSETS_AHEAD_MAX = 2**31 - 1
 
-_ADVICE = "what it told of remote segments is not known here"
+_ADVICE = "its events about remote segments are missing here"
 
 
 class _Unread(NamedTuple):
@@ -36,7 +36,7 @@ class _Unread(NamedTuple):
     def finding(self, offset: int, next_offset: int) -> Finding:
         """The finding for the unread offsets from `offset` to before `next_offset`."""
         problem = (
-            f"at position {self.position} stands no whole record batch ({self.reason}): "
+            f"there is no complete record batch at position {self.position} ({self.reason}): "
             f"{self.end - self.position} bytes were not read"
         )
         offsets = (offset, next_offset - 1) if offset < next_offset else ()
@@ -44,11 +44,11 @@ class _Unread(NamedTuple):
 
     def note(self) -> Finding:
         problem = (
-            f"the last {self.end - self.position} bytes, from position {self.position} on, are no "
-            f"whole record batch ({self.reason})"
+            f"the last {self.end - self.position} bytes, from position {self.position} on, are "
+            f"not a complete record batch ({self.reason})"
         )
-        advice = "they are what was being written when the broker was killed, and its next start"
-        return Finding(self.path, problem, f"{advice} cuts them off", is_trouble=False)
+        advice = "the broker was writing them when it was killed, and its next start"
+        return Finding(self.path, problem, f"{advice} truncates them", is_trouble=False)
 
 
 class StoredMetadata:
@@ -91,7 +91,7 @@ class StoredMetadata:
 
 def _lost(path: str, expected: int, base: int) -> Finding:
     """The finding for a missing or truncated file before this one."""
-    problem = "a file before it was removed or cut, and what was in it was not read"
+    problem = "a file before it was removed or truncated; its records were not read"
     return Finding(path, problem, _ADVICE, offsets=(expected, base - 1))
 
 

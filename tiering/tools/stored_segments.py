@@ -84,5 +84,5 @@ def missing_parts(manifest: Manifest, objects: Mapping[str, TierObject]) -> list
         if stored is None:
             problems.append(f"{suffix} is missing")
         elif stored.size != part.size:
-            problems.append(f"{suffix} has {stored.size} bytes and not {part.size}")
+            problems.append(f"{suffix} has {stored.size} bytes, not {part.size}")
     return problems

@@ -155,7 +155,7 @@ def lineage_findings(lineage: TierLineage) -> list[Finding]:
     for each in lineage.left_out:
         twin = twins.get((offsets_of(each), each.segment_leader_epochs))
         problem = (
-            "the segment is of a branch that an election cut off, or a copy of what others hold"
+            "the segment is of a branch that a leader election cut off, or a duplicate of others"
             if twin is None
             else f"the segment is a copy of {object_key(twin, MANIFEST_SUFFIX)}"
         )
@@ -171,15 +171,15 @@ def unused_findings(survey: Survey) -> list[Finding]:
     for stored in survey.listing.segments.values():
         if not stored.has_manifest:
             problem = "there is no manifest"
-            advice = "it is on its way just now, or was given up: `tierlog tier scrub` knows"
+            advice = "it is being uploaded, or is left over: check with `tierlog tier scrub`"
             findings.append(Finding(stored.stem, problem, advice, is_trouble=False))
         manifest = survey.manifests.get(stored.stem)
         named = {MANIFEST_SUFFIX, *stored.objects} if manifest is None else manifest.parts.keys()
         for suffix in sorted(stored.objects.keys() - named - {MANIFEST_SUFFIX}):
-            problem = "the manifest of its segment does not name it"
-            advice = "`tierlog tier scrub` knows whether it may go"
+            problem = "it is not in the manifest of its segment"
+            advice = "check with `tierlog tier scrub` whether it can be removed"
             findings.append(Finding(stored.key(suffix), problem, advice, is_trouble=False))
-    problem, advice = "it is no object of a tier", "it is left alone: find out who has put it there"
+    problem, advice = "it was not written by tierlog", "it is left alone: find out who put it there"
     findings += [Finding(each.key, problem, advice, False) for each in survey.listing.foreign]
     return findings
 
@@ -200,12 +200,12 @@ def metadata_findings(
             key = object_key(segment, MANIFEST_SUFFIX)
             manifest = survey.manifests.get(object_stem(segment))
             if manifest is None:
-                problem = "the metadata says that the segment is whole, and it is not"
+                problem = "the metadata says that the segment is complete, but it is not"
                 advice = "restore its objects from a backup"
                 findings.append(Finding(key, problem, advice, offsets=offsets_of(segment)))
             elif differs := _differences(segment, manifest.metadata):
                 problem = f"the manifest and the metadata differ in {', '.join(differs)}"
-                advice = "one of them was changed: compare a backup"
+                advice = "one of them was changed: compare with a backup"
                 findings.append(Finding(key, problem, advice, offsets=offsets_of(segment)))
     findings += [
         _unknown(stored, remote_logs, needed)
@@ -220,17 +220,17 @@ def _unknown(
     remote_logs: Mapping[TopicIdPartition, RemoteLog],
     needed: AbstractSet[str],
 ) -> Finding:
-    problem = f"the metadata does not know the segment {uuid_to_string(stored.segment_id)}"
+    problem = f"segment {uuid_to_string(stored.segment_id)} is not in the metadata"
     its_log = remote_logs.get(stored.topic_id_partition)
     is_lost = its_log is None or is_unknown_whole(stored, its_log)
     if stored.stem not in needed or not is_lost:
-        advice = "`tierlog tier scrub` knows whether it may go"
+        advice = "check with `tierlog tier scrub` whether it can be removed"
         return Finding(stored.stem, problem, advice, is_trouble=False)
     advice = (
-        "if the metadata was lost, `tierlog tier rebuild` brings its records back; if it is "
-        "another cluster's, give each a prefix of its own"
+        "if the metadata was lost, `tierlog tier rebuild` restores its records; if the segment "
+        "belongs to another cluster, give each cluster its own prefix"
     )
-    return Finding(stored.stem, f"{problem}, which is whole", advice)
+    return Finding(stored.stem, f"{problem}, but complete", advice)
 
 
 _COMPARED = (

@@ -99,7 +99,7 @@ async def read_part(tier: TierReader, manifest: Manifest, suffix: str) -> bytes:
     """A small part of a segment, checked. Raises DamagedPartError, RemoteStorageError."""
     part = manifest.parts.get(suffix)
     if part is not None and part.size > PART_BYTES_MAX:
-        raise DamagedPartError(f"{suffix} has {part.size} bytes, more than a broker writes there")
+        raise DamagedPartError(f"{suffix} has {part.size} bytes, more than a broker writes")
     try:
         content = await tier.read(object_key(manifest.metadata, suffix))
     except RemoteStorageError as error:
@@ -107,7 +107,7 @@ async def read_part(tier: TierReader, manifest: Manifest, suffix: str) -> bytes:
             raise DamagedPartError(f"{suffix} is missing") from error
         raise
     if part is None or part.size != len(content) or part.crc != crc32c(content):
-        raise DamagedPartError(f"{suffix} is not what the manifest says")
+        raise DamagedPartError(f"{suffix} does not match the manifest")
     return content
 
 
@@ -162,7 +162,7 @@ async def read_manifest(tier: TierReader, segment: StoredSegment, survey: Survey
         return
     contradiction = _contradiction(manifest.metadata)
     if contradiction is None and object_key(manifest.metadata, MANIFEST_SUFFIX) != key:
-        contradiction = "the manifest is of another segment"
+        contradiction = "the manifest belongs to another segment"
     if contradiction is not None:
         survey.findings.append(Finding(key, contradiction, _RESTORE))
         return
@@ -185,7 +185,9 @@ def _contradiction(segment: RemoteLogSegmentMetadata) -> str | None:
     epochs = segment.segment_leader_epochs
     if epochs[0][1] == start and epochs[-1][1] <= end:
         return None
-    return f"the leader epochs of the manifest are not those of the offsets {start} to {end}"
+    return f"the leader epochs of the manifest do not match the offsets {start} to {end}"
 
 
-_RESTORE = "restore the object from a backup of the bucket, or give the segment's records up"
+_RESTORE = (
+    "restore the object from a backup of the bucket, or accept the loss of the segment's records"
+)

@@ -88,9 +88,9 @@ class GroupChange(NamedTuple):
 class RegexUpdate(Enum):
     """How a member's regular expression has changed."""
 
-    NO_CHANGE = "the same, or none as before"
-    CHANGED = "another one, whose meaning is not known yet"
-    CHANGED_AND_RESOLVED = "another one, whose meaning is known"
+    NO_CHANGE = "unchanged, or still none"
+    CHANGED = "changed, and not resolved to topics yet"
+    CHANGED_AND_RESOLVED = "changed, and already resolved to topics"
 
 
 class GroupUpdate:

@@ -66,18 +66,18 @@ class MemberEvent(Enum):
     The last two apply only to a member that must revoke partitions.
     """
 
-    TARGET_SAME = "the target is the one of its epoch"
-    TARGET_MOVED = "the target is a newer one"
-    STILL_OWNS = "it still has, or does not say, what it is to give up"
-    GAVE_UP = "it has given up what it must"
+    TARGET_SAME = "the target assignment is that of its epoch"
+    TARGET_MOVED = "the target assignment is newer"
+    STILL_OWNS = "it still owns the partitions to revoke, or does not report what it owns"
+    GAVE_UP = "it has revoked the partitions"
 
 
 class MemberReaction(Enum):
     """The reaction to an event."""
 
     STAY = "stay, unless it has changed its subscription"
-    ADVANCE = "move towards the target"
-    START_OVER = "fence it, unless it has let go of everything"
+    ADVANCE = "move towards the target assignment"
+    START_OVER = "fence it, unless it owns no partitions"
 
 
 _S, _E = MemberState, MemberEvent

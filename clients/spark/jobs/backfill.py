@@ -108,10 +108,8 @@ def add_parser(commands: Jobs) -> argparse.ArgumentParser:
     parser.add_argument("--format", choices=FORMATS, help="of the table")
     add_record_arguments(parser)
     parser.add_argument("--bootstrap", required=True, metavar="HOST:PORT")
-    parser.add_argument("--to", required=True, metavar="TOPIC", help="a topic that is there")
-    parser.add_argument(
-        "--name", required=True, help="under this name the job remembers how far it came"
-    )
+    parser.add_argument("--to", required=True, metavar="TOPIC", help="an existing topic")
+    parser.add_argument("--name", required=True, help="name under which the job saves its progress")
     parser.add_argument(
         "--client-config", metavar="FILE", help="settings of librdkafka: how to log in"
     )
@@ -120,7 +118,7 @@ def add_parser(commands: Jobs) -> argparse.ArgumentParser:
     parser.add_argument(
         "--append",
         action="store_true",
-        help="begin even though the topic has records and this name remembers nothing",
+        help="start even though the topic has records and this name has no saved progress",
     )
     parser.set_defaults(run=run)
     return parser
@@ -129,7 +127,7 @@ def add_parser(commands: Jobs) -> argparse.ArgumentParser:
 def run(options: argparse.Namespace) -> int:
     """Run the job that the arguments describe."""
     if (options.table is None) != (options.format is None):
-        raise refusal("--table and --format belong together.")
+        raise refusal("--table and --format must be used together.")
     writer = TopicWriter(
         options.bootstrap,
         options.to,
@@ -207,16 +205,16 @@ class Backfill:
         for partition, held in ranges.items():
             if partition.partition not in ends:
                 raise TopicWriterError(
-                    f"{goal} has {len(ends)} partitions and {partition} has none of its number "
-                    "there: give it as many as the source has."
+                    f"{goal} has only {len(ends)} partitions, but the source has {partition}: "
+                    "add partitions."
                 )
             position = self._writer.position(partition)
             if position is None and ends[partition.partition] > 0 and not may_append:
                 raise TopicWriterError(
-                    f"{goal} has records in partition {partition.partition}, and the name "
-                    f"{self._writer.name!r} remembers none of them (positions are forgotten after "
-                    "the broker's offsets.retention.minutes): --append writes all of "
-                    f"{partition} behind them."
+                    f"{goal} has records in partition {partition.partition}, but the name "
+                    f"{self._writer.name!r} has no saved progress there (it expires after the "
+                    f"broker's offsets.retention.minutes): --append writes all of {partition} "
+                    "after them."
                 )
             begin = min(max(position or 0, held.first), held.end)
             missing[partition] = OffsetRange(begin, held.end)

@@ -81,7 +81,7 @@ def add_parser(commands: Jobs) -> argparse.ArgumentParser:
         type=positive,
         default=SMALL_BYTES,
         metavar="N",
-        help="what is small to --compact (default: 32 MiB)",
+        help="files below this size are rewritten by --compact (default: 32 MiB)",
     )
     parser.set_defaults(run=run)
     return parser
@@ -178,7 +178,7 @@ class Export:
             state = after
 
     def _tell(self, missing: Ranges, state: Exported | None) -> None:
-        what = "is not there yet" if state is None else f"is at commit {state.sequence}"
+        what = "does not exist yet" if state is None else f"is at commit {state.sequence}"
         self._output.line(f"{self._goal.name} {what}")
         for line in listed(missing) or [f"it holds all that {self._source} has"]:
             self._output.line(line)

@@ -130,8 +130,8 @@ class _TimeSearch:
         offset = await self._first_at(place)
         if offset is None and is_start and not options.later_start_is_latest:
             raise ScanError(
-                f"No record of {partition} in the tier is as young as {place} ms "
-                "(startingOffsetsByTimestampStrategy=latest begins at the end then)"
+                f"No record of {partition} in the tier has the timestamp {place} ms or a later "
+                "one (startingOffsetsByTimestampStrategy=latest begins at the end then)"
             )
         return lineage.log_end_offset if offset is None else offset
 

@@ -70,7 +70,7 @@ def exported_from_json(text: str, table: str) -> Exported:
             raise TypeError(series)
         return Exported(series, sequence, offsets_from_json(content["offsets"]))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ExportError(f"What {table} remembers of its exports cannot be read.") from error
+        raise ExportError(f"The saved progress of exports to {table} cannot be read.") from error
 
 
 def exported_from_rows(offsets: Mapping[TopicPartition, int]) -> Exported:

@@ -58,7 +58,8 @@ class ParquetTable:
         if newest is None:
             if self._files.below(""):
                 raise ExportError(
-                    f"{self.name} has files and no manifest of an export: it is another's."
+                    f"{self.name} has files but no manifest of an export: an export did not "
+                    "write them."
                 )
             return NOTHING if self._files.exists(_COMMITS) else None
         manifest = self._manifest(newest)

@@ -61,4 +61,4 @@ def test_executors_of_a_cluster_read_the_tier_and_write_the_table(
 def test_a_master_that_is_none_is_refused_in_a_sentence() -> None:
     refused = run_job("audit", "--tier", "file:///nowhere", "--master", "sparc://here")
     assert refused.returncode == 2
-    assert "argument --master: 'sparc://here' is no Spark master" in refused.stderr
+    assert "argument --master: 'sparc://here' is not a Spark master" in refused.stderr

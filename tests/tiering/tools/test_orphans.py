@@ -79,8 +79,8 @@ def test_a_segment_whose_deletion_was_finished_has_no_objects() -> None:
 @pytest.mark.parametrize(
     ("suffixes", "reason"),
     [
-        (WHOLE, "a whole segment that the metadata does not know"),
-        (("log", "index"), "left of an unfinished copy"),
+        (WHOLE, "a complete segment that is not in the metadata"),
+        (("log", "index"), "left over from an unfinished copy"),
     ],
 )
 def test_what_an_attempt_left_behind_is_an_orphan(suffixes: tuple[str, ...], reason: str) -> None:
@@ -93,7 +93,7 @@ def test_what_is_left_of_a_deleted_topic_is_an_orphan() -> None:
     remote = RemoteLog(PARTITION)
     remote.apply_partition_delete(RemotePartitionDeleteState.DELETE_PARTITION_MARKED)
     (orphan,) = found(objects(segment_metadata(1)), remote)
-    assert orphan.reason == "left of a deleted topic"
+    assert orphan.reason == "left over from a deleted topic"
 
 
 def test_a_partition_never_heard_of_may_be_another_clusters() -> None:

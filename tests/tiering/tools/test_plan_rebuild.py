@@ -44,7 +44,7 @@ def test_where_no_manifest_tells_nothing_is_deleted_on_a_guess() -> None:
     assert topic.config["retention.ms"] == topic.config["retention.bytes"] == "-1"
     assert topic.partition_count == 3
     assert not found.has_trouble
-    assert "no manifest tells" in found.findings[0].problem
+    assert "no manifest has the configuration" in found.findings[0].problem
 
 
 def test_of_two_topics_of_one_name_somebody_must_choose() -> None:

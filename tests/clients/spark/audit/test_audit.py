@@ -36,7 +36,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.requires("java")]
 
 Said = pytest.CaptureFixture[str]
 
-RESTORE = "restore the object from a backup of the bucket, or give the segment's records up"
+RESTORE = (
+    "restore the object from a backup of the bucket, or accept the loss of the segment's records"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +79,7 @@ def test_a_truncated_object_is_found(file_tier: TierPlace, capsys: Said) -> None
     size = len(bucket.objects[key])
     bucket.objects[key] = bucket.objects[key][:-20]
     finding = audit_of(bucket, file_tier, capsys).finding(object_key(second, MANIFEST_SUFFIX))
-    assert finding["problem"] == f"log has {size - 20} bytes and not {size}"
+    assert finding["problem"] == f"log has {size - 20} bytes, not {size}"
     assert (finding["offsets"], finding["advice"]) == ([10, 29], RESTORE)
     assert finding["trouble"]
 
@@ -115,7 +117,7 @@ def test_a_segment_under_another_ones_name_is_found(file_tier: TierPlace, capsys
     for key in [each for each in bucket.objects if each.startswith(stem)]:
         bucket.objects[another + key.removeprefix(stem)] = bucket.objects[key]
     finding = audit_of(bucket, file_tier, capsys).finding(another + MANIFEST_SUFFIX)
-    assert finding["problem"] == "the manifest is of another segment"
+    assert finding["problem"] == "the manifest belongs to another segment"
 
 
 def test_orphans_are_found(file_tier: TierPlace, capsys: Said) -> None:
@@ -129,8 +131,8 @@ def test_orphans_are_found(file_tier: TierPlace, capsys: Said) -> None:
     problems = {each["key"]: each["problem"] for each in found.findings}
     assert problems == {
         object_key(unfinished, "").removesuffix("."): "there is no manifest",
-        object_key(first, "log.tmp"): "the manifest of its segment does not name it",
-        "left/by-somebody": "it is no object of a tier",
+        object_key(first, "log.tmp"): "it is not in the manifest of its segment",
+        "left/by-somebody": "it was not written by tierlog",
     }
     assert not any(each["trouble"] for each in found.findings)
     assert audit(file_tier, capsys, "--strict").code == 1
@@ -165,10 +167,10 @@ def test_a_wrong_epoch_is_found(file_tier: TierPlace, capsys: Said) -> None:
     forge(bucket, third, "leader_epoch_checkpoint", b"0\n1\n1 0\n")
     found = audit_of(bucket, file_tier, capsys)
     batch = found.finding(object_key(first, "log"))
-    assert batch["problem"] == "the batch at offset 5 is of epoch 1, not 0"
+    assert batch["problem"] == "the batch at offset 5 has leader epoch 1, not 0"
     assert (batch["offsets"], batch["trouble"]) == ([0, 9], True)
     history = found.finding(object_key(third, "leader_epoch_checkpoint"))
-    assert history["problem"] == "the epoch history tells of other leaders than the manifest does"
+    assert history["problem"] == "the leader epochs differ from those in the manifest"
 
 
 def test_a_manifest_that_contradicts_itself_is_found(file_tier: TierPlace, capsys: Said) -> None:
@@ -178,7 +180,7 @@ def test_a_manifest_that_contradicts_itself_is_found(file_tier: TierPlace, capsy
     wrong = replace(manifest.metadata, segment_leader_epochs=((0, 12), (2, 13)))
     bucket.objects[key] = encode_manifest(manifest._replace(metadata=wrong))
     finding = audit_of(bucket, file_tier, capsys).finding(key)
-    assert "are not those of the offsets 10 to 29" in finding["problem"]
+    assert "do not match the offsets 10 to 29" in finding["problem"]
 
 
 @pytest.mark.requires("go")
@@ -265,9 +267,9 @@ def test_the_metadata_of_a_running_broker_is_compared(tiered: _Tiered, capsys: S
     known.unlink()
     found = audit(place, capsys, "--bootstrap", node.bootstrap)
     problems = {each["key"]: each["problem"] for each in found.findings}
-    assert "does not know the segment" in problems[orphan.removesuffix(".manifest")]
+    assert "is not in the metadata" in problems[orphan.removesuffix(".manifest")]
     gone = problems[object_key(manifest.metadata, MANIFEST_SUFFIX)]
-    assert gone == "the metadata says that the segment is whole, and it is not"
+    assert gone == "the metadata says that the segment is complete, but it is not"
     assert found.code == 1
 
 

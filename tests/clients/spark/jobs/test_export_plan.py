@@ -55,7 +55,7 @@ def test_what_is_remembered_reads_as_it_was_written(
 
 @pytest.mark.parametrize("text", ["", "[]", '{"series": 1, "sequence": 2, "offsets": {}}'])
 def test_what_cannot_be_read_is_told_with_its_table(text: str) -> None:
-    with pytest.raises(ExportError, match="What /data/t remembers"):
+    with pytest.raises(ExportError, match="saved progress of exports to /data/t"):
         exported_from_json(text, "/data/t")
 
 

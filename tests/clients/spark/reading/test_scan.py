@@ -97,10 +97,10 @@ def test_only_the_columns_that_are_named_are_there(tier: Tier) -> None:
     ends = '{"orders": {"0": 7}}'
     rows = tier.rows(columns="Value, timestampTYPE", startingTimestamp="30", endingOffsets=ends)
     assert rows == [{"value": b"v%d" % offset, "timestampType": 0} for offset in range(3, 7)]
-    assert "'prize' is none of key, value" in error_of(lambda: tier.plan(columns="key,prize"))
-    assert "'' is none of key, value" in error_of(lambda: tier.plan(columns=" "))
+    assert "'prize' is not one of key, value" in error_of(lambda: tier.plan(columns="key,prize"))
+    assert "'' is not one of key, value" in error_of(lambda: tier.plan(columns=" "))
     both = error_of(lambda: tier.plan(columns="key", includeHeaders="false"))
-    assert "leave out one of them" in both
+    assert "exclude each other" in both
 
 
 def test_dead_branches_and_copies_that_were_never_finished_do_not_show(tier: Tier) -> None:
@@ -172,12 +172,12 @@ def test_offsets_are_named_as_sparks_kafka_source_names_them(tier: Tier) -> None
         ({"startingOffsets": '{"orders": {"0": 0, "1": 0}}'}, "names orders-1"),
         ({"startingOffsets": '{"orders": {"0": 9}}'}, "Offset 9 of orders-0 is not in the tier"),
         ({"endingOffsets": '{"orders": {"0": 101}}'}, "which holds 10 to 99"),
-        ({"startingTimestamp": "991"}, "as young as 991 ms"),
+        ({"startingTimestamp": "991"}, "has the timestamp 991 ms"),
         ({"startingTimestamp": "yesterday"}, "startingTimestamp='yesterday'"),
         ({"isolation": "serializable"}, "isolation='serializable'"),
         ({"partition": "1"}, "no partition 1"),
         ({"partition": "x"}, "partition='x'"),
-        ({"startingOffset": "3"}, "'startingoffset' is not known"),
+        ({"startingOffset": "3"}, "has no option 'startingoffset'"),
         ({"topic": ""}, "needs the option 'topic'"),
         ({"topic": "order"}, "holds no topic 'order'; it holds orders"),
         ({"path": "nowhere"}, "path='nowhere' names no tier"),

@@ -119,9 +119,9 @@ def test_columns_are_named_by_an_option_or_a_schema(spark: SparkSession, tier: P
     reader = spark.read.format("tierlog").options(path=str(tier), topic="orders")
     by_schema = reader.schema("value binary, offset bigint").load().where("offset = 150")
     assert [tuple(row) for row in by_schema.collect()] == [(bytearray(b"150"), 150)]
-    with pytest.raises(PySparkException, match="The schema's column offset string is none of"):
+    with pytest.raises(PySparkException, match="The schema has the unknown column offset string"):
         reader.schema("value binary, offset string").load().collect()
-    with pytest.raises(PySparkException, match="columns='prize': 'prize' is none of key, value"):
+    with pytest.raises(PySparkException, match="columns='prize': 'prize' is not one of key, value"):
         orders(spark, tier, columns="prize").collect()
 
 
