@@ -179,7 +179,7 @@ FORGED: dict[str, Forger] = {
     "a batch is of another leader": lambda: (
         "log",
         batches_of((0, 4, 0), (5, 9, 7)),
-        "of epoch 7, not 0",
+        "leader epoch 7, not 0",
     ),
     "the log is no log": lambda: ("log", b"\x00" * 200, "the rest of the log cannot be read"),
     "the index points into a batch": lambda: (
