@@ -355,7 +355,7 @@ def test_an_encoder_in_steps_writes_no_more_bytes_than_allowed() -> None:
     assert sum(map(size_of, chunks)) == size
     tracemalloc.start()
     try:
-        with pytest.raises(ProtocolError, match=f"more than {size // 4} bytes"):
+        with pytest.raises(ProtocolError, match=f"would exceed {size // 4} bytes"):
             outcome(encode_in_steps(message, 9, size // 4))
         assert tracemalloc.get_traced_memory()[1] < size
     finally:
