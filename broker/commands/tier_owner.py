@@ -108,7 +108,7 @@ async def check_may_scrub(config: BrokerConfig, tier: TierFileSystem, cluster_id
     tokens = OwnerFile(OsFiles(), config.log_dirs[0], str(config.remote_storage)).tokens()
     if owner.cluster_id != cluster_id or (tokens and owner.token not in tokens):
         raise NotTheOwnerError(
-            f"{said_of(owner, tier).rstrip('.')}, not to the broker whose metadata was read "
+            f"{owner_sentence(owner, tier).rstrip('.')}, not to the broker whose metadata was read "
             f"(cluster {cluster_id}): nothing is removed from it. If that owner is gone for "
             "good, run `tierlog tier owner --take-over`"
         )

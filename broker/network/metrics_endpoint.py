@@ -33,7 +33,7 @@ def answer_to(head: bytes, page: Callable[[], str], names: Collection[str] = ())
     words = head.split(b"\r\n", 1)[0].split(b" ")
     if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
         return _response("400 Bad Request", _PLAIN, "This is not an HTTP request.\n")
-    if not _names_us(head, names):
+    if not _has_allowed_host(head, names):
         return _response(
             "403 Forbidden",
             _PLAIN,

@@ -450,7 +450,7 @@ class FollowedPartition:
 
     def _refused(self, error: ErrorCode, now_ms: int) -> None:
         if error is ErrorCode.FENCED_LEADER_EPOCH:
-            self._happens(FetchEvent.FENCED)
+            self._apply(FetchEvent.FENCED)
             self.trouble = f"Leader epoch {self.leader_epoch} has ended."
         else:
             self._delay(f"The leader returned {error.name}.", now_ms)
