@@ -395,8 +395,8 @@ class Broker:
 
     def _log_dir_failed(self, log_manager: LogManager, log_dir: LogDir) -> None:
         reason = log_dir.why_offline
-        suffix = f": {reason}" if reason else ""
-        _log.error("Log directory %s is offline%s", log_dir.path, suffix)
+        because = f": {reason}" if reason else ""
+        _log.error("Log directory %s is offline%s", log_dir.path, because)
         if not log_manager.directories.online:
             self.on_fatal(
                 "All log directories have failed: "

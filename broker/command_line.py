@@ -50,7 +50,7 @@ def run(arguments: Sequence[str] | None, started_ms: int) -> int:
     parsed, unknown = parser.parse_known_args(words)
     if unknown:
         # Kafka's start script takes the file as a plain argument: the error explains --config.
-        serve.error(f"unrecognized arguments: {' '.join(unknown)}; a file goes behind --config")
+        serve.error(f"unrecognized arguments: {' '.join(unknown)}; name a file with --config")
     from .commands.serve import serve as run_broker
 
     return run_broker(parsed.config, parsed.override, started_ms)

@@ -216,7 +216,7 @@ class _Loading:
         if len(self._segments) and self._end_offset() < start:
             # The disk lost its cache, and with it records that the checkpoints promise.
             for segment in self._segments:
-                self._lose(segment, start, "it ended below its start offset")
+                self._lose(segment, start, "it ended before its start offset")
         if not len(self._segments):
             self._segments.add(self._segment(start))
         if not request.may_have_holes:

@@ -111,7 +111,7 @@ def test_an_address_that_cannot_be_resolved_is_one_line(tmp_path: Path) -> None:
 def test_a_file_as_kafkas_start_script_takes_it_is_answered_with_config(tmp_path: Path) -> None:
     answer = run(tmp_path, "serve", "server.properties")
     assert answer.returncode == 2
-    assert answer.stderr.endswith("arguments: server.properties; a file goes behind --config\n")
+    assert answer.stderr.endswith("arguments: server.properties; name a file with --config\n")
     assert "usage: tierlog serve" in answer.stderr
 
 
