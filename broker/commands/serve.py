@@ -39,7 +39,7 @@ def serve(file: str | None, overrides: Sequence[str], started_ms: int) -> int:
     except KafkaError as error:
         return _give_up(error.message)
     for warning in config_warnings(config):
-        _log.warning("%s", warning)
+        _log.warning("Configuration: %s", warning)
     _allow_many_files()
     with asyncio.Runner() as runner:
         try:

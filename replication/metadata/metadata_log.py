@@ -267,7 +267,7 @@ class MetadataLog:
             self._log.close(now_ms)
         except ResourcesExhaustedError as error:
             log_dir.has_unclosed_log = True
-            _log.warning("Could not close the metadata log, the next start recovers it: %s", error)
+            _log.warning("Could not close the metadata log; the next start recovers it: %s", error)
         except KafkaError:
             # The directory's failure has already been reported.
             if log_dir.is_online:

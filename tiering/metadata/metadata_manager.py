@@ -310,7 +310,7 @@ class TopicBasedRemoteLogMetadataManager:
         self._partitions = await self._topic.open()
         if self._partitions != self._config.topic_partitions:
             _log.warning(
-                "%s has %d partitions, not %d as configured: using the number of the topic",
+                "%s has %d partitions, not %d as configured: using the number that the topic has",
                 METADATA_TOPIC,
                 self._partitions,
                 self._config.topic_partitions,

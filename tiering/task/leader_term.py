@@ -139,7 +139,7 @@ class LeaderTerm:
         if mended is not None:
             _log.warning(
                 "leader-epoch-checkpoint of %s has the epochs %s for the records below offset "
-                "%d, but the remote tier has %s: replacing them",
+                "%d, but the remote tier has %s, which replace them",
                 self.partition.topic_partition,
                 [*log.leader_epochs.entries][:_EPOCHS_TOLD],
                 log.local_log_start_offset,
