@@ -177,6 +177,7 @@ class Connection:
         "_corked",
         "_frames",
         "_is_hung_up",
+        "_is_muted",
         "_is_silenced",
         "_loop",
         "_owner",
@@ -206,6 +207,8 @@ class Connection:
         self._rest: memoryview | None = None
         """The bytes read after the request in progress: a copy, not a view of the scratch."""
         self._is_hung_up = False
+        self._is_muted = False
+        """It waits although the response is sent: the client is throttled or paced."""
         self._is_silenced = False
         """No more responses are sent: an earlier one was cancelled."""
         self._pending: asyncio.Future[object] | None = None
@@ -335,10 +338,11 @@ class Connection:
         if answer.held_bytes:
             self._budget.hold(answer.held_bytes, future)
         self._pending = future
+        self._is_muted = bool(answer.at_once)
         respond = answer.respond
         future.add_done_callback(lambda done: self._answered(done, respond))
         if self._is_hung_up:
-            self._give_up_waiting()
+            self.hung_up()
 
     def _answered(
         self,
@@ -375,8 +379,9 @@ class Connection:
             return
         if chunks:
             self._send(chunks)
-        if self._rest is not None:
-            # Kept requests must not add to the bytes that the peer has not taken.
+        if self._rest is not None or not chunks:
+            # Further requests must not add to the bytes that the peer has not taken, nor those that
+            # follow a mute: the response before it may not be sent yet.
             self._flush()
         self._continue()
 
@@ -419,9 +424,13 @@ class Connection:
         self._account()
 
     def hung_up(self) -> None:
-        """The peer sends no more: cancel what its request waits for, if anything."""
+        """The peer sends no more: cancel what its request waits for, if anything.
+
+        A muted client has its response. The mute goes on, and the requests behind it are answered.
+        """
         self._is_hung_up = True
-        self._give_up_waiting()
+        if not self._is_muted:
+            self._give_up_waiting()
 
     def _give_up_waiting(self) -> None:
         pending = self._pending
