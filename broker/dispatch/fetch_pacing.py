@@ -12,10 +12,17 @@ step; another pause shows that the speed was too high. What a cycle delivers, pa
 compared with the cycle before pacing: where spacing does not deliver more, the application is the
 limit, and the connection is left alone for two minutes, then for twice as long each time.
 
-    FREE    --pause-->   PACED
-    PACED   --outgrow--> FREE
-    PACED   --give_up--> RESTING
-    RESTING --recover--> FREE
+An application that works for a second after each batch pauses as well, however its responses are
+spaced, and the size of its batches changes. So every fifth cycle is unpaced, to compare with, and
+the first one comes after five seconds without a pause.
+
+    FREE     --pause-->   PACED
+    PACED    --check-->   CHECKING
+    CHECKING --compare--> PACED
+    PACED    --outgrow--> RESTING
+    CHECKING --outgrow--> RESTING
+    PACED    --give_up--> RESTING
+    RESTING  --recover--> FREE
 
 This is a core without I/O: `now` is the event loop's time in seconds, speeds are bytes a second.
 """
@@ -39,12 +46,26 @@ _BURST_FACTOR_MIN = 2.0
 _FIRST_FRACTION = 0.6
 _GROWTH_A_SECOND = 0.2
 _SLOW_GROWTH_A_SECOND = 0.005
+_OLD_GROWTH_A_SECOND = 0.03
 _CEILING_FRACTION = 0.97
 _SLOW_FROM = 0.9
 _GAIN_MIN = 1.1
 _FLOOR_FACTOR = 1.5
 _OUTGROWN_FACTOR = 1.3
 _TRIAL_S = 3.0
+_SLOW_S = 30.0
+"""How long after a pause the growth may be slow: an application may have become faster."""
+
+_PAUSES_A_CHECK = 4
+_UNPROVEN_S = 5.0
+"""How long a paced cycle may last before the first unpaced one has shown that pacing helps."""
+
+_CHECK_MAX_S = 3.0
+"""A client that does not pause for so long while its responses are not spaced needs no pacing."""
+
+_IDLE_S = 10.0
+"""A longer pause ends a cycle, but says nothing about a queue."""
+
 _STEP_MAX_S = 0.1
 _CREDIT_S = 0.02
 """How far the responses may lag behind the speed and catch up: timers are a few ms late."""
@@ -54,6 +75,11 @@ _WAIT_MAX_S = 0.25
 
 _REST_S = 120.0
 _REST_MAX_S = 3840.0
+_OUTGROWN_FRACTION = 0.125
+"""Of the rest after giving up: how long to rest when the client has outgrown its pacing."""
+
+_PROOF = 1.5
+"""Where the paced cycles deliver so much more than the unpaced one, the next rest is short."""
 
 
 class PacingState(Enum):
@@ -61,6 +87,7 @@ class PacingState(Enum):
 
     FREE = "free"
     PACED = "paced"
+    CHECKING = "checking"
     RESTING = "resting"
 
 
@@ -68,7 +95,9 @@ class PacingEvent(Enum):
     """What changes that."""
 
     PAUSE = "the client pauses after a burst"
-    OUTGROW = "it takes more than ever filled its queue"
+    CHECK = "after some pauses, an unpaced cycle is compared with the paced ones"
+    COMPARE = "the client pauses in the unpaced cycle"
+    OUTGROW = "it takes more than what filled its queue, or does not pause unpaced"
     GIVE_UP = "spacing does not deliver more"
     RECOVER = "the rest is over"
 
@@ -77,14 +106,17 @@ _S, _E = PacingState, PacingEvent
 
 TRANSITIONS: dict[tuple[PacingState, PacingEvent], PacingState] = {
     (_S.FREE, _E.PAUSE): _S.PACED,
-    (_S.PACED, _E.OUTGROW): _S.FREE,
+    (_S.PACED, _E.CHECK): _S.CHECKING,
+    (_S.CHECKING, _E.COMPARE): _S.PACED,
+    (_S.PACED, _E.OUTGROW): _S.RESTING,
+    (_S.CHECKING, _E.OUTGROW): _S.RESTING,
     (_S.PACED, _E.GIVE_UP): _S.RESTING,
     (_S.RESTING, _E.RECOVER): _S.FREE,
 }
 """Every legal transition; any other is a bug."""
 
 # Python 3.11 takes 0.1 µs to look up an enum member, which every fetch would pay.
-_FREE, _PACED, _RESTING = _S.FREE, _S.PACED, _S.RESTING
+_FREE, _PACED, _CHECKING, _RESTING = _S.FREE, _S.PACED, _S.CHECKING, _S.RESTING
 
 
 class FetchPacing:
@@ -94,10 +126,14 @@ class FetchPacing:
         "_began",
         "_bytes",
         "_ceiling",
+        "_delivered",
         "_is_confirmed",
+        "_is_proven",
         "_last_at",
         "_last_bytes",
         "_next_at",
+        "_paused_at",
+        "_pauses",
         "_ready_at",
         "_responses",
         "_rest_s",
@@ -119,9 +155,16 @@ class FetchPacing:
         # When the client was free to send the next request.
         self._ready_at = 0.0
         self._next_at = 0.0
+        self._paused_at = 0.0
+        self._delivered = 0.0
+        """What the last paced cycle delivered."""
+        self._pauses = 0
+        """Pauses since pacing began or since the last unpaced cycle."""
         self._ceiling = 0.0
         self._is_confirmed = False
         """Whether the ceiling was found while pacing; the first one is only the unpaced speed."""
+        self._is_proven = False
+        """Whether an unpaced cycle has delivered much less than the paced ones."""
         self._unpaced = 0.0
         self._rest_s = _REST_S
         self._rest_until = 0.0
@@ -148,12 +191,18 @@ class FetchPacing:
         self._bytes += nbytes
         self._last_bytes = nbytes
         step_s, self._last_at = now - self._last_at, now
-        if self.state is not _PACED:
-            return 0.0
-        self._grow(min(step_s, _STEP_MAX_S))
-        return self._wait(now, nbytes)
+        if self.state is _CHECKING and now - self._began > _CHECK_MAX_S:
+            self._rest(now, PacingEvent.OUTGROW)
+        if self.state is _PACED:
+            self._grow(now, min(step_s, _STEP_MAX_S))
+        if self.state is _PACED and not self._is_proven and now - self._began >= _UNPROVEN_S:
+            self._delivered = self._bytes / (now - self._began)
+            self._move(PacingEvent.CHECK)
+            self._responses = 0
+        return self._wait(now, nbytes) if self.state is _PACED else 0.0
 
     def _wait(self, now: float, nbytes: int) -> float:
+        assert self.rate > 0, "The speed is that of a burst, which had bytes."
         self._next_at = max(self._next_at, now - _CREDIT_S) + nbytes / self.rate
         wait_s = min(self._next_at - now, _WAIT_MAX_S)
         if wait_s < _WAIT_MIN_S:
@@ -161,14 +210,26 @@ class FetchPacing:
         self._ready_at = now + wait_s
         return wait_s
 
-    def _grow(self, step_s: float) -> None:
-        is_near = self._is_confirmed and self.rate >= _SLOW_FROM * self._ceiling
-        self.rate *= 1 + step_s * (_SLOW_GROWTH_A_SECOND if is_near else _GROWTH_A_SECOND)
+    def _grow(self, now: float, step_s: float) -> None:
+        growth = _GROWTH_A_SECOND
+        if self._is_confirmed and self.rate >= _SLOW_FROM * self._ceiling:
+            is_old = now - self._paused_at >= _SLOW_S
+            growth = _OLD_GROWTH_A_SECOND if is_old else _SLOW_GROWTH_A_SECOND
+        self.rate *= 1 + step_s * growth
         if self.rate > _OUTGROWN_FACTOR * self._ceiling:
-            self._move(PacingEvent.OUTGROW)
+            self._rest(now, PacingEvent.OUTGROW)
+
+    def _rest(self, now: float, event: PacingEvent) -> None:
+        self._move(event)
+        # An application that was faster for a while may need pacing again soon.
+        is_outgrown = event is PacingEvent.OUTGROW
+        self._rest_until = now + self._rest_s * (_OUTGROWN_FRACTION if is_outgrown else 1)
+        self._rest_s = min(2 * self._rest_s, _REST_MAX_S)
 
     def _paused(self, now: float) -> None:
         """The client has paused: end the cycle, and draw the conclusion."""
+        if now - self._ready_at > _IDLE_S:
+            return
         delivered = self._bytes / (now - self._began)
         if self.state is _RESTING and now >= self._rest_until:
             self._move(PacingEvent.RECOVER)
@@ -176,6 +237,9 @@ class FetchPacing:
             self._begin(now, delivered)
         elif self.state is _PACED:
             self._slow_down(now, delivered)
+        elif self.state is _CHECKING:
+            self._compare(delivered)
+        self._paused_at = now
 
     def _begin(self, now: float, delivered: float) -> None:
         shortest, longest = _FIRST_PAUSE_S
@@ -190,8 +254,10 @@ class FetchPacing:
         self._unpaced = delivered
         self._ceiling = speed
         self._is_confirmed = False
+        self._is_proven = False
         self.rate = max(_FIRST_FRACTION * speed, _FLOOR_FACTOR * delivered)
         self._next_at = 0.0
+        self._pauses = 0
         self._move(PacingEvent.PAUSE)
 
     def _slow_down(self, now: float, delivered: float) -> None:
@@ -202,8 +268,22 @@ class FetchPacing:
         self._is_confirmed = True
         # The sooner the queue was full, the further the speed is above the application's.
         self.rate *= 0.5 if held_s < 0.5 else 0.7 if held_s < 2 else 0.85
+        self._pauses += 1
+        self._delivered = delivered
         if not gains and (self.rate <= floor or held_s >= _TRIAL_S):
-            self._rest_until = now + self._rest_s
-            self._rest_s = min(2 * self._rest_s, _REST_MAX_S)
-            self._move(PacingEvent.GIVE_UP)
+            self._rest(now, PacingEvent.GIVE_UP)
+        elif self._pauses == _PAUSES_A_CHECK:
+            self._move(PacingEvent.CHECK)
         self.rate = max(self.rate, floor)
+
+    def _compare(self, delivered: float) -> None:
+        """The unpaced cycle is over: compare the next paced ones with it."""
+        self._is_proven = self._delivered >= _PROOF * delivered
+        if self._is_proven:
+            self._rest_s = _REST_S
+        # A single cycle may be slow by chance, so a lower speed is believed by half.
+        self._unpaced = max(delivered, (self._unpaced + delivered) / 2)
+        self.rate = max(self.rate, _FLOOR_FACTOR * self._unpaced)
+        self._next_at = 0.0
+        self._pauses = 0
+        self._move(PacingEvent.COMPARE)

@@ -114,3 +114,30 @@ def processing(
             if stall_every and number % stall_every == 0:
                 run.now += stall_s
     return run.delivered()
+
+
+def batching(batches: list[float], network: float, *, is_paced: bool) -> Delivered:
+    """An application that reads a batch of so many bytes, and then writes it for a second."""
+    run = Run(is_paced=is_paced, seed=1)
+    for nbytes in batches:
+        left = nbytes
+        while left > 0:
+            left -= PROCESSED_BYTES
+            with run.fetch(PROCESSED_BYTES):
+                run.now += PROCESSED_BYTES / network + (1.0 if left <= 0 else 0.0)
+    return run.delivered()
+
+
+def hesitating(
+    network: float, runs_and_pauses_s: list[tuple[float, float]], seconds: float, *, is_paced: bool
+) -> Delivered:
+    """Reads for so long at full speed, is busy for so long, and so on."""
+    run = Run(is_paced=is_paced, seed=1)
+    while run.now < seconds:
+        for run_s, pause_s in runs_and_pauses_s:
+            responses = round(run_s * network / PROCESSED_BYTES)
+            for number in range(responses):
+                with run.fetch(PROCESSED_BYTES):
+                    run.now += PROCESSED_BYTES / network
+                    run.now += pause_s if number == responses - 1 else 0.0
+    return run.delivered()

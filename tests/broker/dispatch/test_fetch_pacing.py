@@ -1,11 +1,19 @@
 """Pacing: a client that pauses when its queue is full gets more, and every other one no less."""
 
+import random
+
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from tierlog.broker.dispatch.fetch_pacing import PAUSE_S, SMALL_BYTES, FetchPacing, PacingState
 
-from .fetching_clients import PROCESSED_BYTES, processing, queueing
+from .fetching_clients import (
+    PROCESSED_BYTES,
+    batching,
+    hesitating,
+    processing,
+    queueing,
+)
 
 _NETWORK = 290e6
 """Measured: a broker and librdkafka's own thread, 100 B records, two cores."""
@@ -17,8 +25,8 @@ _MIB = 1 << 20
 def test_a_client_that_pauses_when_its_queue_is_full_gets_twice_as_much(
     application: float, seed: int
 ) -> None:
-    paced = queueing(application, _NETWORK, 20, is_paced=True, seed=seed)
-    unpaced = queueing(application, _NETWORK, 20, is_paced=False, seed=seed)
+    paced = queueing(application, _NETWORK, 30, is_paced=True, seed=seed)
+    unpaced = queueing(application, _NETWORK, 30, is_paced=False, seed=seed)
     assert paced.bytes_a_second > 0.6 * application
     assert paced.bytes_a_second > 2 * unpaced.bytes_a_second
     assert paced.pauses < unpaced.pauses / 5
@@ -112,10 +120,69 @@ def test_no_wait_looks_like_a_pause_whatever_the_client_does(
 
 
 def test_a_client_whose_pause_was_its_last_is_soon_as_fast_as_before() -> None:
-    """Someone stops the application for a second, once."""
-    run = processing(600e6, 2e9, 6_000, is_paced=True, stall_every=3_000, stall_s=1.0)
-    paced = [index for index, wait_s in enumerate(run.waits) if wait_s]
-    assert len(paced) < 3_000
-    assert run.waits[2_900] == 0
-    free = processing(600e6, 2e9, 6_000, is_paced=False, stall_every=3_000, stall_s=1.0)
-    assert run.bytes_a_second > 0.85 * free.bytes_a_second
+    """Someone stops the application for a second, once, just after it began to read."""
+    pattern = [(0.5, 1.0), (18.0, 0.0)]
+    run = hesitating(500e6, pattern, 19, is_paced=True)
+    free = hesitating(500e6, pattern, 19, is_paced=False)
+    assert 100 < len([wait_s for wait_s in run.waits if wait_s]) < 3_000
+    assert not any(run.waits[-5_000:])
+    assert run.bytes_a_second > 0.95 * free.bytes_a_second
+
+
+@pytest.mark.parametrize("batch_bytes", [40e6, 200e6, 400e6])
+def test_batches_that_grow_while_pacing_is_tried_are_not_slowed_for_ever(
+    batch_bytes: float,
+) -> None:
+    """The first cycle was a slow one: whatever follows delivers more."""
+    batches = [4e6] * 3 + [batch_bytes] * 200
+    paced = batching(batches, 500e6, is_paced=True)
+    unpaced = batching(batches, 500e6, is_paced=False)
+    assert paced.bytes_a_second > 0.98 * unpaced.bytes_a_second
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_batches_of_any_size_lose_next_to_nothing(seed: int) -> None:
+    chance = random.Random(seed)
+    batches = [20e6 * chance.lognormvariate(0, 1) for _ in range(300)]
+    paced = batching(batches, 500e6, is_paced=True)
+    unpaced = batching(batches, 500e6, is_paced=False)
+    assert paced.bytes_a_second > 0.97 * unpaced.bytes_a_second
+
+
+def test_a_client_that_outgrows_its_pacing_is_left_alone_for_a_while() -> None:
+    pattern = [(5.0, 0.4), (0.3, 1.0)]
+    paced = hesitating(500e6, pattern, 120, is_paced=True)
+    unpaced = hesitating(500e6, pattern, 120, is_paced=False)
+    assert paced.bytes_a_second > 0.98 * unpaced.bytes_a_second
+
+
+def test_a_client_that_reads_on_after_its_last_pause_is_soon_unpaced() -> None:
+    """It paused often, and then its application became ten times as fast."""
+    pattern = [(0.03, 1.0)] * 4 + [(120.0, 0.0)]
+    paced = hesitating(500e6, pattern, 124, is_paced=True)
+    assert [state for state in paced.states if state is PacingState.PACED]
+    assert paced.states[-1] is not PacingState.PACED
+    slow = [index for index, wait_s in enumerate(paced.waits) if wait_s]
+    assert sum(paced.waits[: slow[-1] + 1]) < 8
+
+
+def test_no_response_waits_once_the_client_has_outgrown_its_pacing() -> None:
+    run = hesitating(500e6, [(0.3, 1.0), (20.0, 0.0)], 20, is_paced=True)
+    assert {PacingState.PACED, PacingState.RESTING} <= set(run.states)
+    for wait_s, state in zip(run.waits, run.states, strict=True):
+        assert not wait_s or state is PacingState.PACED
+
+
+def test_an_hour_without_a_request_says_nothing_about_the_queue() -> None:
+    pacing = FetchPacing()
+    now = 0.0
+    for pause_s in (1.0, 3600.0):
+        for _ in range(10):
+            pacing.requested(now)
+            now += 0.01
+            now += pacing.responded(now - 0.01, now, _MIB)
+        rate = pacing.rate
+        now += pause_s
+    pacing.requested(now)
+    assert pacing.state is PacingState.PACED
+    assert pacing.rate == rate
