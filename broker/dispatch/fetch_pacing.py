@@ -191,15 +191,12 @@ class FetchPacing:
         self._bytes += nbytes
         self._last_bytes = nbytes
         step_s, self._last_at = now - self._last_at, now
-        if self.state is _CHECKING and now - self._began > _CHECK_MAX_S:
-            self._rest(now, PacingEvent.OUTGROW)
         if self.state is _PACED:
             self._grow(now, min(step_s, _STEP_MAX_S))
-        if self.state is _PACED and not self._is_proven and now - self._began >= _UNPROVEN_S:
-            self._delivered = self._bytes / (now - self._began)
-            self._move(PacingEvent.CHECK)
-            self._responses = 0
-        return self._wait(now, nbytes) if self.state is _PACED else 0.0
+            return self._wait(now, nbytes) if self.state is _PACED else 0.0
+        if self.state is _CHECKING and now - self._began > _CHECK_MAX_S:
+            self._rest(now, PacingEvent.OUTGROW)
+        return 0.0
 
     def _wait(self, now: float, nbytes: int) -> float:
         assert self.rate > 0, "The speed is that of a burst, which had bytes."
@@ -211,6 +208,7 @@ class FetchPacing:
         return wait_s
 
     def _grow(self, now: float, step_s: float) -> None:
+        """Raise the speed, and see whether pacing has gone on for long enough."""
         growth = _GROWTH_A_SECOND
         if self._is_confirmed and self.rate >= _SLOW_FROM * self._ceiling:
             is_old = now - self._paused_at >= _SLOW_S
@@ -218,6 +216,10 @@ class FetchPacing:
         self.rate *= 1 + step_s * growth
         if self.rate > _OUTGROWN_FACTOR * self._ceiling:
             self._rest(now, PacingEvent.OUTGROW)
+        elif not self._is_proven and now - self._began >= _UNPROVEN_S:
+            self._delivered = self._bytes / (now - self._began)
+            self._move(PacingEvent.CHECK)
+            self._responses = 0
 
     def _rest(self, now: float, event: PacingEvent) -> None:
         self._move(event)

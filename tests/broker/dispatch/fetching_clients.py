@@ -5,7 +5,7 @@ first request to its last byte.
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -44,7 +44,7 @@ class Run:
         return speed * self.random.uniform(0.8, 1.2)
 
     @contextmanager
-    def fetch(self, nbytes: int) -> Iterator[None]:
+    def fetch(self, nbytes: int) -> Generator[None]:
         """One response: what the client does with it; then the time when the next may begin."""
         requested_at = self.now
         if self._pacing is not None:

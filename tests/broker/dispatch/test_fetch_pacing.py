@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from tierlog.broker.dispatch.fetch_pacing import PAUSE_S, SMALL_BYTES, FetchPacing, PacingState
 
@@ -101,9 +101,16 @@ def test_one_response_and_a_pause_are_how_a_slow_client_fetches() -> None:
 
 @given(
     steps=st.lists(
-        st.tuples(st.floats(0, 0.5), st.floats(0, 0.1), st.integers(0, 60 * _MIB)), max_size=200
+        st.tuples(
+            st.sampled_from([0.0, 0.0, 0.0, 1.0, 1.0, 1e6]) | st.floats(0, 2),
+            st.sampled_from([0.0, 0.01]) | st.floats(0, 4),
+            st.sampled_from([0, _MIB, 3 * _MIB]) | st.integers(0, 1 << 31),
+        ),
+        max_size=200,
     )
 )
+@example([*[(0.0, 0.0, 3 * _MIB)] * 5, *[(1.0, 0.0, 3 * _MIB), (0.0, 0.0, 3 * _MIB)] * 9])
+@example([*[(0.0, 0.01, 3 * _MIB)] * 5, (1.0, 0.0, _MIB), *[(0.0, 0.01, 3 * _MIB)] * 190])
 def test_no_wait_looks_like_a_pause_whatever_the_client_does(
     steps: list[tuple[float, float, int]],
 ) -> None:
