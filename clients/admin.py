@@ -56,7 +56,7 @@ class ConfigResourceType(IntEnum):
 
 
 class NewTopic(NamedTuple):
-    """A topic to be created; a number of -1 means the broker's default."""
+    """A topic to create; a count of -1 means the broker's default."""
 
     name: str
     num_partitions: int = -1
@@ -144,7 +144,7 @@ class Admin:
         await self._retried(attempt, except_for=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     async def create_partitions(self, counts: Mapping[str, int]) -> None:
-        """Raise the partition counts of topics to these numbers. Raises `KafkaError`."""
+        """Increase the partition counts of topics to these numbers. Raises `KafkaError`."""
         request = CreatePartitionsRequest(
             topics=[
                 CreatePartitionsTopic(name=name, count=count, assignments=None)
@@ -209,7 +209,7 @@ class Admin:
 
     @property
     def cluster_id(self) -> str:
-        """The cluster's id, once topics have been listed; empty if it has none."""
+        """The cluster's id; empty if there is none, or before topics have been listed."""
         return self._metadata.cluster_id or ""
 
     async def list_topics(self, *, include_internal: bool = False) -> dict[str, TopicMetadata]:
@@ -224,7 +224,7 @@ class Admin:
     async def list_offsets(
         self, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = 0
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Offsets by timestamp or by name (`offset_lookup.py`). Raises `KafkaError`."""
+        """Offsets at timestamps, or named offsets (`offset_lookup.py`). Raises `KafkaError`."""
         return await self._lookup.look_up(
             timestamps, isolation_level=isolation_level, timeout_ms=self._timeout_ms
         )
@@ -237,7 +237,7 @@ class Admin:
         self._metadata.apply(response)
 
     async def _controller(self) -> int:
-        """The controller's node id. Raises `KafkaError` if no controller is known."""
+        """The controller's node id. Raises `KafkaError` if it is unknown."""
         if self._metadata.is_stale:
             await self._metadata.refresh(())
         if self._metadata.controller_id not in self._network.node_ids:

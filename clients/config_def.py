@@ -1,12 +1,13 @@
 """Defines configuration properties: name, type, default and rule (Kafka's `ConfigDef`).
 
 Topics and brokers define their properties with the same class, so that a server.properties file,
-a CreateTopics request and a DescribeConfigs response agree about every name. Defaults are kept as
-text, as in a properties file, and rules in the notation in which Kafka prints its validators: a
-table of hundreds of rows then costs nothing until a row is used.
+a CreateTopics request and a DescribeConfigs response agree on every name. Defaults are kept as
+text, as in a properties file, and rules in the notation in which Kafka prints its validators, so
+that a table of hundreds of rows costs nothing until a row is used.
 
-The notations: ``[1,...]`` at least, ``[0,...,1]`` between, ``[0,...,1] or -1`` with one exception,
-``[a, b]`` one of (for a list: each of), ``non-empty string``, and ``""`` for any value of the type.
+The notations: ``[1,...]`` is a minimum, ``[0,...,1]`` a range, ``[0,...,1] or -1`` a range and one
+more value, ``[a, b]`` the allowed values (in a list: of each item), ``non-empty string`` any string
+but the empty one, and ``""`` any value of the type.
 """
 
 import math
@@ -56,7 +57,7 @@ def invalid(name: str, text: str, reason: str) -> KafkaError:
 
 
 def parse_value(definition: ConfigDef, text: str | None) -> ConfigValue:
-    """Parse and check a value. Raises KafkaError(INVALID_CONFIG) with a readable message."""
+    """Parse and check a value. Raises KafkaError(INVALID_CONFIG)."""
     if text is None:
         return None
     text = text.strip() if definition.type is not ConfigType.PASSWORD else text
@@ -69,7 +70,7 @@ def parse_value(definition: ConfigDef, text: str | None) -> ConfigValue:
 
 
 def _first_not_allowed(definition: ConfigDef, value: ConfigValue) -> str:
-    """The first item of a list that is not allowed; Kafka's error names only this one."""
+    """The first list item that is not allowed; Kafka's error names only that item."""
     if not isinstance(value, list):
         return ""
     return next((item for item in value if _objection(definition, [item])), "")
@@ -96,7 +97,7 @@ def _double(definition: ConfigDef, text: str) -> float:
     except ValueError:
         value = math.nan
     if math.isnan(value):
-        # Kafka accepts NaN, but every rule would allow it and no comparison with it is true.
+        # Kafka accepts NaN; but NaN passes every rule, as no value is below or above it.
         raise invalid(definition.name, text, "Not a number of type DOUBLE")
     return value
 
@@ -104,12 +105,12 @@ def _double(definition: ConfigDef, text: str) -> float:
 def _integer(definition: ConfigDef, text: str) -> int:
     digits = text[1:] if text[:1] in ("-", "+") else text
     limit = 1 << (_WIDTHS[definition.type] - 1)
-    # Check the length before calling int(): a megabyte of digits is refused, not converted.
+    # Check the length before calling int(), so that a megabyte of digits is not converted.
     if digits.isascii() and digits.isdigit() and len(digits.lstrip("0")) <= 20:
         value = int(text)
         if -limit <= value < limit:
             return value
-    # Kafka uses this message for numbers too large for their type, too.
+    # Kafka also uses this message for numbers that are too large for their type.
     raise invalid(definition.name, text, f"Not a number of type {definition.type.name}")
 
 

@@ -36,7 +36,7 @@ def version_4_uuid(random_bytes: bytes) -> Uuid:
 
 
 def starts_with_dash(uuid: Uuid) -> bool:
-    """Whether the text form begins with '-' and would read as an option on a command line."""
+    """Whether the text form begins with '-', which makes it look like a command-line option."""
     return uuid[0] >> 2 == 62
 
 

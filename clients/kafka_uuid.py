@@ -1,8 +1,8 @@
 """Kafka's UUIDs: sixteen bytes, written as URL-safe base64 without padding.
 
 Topic ids, directory ids and segment ids are sent as raw bytes and compared on every fetch, so they
-stay raw bytes here; only people and text files see the 22-character form
-(`org.apache.kafka.common.Uuid`).
+stay raw bytes here; the 22-character form (`org.apache.kafka.common.Uuid`) is only for people and
+text files.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -12,7 +12,7 @@ from typing import NewType
 Uuid = NewType("Uuid", bytes)
 
 ZERO_UUID = Uuid(bytes(16))
-"""Kafka's "no id": sent when a topic has no id or when it must not be disclosed."""
+"""Kafka's "no id": sent when a topic has no id, or when its id must not be disclosed."""
 
 
 def uuid_to_string(uuid: Uuid) -> str:
@@ -21,7 +21,7 @@ def uuid_to_string(uuid: Uuid) -> str:
 
 
 def uuid_from_string(text: str) -> Uuid:
-    """Parse Kafka's text form. Raises ValueError for anything that is not sixteen bytes."""
+    """Parse Kafka's text form. Raises ValueError if it does not encode sixteen bytes."""
     try:
         raw = urlsafe_b64decode(text.encode("ascii") + b"==")
     except (Base64Error, UnicodeEncodeError) as error:

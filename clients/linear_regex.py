@@ -1,8 +1,8 @@
 """Regular expressions that match in time linear in the text: Google's RE2.
 
-Clients send patterns, and Python's `re` can take exponential time for one, blocking the whole
-broker. RE2 omits the features that need backtracking (docs/decisions/005). The library is loaded
-with the first pattern, so that it does not slow down startup.
+Clients send patterns, and Python's `re` can take exponential time to match one, which would block
+the whole broker. RE2 omits the features that need backtracking (docs/decisions/005). The library is
+loaded when the first pattern is compiled, so that it does not slow down startup.
 
 Limits: a pattern has at most 32,767 bytes, and its compiled programs must fit into half a mebibyte,
 which is enough for a few thousand characters and alternatives.
@@ -29,7 +29,7 @@ class _Options(Protocol):
 
 
 class _Library(Protocol):
-    """The part of the module `re2` that is used here; it publishes no types."""
+    """The part of the module `re2` that is used here; the module has no type annotations."""
 
     error: type[Exception]
 
@@ -75,5 +75,5 @@ def compile_pattern(text: str) -> Pattern:
 def _reason(error: Exception) -> str:
     said = error.args[0]
     sentence = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
-    # RE2's message is "reason: part of the pattern"; drop the part, which may hold anything.
+    # RE2's message is "reason: part of the pattern"; drop that part, which may contain anything.
     return sentence.partition(": ")[0]

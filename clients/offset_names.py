@@ -1,7 +1,7 @@
 """The negative timestamps that stand for named offsets in ListOffsets."""
 
 LATEST_TIMESTAMP = -1
-"""The end of the log as far as the reader may see it."""
+"""The end of the part of the log that is visible to the reader."""
 EARLIEST_TIMESTAMP = -2
 """The log start offset, whether local or remote."""
 MAX_TIMESTAMP = -3

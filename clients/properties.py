@@ -1,11 +1,11 @@
 """Parses Java .properties files, the format of Kafka's server.properties.
 
-The rules are those of `java.util.Properties.load`: ``#`` and ``!`` begin a comment line; a name
-ends at the first ``=``, ``:`` or blank without a backslash before it; a backslash at the end of a
-line joins the next one, whose leading blanks are dropped; ``\\t \\n \\r \\f`` and ``\\uXXXX`` are
-escapes, and a backslash before any other character stands for that character. The last of several
-equal names wins. Files are read as UTF-8, which is usual today; a byte order mark, which editors
-on Windows write, is skipped.
+The rules are those of `java.util.Properties.load`. ``#`` and ``!`` begin a comment line. A name
+ends at the first ``=``, ``:`` or blank without a backslash before it. A backslash at the end of a
+line continues it on the next line, whose leading blanks are dropped. ``\\t \\n \\r \\f`` and
+``\\uXXXX`` are escapes, and a backslash before any other character stands for that character. If a
+name occurs more than once, the last value applies. Files are read as UTF-8, which is usual today; a
+byte order mark, which editors on Windows write, is skipped.
 """
 
 from collections.abc import Iterator

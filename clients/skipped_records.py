@@ -1,9 +1,9 @@
-"""Reports records of an internal topic that are skipped, as they cannot be decoded or applied.
+"""Reports records of an internal topic that are skipped because they cannot be decoded or applied.
 
-A client with write access may write anything to the topic, and a disk may return anything. One
-record that cannot be decoded, or that breaks an unforeseen rule, must neither stop the reading of
-the other records nor flood the log. Each one is counted; the first few of a partition are logged,
-and then one at each doubling of the count.
+A client with write access may write anything to the topic, and a disk may return anything. A
+record that cannot be decoded, or that breaks an unforeseen rule, must not keep the other records
+from being read, and must not flood the log. Every skipped record is counted; the first few of each
+partition are logged, and after that one each time the count doubles.
 """
 
 import logging
@@ -16,7 +16,7 @@ _REASON_CHARACTERS_MAX = 500
 
 
 class SkippedRecords:
-    """The records skipped by one reader of a topic. `cost` is a clause on the consequences."""
+    """The records skipped by one reader of a topic. `cost` is a clause that names the effect."""
 
     def __init__(self, topic: str, cost: str) -> None:
         self._topic = topic
@@ -33,7 +33,7 @@ class SkippedRecords:
     def skip(
         self, partition: int, offset: int, reason: str, failure: BaseException | None = None
     ) -> None:
-        """Report the record at an offset as skipped, unless already reported.
+        """Report the record at an offset as skipped, unless it was reported before.
 
         `failure` is an unexpected exception; its traceback is logged.
         """

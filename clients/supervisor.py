@@ -1,8 +1,8 @@
 """Keeps background loops running after a failure.
 
-A loop of a broker works on many things in turn: partitions, groups, events, files. It handles the
-errors that it expects; an unexpected exception must stop work on the one thing that raised it, but
-neither the loop nor the other things.
+A loop of a broker works on many items in turn: partitions, groups, events, files. It handles the
+errors that it expects; an unexpected exception must stop only the work on the item that raised it,
+not the loop or the work on other items.
 
     while True:
         for log in logs:
@@ -10,10 +10,10 @@ neither the loop nor the other things.
                 log.delete_old_segments(now_ms)
         await asyncio.sleep(interval_s + supervisor.pause_seconds("log retention"))
 
-The first failure in a row is logged, with its traceback unless it comes from the operating system
-(a full disk, no descriptor left); every failure is counted. Further failures in a row are logged at
-each doubling of their number, without the traceback. Recovery is logged once. The pause doubles
-with the failures in a row, bounded and jittered.
+Every failure is counted. The first failure in a row is logged, with its traceback unless it comes
+from the operating system (a full disk, no descriptor left). After that, a failure is logged each
+time the number in a row has doubled, without the traceback. Recovery is logged once. The pause
+doubles with each failure in a row; it is bounded and jittered.
 """
 
 import errno
@@ -47,7 +47,7 @@ class Supervisor:
         """How often each loop has failed since the start, by the loop's name."""
 
     def attempt(self, loop: str, subject: object = "") -> "Attempt":
-        """Contain failures of `loop` in its work on one `subject`.
+        """Catch the failures of `loop` during its work on one `subject`.
 
         Catches every Exception, but not cancellation. `str(subject)` names the subject in the log.
         """
@@ -68,7 +68,7 @@ class Supervisor:
 
     def on_success(self, loop: str, subject: object) -> None:
         """End the streak of failures, if there is one."""
-        # Nearly always empty: a success costs one test.
+        # `_streaks` is nearly always empty, so a success costs one test.
         if self._streaks and self._streaks.pop(key := (loop, str(subject)), 0):
             _log.info("%s works again", _described(key))
 
@@ -99,7 +99,7 @@ class Supervisor:
 
 
 class Attempt:
-    """One turn of a loop with one subject. `has_failed` is known when it has ended."""
+    """One turn of a loop with one subject. `has_failed` is set when the turn ends."""
 
     __slots__ = ("_loop", "_subject", "_supervisor", "has_failed")
 

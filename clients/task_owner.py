@@ -1,8 +1,8 @@
-"""The owner of background tasks: every task has one, and no failure goes unnoticed.
+"""The owner of background tasks: every task has an owner, and no failure goes unnoticed.
 
 `asyncio.TaskGroup` owns tasks that live within one coroutine. An agent with `start` and `stop` has
-no such coroutine; it has a `TaskOwner`. The owner keeps references to its tasks (the event loop has
-only weak ones), bounds their number, and passes each failure to a callback at once; without a
+no such coroutine, so it uses a `TaskOwner`. The owner keeps references to its tasks (the event loop
+has only weak ones), limits their number, and passes each failure to a callback at once; without a
 callback it keeps the first failure until `stop` raises it.
 """
 
@@ -34,7 +34,7 @@ class TaskOwner:
         return len(self._tasks)
 
     def start(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
-        """Run `work` as a task of this owner; RuntimeError at the bound or after `stop`."""
+        """Run `work` as a task. Raises RuntimeError at `tasks_max` tasks or after `stop`."""
         if self._is_stopped or self._is_full():
             work.close()
             reason = "is stopped" if self._is_stopped else f"has {self._tasks_max} tasks already"
@@ -64,7 +64,7 @@ class TaskOwner:
     async def stop(self) -> None:
         """Cancel every task and wait until all have ended.
 
-        Raises the first failure that no `on_failure` received. Calling it again does nothing.
+        Without `on_failure`, raises the first failure of a task. Calling it again does nothing.
         """
         self._is_stopped = True
         while self._tasks:

@@ -6,7 +6,7 @@ from .kafka_uuid import Uuid, uuid_to_string
 
 
 class TopicPartition(NamedTuple):
-    """A partition by its topic's name: unique at one time, but a recreated topic reuses it."""
+    """A partition by topic name. The partitions of a recreated topic are equal to the old ones."""
 
     topic: str
     partition: int
@@ -16,7 +16,7 @@ class TopicPartition(NamedTuple):
 
 
 class TopicIdPartition(NamedTuple):
-    """A partition by its topic's id: unique forever. The name is only for people."""
+    """A partition by topic id, which is never reused. The name is only for people."""
 
     topic_id: Uuid
     topic: str

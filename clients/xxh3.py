@@ -2,7 +2,7 @@
 (KIP-1101).
 
 Implemented in Python from the public specification (https://github.com/Cyan4973/xxHash,
-doc/xxhash_spec.md): it hashes some hundred bytes when a group's topics change, which does not
+doc/xxhash_spec.md). It hashes a few hundred bytes whenever a group's topics change, which does not
 justify another compiled dependency.
 """
 

@@ -1,4 +1,4 @@
-"""A group's committed offsets, which its members commit, and fetch after a rebalance."""
+"""A group's committed offsets: members commit them, and fetch them after a rebalance."""
 
 from collections.abc import Collection, Mapping
 
@@ -36,9 +36,9 @@ class CommittedOffsets:
         member_id: str = "",
         group_instance_id: str | None = None,
     ) -> None:
-        """Commit the next offsets to be read; without a member id, for a group without members.
+        """Commit the next offsets to read; without a member id, the group must have no members.
 
-        Raises `KafkaError`, REBALANCE_IN_PROGRESS or ILLEGAL_GENERATION if it comes too late.
+        Raises `KafkaError`: REBALANCE_IN_PROGRESS or ILLEGAL_GENERATION after a rebalance began.
         """
         topics: dict[str, OffsetCommitRequestTopic] = {}
         for (name, partition), offset in offsets.items():

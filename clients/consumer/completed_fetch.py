@@ -1,10 +1,9 @@
 """The fetched data of one partition, decoded into records on demand.
 
-The broker sends whole batches, so the first may begin before the fetch offset, and a batch may hold
-nothing that the consumer returns: control records, and under read_committed the records of aborted
-transactions. The position moves past all of them. The response lists the aborted transactions
-(KIP-98): producer ids, each with the first offset of its aborted transaction, which ends at that
-producer's next abort marker.
+The broker sends whole batches, so the first may begin before the fetch offset. The consumer does
+not return control records or, under read_committed, records of aborted transactions; its position
+moves past them. The response lists the aborted transactions by producer id and first offset
+(KIP-98); each ends at that producer's next abort marker.
 """
 
 from collections import deque
@@ -35,14 +34,14 @@ class ConsumerRecord(NamedTuple):
 
 
 _OFFSETS = Struct(">qi11xi")
-"""The fields of a batch header that give its offsets: base offset, length, last offset delta."""
+"""The header fields that determine a batch's offsets: base offset, length, last offset delta."""
 _BASE_OFFSET = Struct(">q")
 
 
 class UndecodableRecordsError(KafkaError):
     """A batch from the broker is damaged, or holds records that cannot be decoded.
 
-    Kafka's `RecordDeserializationException`: to read on, seek to `next_offset`.
+    Like Kafka's `RecordDeserializationException`: to continue, seek to `next_offset`.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class UndecodableRecordsError(KafkaError):
         super().__init__(
             code,
             f"The records of {partition} at offset {offset} cannot be decoded: {reason} "
-            f"Seek to offset {next_offset} to read on behind them.",
+            f"Seek to offset {next_offset} to continue after them.",
         )
         self.reason = reason
         self.partition = partition
@@ -92,8 +91,8 @@ class CompletedFetch:
     def take(self, max_records: int) -> list[ConsumerRecord]:
         """The next records.
 
-        Raises `UndecodableRecordsError` at unsound bytes, once all records before them are taken,
-        and on every later call.
+        Once all records before undecodable bytes are taken, this and every later call raises
+        `UndecodableRecordsError`.
         """
         records = [] if self._failure is not None else list(islice(self._records, max_records))
         if self._failure is not None and not records:
@@ -138,14 +137,14 @@ class CompletedFetch:
     ) -> bool:
         """Whether a batch lies wholly before the position, though its base offset says otherwise.
 
-        The CRC does not cover the base offset, so it is compared with the batches around it and
-        with the high watermark. Raises KafkaError if the batch may hold the next record to read.
+        The CRC does not cover the base offset, so the base offset is compared with the adjacent
+        batches and the high watermark. Raises KafkaError if the batch may hold the next record.
         """
         if batch.last_offset_delta < 0:
             batch.ensure_valid()
         following, begin = _base_offset(data, after), batch.base_offset
         is_contradicted = following is not None and following < batch.next_offset
-        # A broker that looks up the fetch offset may wrongly choose such a batch.
+        # A broker may wrongly choose such a batch when it looks up the fetch offset.
         is_before = not expected and begin < self.next_offset == following
         if not (
             begin < expected
@@ -161,7 +160,7 @@ class CompletedFetch:
         )
 
     def _end_of_batch(self, data: memoryview) -> int:
-        """One past a batch's last offset, by its own header or by the batch that follows."""
+        """The offset after a batch, from its own header or from the batch that follows."""
         if len(data) < _OFFSETS.size:
             return -1
         base_offset, length, last_offset_delta = _OFFSETS.unpack_from(data)

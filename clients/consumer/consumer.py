@@ -1,9 +1,9 @@
 """The consumer client (`KafkaConsumer` in Kafka).
 
 Partitions are either assigned manually (`assign`), or the consumer subscribes to topics and its
-group assigns partitions (`subscribe`). Everything happens in `poll`, within its timeout: rejoining
-the group, finding positions, waiting for records; only fetches and heartbeats run in the
-background. The position is the offset of the next record that `poll` will return.
+group assigns partitions (`subscribe`). `poll` rejoins the group, finds positions and waits for
+records, all within its timeout; only fetches and heartbeats run in the background. The position is
+the offset of the next record that `poll` will return.
 """
 
 import asyncio
@@ -167,27 +167,27 @@ class Consumer:
 
     @property
     def assignment(self) -> list[TopicPartition]:
-        """The partitions assigned at present."""
+        """The partitions that are currently assigned."""
         return list(self._fetcher.positions)
 
     @property
     def generation_id(self) -> int | None:
-        """The generation that `assignment` belongs to; None if not a member of one."""
+        """The generation that `assignment` belongs to; None without a current membership."""
         if self._group is None or self._group.member.must_join:
             return None
         return self._group.member.generation.generation_id
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Read on from this offset. Raises `KafkaError` for a partition that is not assigned."""
+        """Continue from this offset. Raises `KafkaError` for a partition that is not assigned."""
         self._position(partition).find(offset)
 
     def seek_to_beginning(self, partitions: Collection[TopicPartition]) -> None:
-        """Read on from the log start offsets, which the next poll looks up."""
+        """Continue from the log start offsets, which the next poll looks up."""
         for partition in partitions:
             self._position(partition).reset_to = EARLIEST_TIMESTAMP
 
     def seek_to_end(self, partitions: Collection[TopicPartition]) -> None:
-        """Read on from the ends, as they are at the next poll."""
+        """Continue from the end offsets, which the next poll looks up."""
         for partition in partitions:
             self._position(partition).reset_to = LATEST_TIMESTAMP
 
@@ -238,7 +238,7 @@ class Consumer:
             await self._wait_for_change(min(deadline, retry_at or deadline))
 
     async def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
-        """Commit these offsets, or else the positions, for the group. Raises `KafkaError`."""
+        """Commit these offsets, by default the positions, for the group. Raises `KafkaError`."""
         group = self._require_group()
         if offsets is None:
             offsets = {
@@ -282,7 +282,7 @@ class Consumer:
         )
 
     async def partitions_for(self, topic: str) -> list[TopicPartition]:
-        """A topic's partitions. Raises `KafkaError` if the topic is not known in time."""
+        """A topic's partitions. Raises `KafkaError` if the topic is not found in time."""
         count = await self._metadata.partition_count(topic, self._config.default_api_timeout_ms)
         return [TopicPartition(topic, number) for number in range(count)]
 
@@ -308,7 +308,7 @@ class Consumer:
     async def _is_prepared(self, deadline: float) -> bool:
         """Whether group membership and positions are settled by the deadline.
 
-        The work goes on after a poll has timed out: a rebalance may outlast many polls.
+        The work continues after a poll has timed out: a rebalance may outlast many polls.
         """
         preparing = self._preparing
         if preparing is None:

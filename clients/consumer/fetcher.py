@@ -80,7 +80,7 @@ class PartitionPosition:
 
 
 class Fetcher:
-    """Keeps records of a consumer's partitions buffered."""
+    """Fetches and buffers records of a consumer's partitions."""
 
     def __init__(
         self, network: NetworkClient, metadata: Metadata, config: FetchConfig, random: Random
@@ -105,9 +105,10 @@ class Fetcher:
         }
 
     def take(self, max_records: int) -> list[ConsumerRecord]:
-        """Take buffered records, in order within each partition. Raises a fetch's `KafkaError`.
+        """Take buffered records, in order within each partition.
 
-        Records before the error are returned first; the next call raises it.
+        If a fetch failed, the records before the failure are returned first; the next call raises
+        its `KafkaError`.
         """
         records: list[ConsumerRecord] = []
         for fetch in tuple(self._completed):
@@ -134,7 +135,7 @@ class Fetcher:
         return records
 
     def send_fetches(self, tasks: TaskOwner) -> float | None:
-        """Send a fetch to each idle leader; returns when the next back-off ends."""
+        """Send a fetch to each idle leader; returns the time at which the next back-off ends."""
         now = asyncio.get_running_loop().time()
         buffered = {fetch.partition for fetch in self._completed}
         offsets_by_node: dict[int, dict[TopicPartition, int]] = {}
@@ -213,7 +214,7 @@ class Fetcher:
                 if position is None or fetch_offset is None or position.offset != fetch_offset:
                     continue
                 if data.error_code == ErrorCode.CORRUPT_MESSAGE:
-                    # A retry would not help, so the consumer raises it, as in Kafka.
+                    # A retry would not help, so the consumer raises the error, as in Kafka.
                     self._failure = UndecodableRecordsError(
                         ErrorCode.CORRUPT_MESSAGE,
                         "The leader's log is damaged there.",

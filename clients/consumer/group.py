@@ -1,8 +1,8 @@
 """A consumer's group membership (`ConsumerCoordinator` in Kafka, the classic protocol).
 
 The member joins, the group leader assigns partitions (range), all members sync, and from then on
-each sends heartbeats, whose responses announce the next rebalance. A member that the coordinator no
-longer knows joins again as a new one.
+each sends heartbeats, whose responses announce the next rebalance. A member that the coordinator
+has removed joins again as a new member.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ _MEMBERSHIP_LOST = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class GroupConfig:
-    """A membership's settings under Kafka's names."""
+    """The settings of a group member, under Kafka's names."""
 
     group_id: str
     group_instance_id: str | None = None
@@ -78,13 +78,13 @@ class GroupMember:
         self._coordinator = coordinator
         self._metadata = metadata
         self.generation = Generation()
-        # Whether the next poll must join: not joined yet, a rebalance began, or membership lost.
+        # Whether the next poll must join: before the first join, at a rebalance, after removal.
         self.must_join = True
 
     async def join(self, topics: Collection[str]) -> list[TopicPartition]:
         """Join the next generation; returns this member's partitions.
 
-        Retries without a bound, which the caller must set. Raises a non-retriable `KafkaError`.
+        Retries without limit; the caller must set a timeout. Raises a non-retriable `KafkaError`.
         """
         failures = 0
         while True:
@@ -198,7 +198,7 @@ class GroupMember:
         self._coordinator.raise_for(response.error_code, "The coordinator refused LeaveGroup.")
 
     def _mends(self, error: KafkaError) -> bool:
-        """Update membership after an error; whether joining (again) may resolve it."""
+        """Update the membership after an error; returns whether joining again may resolve it."""
         self._coordinator.note(error)
         code = error.code
         if code in _MEMBERSHIP_LOST:
@@ -218,7 +218,7 @@ def _versioned(message: Message) -> bytes:
 
 
 def _versioned_decode(cls: type[M], data: bytes) -> M:
-    """Decode such a message; a newer version is decoded as the newest known one."""
+    """Decode a message of the consumer protocol; a newer version as the newest known one."""
     if len(data) < _VERSION.size:
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "A member's metadata is too short.")
     (version,) = _VERSION.unpack_from(data)

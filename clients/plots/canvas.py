@@ -1,10 +1,10 @@
-"""The only use of matplotlib: draws figures without a window and writes them as SVG.
+"""Draws figures without a window and writes them as SVG; nothing else uses matplotlib.
 
-Text stays text, so that a plot can be searched and read at any size; it is never parsed as math,
-and matplotlib escapes it for XML. The same data gives the same bytes.
+Text is written as text, so that a plot can be searched and read at any size; it is never parsed as
+math, and matplotlib escapes it for XML. The same data always produces the same bytes.
 
 The colours are those of Okabe and Ito, which people with any kind of colour vision can tell apart.
-Series that must not be confused differ by more than colour: by a hatch, a dash or their position.
+Series that must not be confused differ in more than colour: in hatch, dash or position.
 """
 
 import io
