@@ -1,8 +1,8 @@
-"""One connection to a broker: requests out, responses matched to them (`KafkaChannel` in Kafka).
+"""One connection to a broker: sends requests, matches responses to them (Kafka's `KafkaChannel`).
 
 A broker answers a connection's requests in order, so the next response belongs to the oldest
 request in flight and must carry its correlation id. Any other id means that client and broker are
-out of step: the connection is closed and all its requests in flight fail, as they do when the
+out of sync: the connection is closed and all its requests in flight fail, as they do when the
 broker disconnects. A request that times out closes the connection too, since later responses might
 never arrive.
 
@@ -26,7 +26,7 @@ _CORRELATION_ID_MAX = 0x7FFFFFFF
 
 
 class _InFlight(NamedTuple):
-    """A request whose response is still to come."""
+    """A request that is waiting for its response."""
 
     correlation_id: int
     api_key: int
@@ -38,7 +38,7 @@ class _InFlight(NamedTuple):
 class Channel(asyncio.Protocol):
     """Sends requests over one transport and hands each response to its request.
 
-    At most `in_flight_max` requests are in flight; further ones wait to be sent.
+    At most `in_flight_max` requests are in flight; further requests wait to be sent.
     """
 
     def __init__(self, client_id: str, *, in_flight_max: int, response_bytes_max: int) -> None:
@@ -64,7 +64,7 @@ class Channel(asyncio.Protocol):
         """Send a request and wait for its response.
 
         Raises `KafkaError`: REQUEST_TIMED_OUT after `timeout_seconds`, NETWORK_EXCEPTION when the
-        connection goes away, INVALID_REQUEST when the response cannot be read.
+        connection is lost, INVALID_REQUEST when the response cannot be decoded.
         """
         try:
             async with asyncio.timeout(timeout_seconds):

@@ -1,7 +1,7 @@
-"""Sends requests to the coordinator of one group, and finds it (FindCoordinator).
+"""Finds the coordinator of one group (FindCoordinator), and sends requests to it.
 
-The coordinator may move to another broker. After an error that says so, or a broken connection,
-the next request looks it up again.
+The coordinator may move to another broker. After an error that indicates a move, or a broken
+connection, the next request looks up the coordinator again.
 """
 
 import asyncio
@@ -64,19 +64,19 @@ class GroupCoordinatorClient:
             raise
 
     def raise_for(self, error_code: int, message: str) -> None:
-        """Raise the `KafkaError` of a response's error code, if it has one."""
+        """Raise the `KafkaError` for a response's error code, unless it is 0."""
         if error_code:
             error = refusal(error_code, message)
             self.note(error)
             raise error
 
     def note(self, error: KafkaError) -> None:
-        """Forget the coordinator if the error says that it may have moved."""
+        """Forget the coordinator if the error indicates a move to another broker."""
         if error.code in _MOVED:
             self._node_id = None
 
     async def pause(self, failures: int) -> None:
-        """Wait before the next try."""
+        """Wait before the next attempt."""
         await asyncio.sleep(self._backoff.delay_seconds(failures, self._random))
 
     async def retried(self, attempt: Callable[[], Awaitable[T]], timeout_ms: int) -> T:

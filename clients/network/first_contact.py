@@ -1,7 +1,7 @@
 """Checks, before a tool begins, that a broker answers at the addresses given by the user.
 
 A client that runs for days waits for brokers that are down. A user at a terminal has more likely
-mistyped a port, and within seconds gets one sentence: the address, the failure and what to check.
+mistyped a port, and sees one sentence within seconds: the address, the failure and what to check.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from .metadata import Metadata
 from .network import NetworkClient, NetworkConfig
 
 _TRIES_SECONDS = 5.0
-"""How long to retry an address that refuses: the broker may just be starting."""
+"""How long to retry an address that refuses connections: the broker may just be starting."""
 _ANSWER_MS = 10_000
 """How long to wait for a connection or a response."""
 
@@ -27,7 +27,7 @@ async def ensure_answers(bootstrap: str | Sequence[str], environment: Environmen
         environment,
         NetworkConfig(
             client_id="tierlog-tool",
-            # Longer than the connection timeout, whose error says more.
+            # Longer than the connection timeout, whose error is more specific.
             request_timeout_ms=_ANSWER_MS + 5_000,
             socket_connection_setup_timeout_ms=_ANSWER_MS,
         ),

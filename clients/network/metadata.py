@@ -1,9 +1,9 @@
 """A client's view of its cluster: brokers, topics, and the leader of each partition.
 
 The view may be out of date: it is refreshed when it is old, when a topic is missing, and when a
-broker's response contradicts it. Only one refresh runs at a time; callers who want another in the
-meantime wait for that one. A response with an older leader epoch than the known one is ignored for
-that partition (KIP-320), since brokers learn of elections at different times.
+broker's response contradicts it. Only one refresh runs at a time; callers that need another one
+meanwhile wait for it. A response with an older leader epoch than the known one is ignored for that
+partition (KIP-320), since brokers learn of elections at different times.
 """
 
 import asyncio
@@ -72,7 +72,7 @@ class Metadata:
         self.cluster_id: str | None = None
 
     def mark_stale(self) -> None:
-        """Note that a response contradicted this view; the next `ensure` refreshes it."""
+        """Mark this view as contradicted by a response; the next `ensure` refreshes it."""
         self._is_stale = True
 
     @property
@@ -96,14 +96,14 @@ class Metadata:
     async def ensure(self, topics: Collection[str]) -> None:
         """Refresh if the view is old, stale or lacks one of these topics.
 
-        Raises `KafkaError` when no broker answers. A topic that the brokers do not know is left
-        out of the view; `partition_count` raises its error.
+        Raises `KafkaError` when no broker answers. A topic that does not exist is left out of the
+        view; `partition_count` raises its error.
         """
         if self.is_stale or any(topic not in self.topics for topic in topics):
             await self.refresh(topics)
 
     async def refresh(self, topics: Collection[str]) -> None:
-        """Ask a broker about these topics and those known before. Raises `KafkaError`."""
+        """Request the metadata of these topics and of those in the view. Raises `KafkaError`."""
         refreshes = self._refreshes
         async with self._refreshing:
             if self._refreshes != refreshes and all(topic in self.topics for topic in topics):
@@ -120,9 +120,9 @@ class Metadata:
             self.apply(response)
 
     async def partition_count(self, topic: str, timeout_ms: int) -> int:
-        """How many partitions a topic has; refreshes until the brokers know the topic.
+        """How many partitions a topic has; refreshes until the topic is found.
 
-        Raises the topic's `KafkaError` when it is not retriable or at the timeout.
+        Raises the topic's `KafkaError` if it is not retriable, or at the timeout.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000

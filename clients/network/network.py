@@ -1,13 +1,13 @@
 """Connections to the brokers of one cluster (`NetworkClient` in Kafka).
 
-Addresses come from the bootstrap list first and from metadata afterwards; bootstrap addresses have
-negative node ids, as in Kafka, as it is not yet known which brokers they are. A node is connected
-when a request needs it. The first request on a connection is ApiVersions (KIP-511), and every later
-one has the newest version that both sides support. After a failed connection attempt the node is
-not tried again for a back-off that grows with each failure; requests for it wait that long.
+Addresses come from the bootstrap list first and from metadata afterwards. As in Kafka, bootstrap
+addresses have negative node ids, because it is not yet known which brokers they belong to. A node
+is connected when a request needs it. The first request on a connection is ApiVersions (KIP-511);
+every later one uses the newest version that both sides support. After a failed connection attempt,
+requests to the node wait for a back-off that grows with each failure.
 
-All waits are bounded by the request's timeout. This client starts no tasks: the requesting task
-connects, one at a time for each node.
+All waits are bounded by the request's timeout. This client starts no tasks: the task that makes a
+request also connects to the node, and only one task at a time connects to each node.
 """
 
 import asyncio
@@ -118,7 +118,7 @@ class NetworkClient:
         return self._config.request_timeout_ms
 
     def update_nodes(self, addresses: Mapping[int, Address]) -> None:
-        """Replace the known brokers by those in metadata; connections to others are closed."""
+        """Replace the known brokers with those in metadata; connections to others are closed."""
         for node_id, node in list(self._nodes.items()):
             if addresses.get(node_id) != node.address:
                 del self._nodes[node_id]
@@ -151,8 +151,8 @@ class NetworkClient:
     ) -> R:
         """Send a request to a node, connecting first if needed, and wait for its response.
 
-        Raises `KafkaError`: REQUEST_TIMED_OUT, NETWORK_EXCEPTION, UNSUPPORTED_VERSION if the
-        two sides have no version in common.
+        Raises `KafkaError`: REQUEST_TIMED_OUT, NETWORK_EXCEPTION, or UNSUPPORTED_VERSION if client
+        and broker have no version in common.
         """
         timeout = (self._config.request_timeout_ms if timeout_ms is None else timeout_ms) / 1000
         deadline = asyncio.get_running_loop().time() + timeout
@@ -163,7 +163,7 @@ class NetworkClient:
         return await channel.request(message, version, response_class, remaining)
 
     async def send_unanswered(self, node_id: int, message: Message) -> None:
-        """Send a Produce request with acks=0, which has no response. Raises like `request`."""
+        """Send a Produce request with acks=0, which has no response; raises as `request` does."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._config.request_timeout_ms / 1000
         node = self._node(node_id)
@@ -173,7 +173,7 @@ class NetworkClient:
     async def request_any(
         self, message: Message, response_class: type[R], *, version_max: int = NEWEST
     ) -> R:
-        """Send a request to the first broker that answers; tries each known one once.
+        """Send a request to the first broker that answers; tries each known broker once.
 
         Raises the last node's `KafkaError` when none answers.
         """
@@ -206,7 +206,7 @@ class NetworkClient:
         return node
 
     def _by_preference(self) -> list[int]:
-        """Node ids: connected nodes first, then those with fewest failures; equals at random."""
+        """Node ids: connected nodes first, then those with fewest failures; ties at random."""
         nodes = self._nodes | self._bootstrap
         ids = list(nodes)
         self._environment.random.shuffle(ids)
@@ -254,13 +254,13 @@ class NetworkClient:
         return channel
 
     def _reason(self, error: OSError | KafkaError) -> str:
-        """Why no connection was made, without the wording of the event loop."""
+        """Why the connection failed, without the event loop's own wording."""
         if isinstance(error, KafkaError):
             return error.message
         if isinstance(error, TimeoutError) and error.errno is None:
             seconds = self._config.socket_connection_setup_timeout_ms / 1000
             return f"no response within {seconds:g} s"
-        # A host name with several addresses fails once for each, in one error without an errno.
+        # If a host name has several addresses, one error without errno lists all failures.
         numbers = dict.fromkeys(map(int, _ERROR_NUMBER.findall(str(error))))
         if error.errno is not None and error.errno > 0:
             numbers = {error.errno: None}
@@ -274,7 +274,7 @@ class NetworkClient:
         )
 
     async def _api_versions(self, channel: Channel) -> dict[int, VersionRange]:
-        """Request ApiVersions in our newest version, and in 0 if the broker is older (KIP-511)."""
+        """Request ApiVersions in our newest version, or in 0 if the broker is older (KIP-511)."""
         timeout = self._config.request_timeout_ms / 1000
         request = ApiVersionsRequest(
             client_software_name=SOFTWARE_NAME, client_software_version=__version__
@@ -314,5 +314,5 @@ def _negotiated(node: _Node, message: Message, version_max: int) -> int:
             return newest
     raise KafkaError(
         ErrorCode.UNSUPPORTED_VERSION,
-        f"{node.address} supports no version of {type(message).__name__} that this client knows.",
+        f"{node.address} and this client support no common version of {type(message).__name__}.",
     )

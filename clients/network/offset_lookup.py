@@ -1,6 +1,6 @@
 """Looks up offsets by timestamp or by name at the leaders (ListOffsets), for consumers and tools.
 
-Named offsets of a log are negative timestamps, as on the wire (`ListOffsetsRequest`).
+Named offsets of a log are passed as negative timestamps, as on the wire (`ListOffsetsRequest`).
 """
 
 import asyncio
@@ -75,7 +75,7 @@ class OffsetLookup:
         isolation_level: int,
         results: dict[TopicPartition, OffsetAndTimestamp],
     ) -> None:
-        """Fill `results`; raises the last partition error, if any, after all leaders answered."""
+        """Fill `results`; after all leaders have answered, raises the last partition error."""
         await self._metadata.ensure({partition.topic for partition in timestamps})
         by_leader: dict[int, dict[TopicPartition, int]] = {}
         for partition, timestamp in timestamps.items():

@@ -6,7 +6,7 @@ _CODES = {int(code): code for code in ErrorCode}
 
 
 def refusal(error_code: int, message: str = "") -> KafkaError:
-    """The error for a response's error code. Unknown codes become UNKNOWN_SERVER_ERROR."""
+    """The `KafkaError` for an error code. Unknown codes become UNKNOWN_SERVER_ERROR."""
     code = _CODES.get(error_code)
     if code is None:
         return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"Error code {error_code}. {message}")
@@ -14,6 +14,6 @@ def refusal(error_code: int, message: str = "") -> KafkaError:
 
 
 def raise_for(error_code: int, message: str) -> None:
-    """Raise the `KafkaError` of a response's error code, if it has one."""
+    """Raise the `KafkaError` for a response's error code, unless it is 0."""
     if error_code:
         raise refusal(error_code, message)

@@ -1,9 +1,9 @@
 """Collects records into batches, by partition (`RecordAccumulator` in Kafka).
 
-Each partition has a queue of batches: records are added to the last, the first is sent. A batch is
-ready when it is full, when another is queued behind it, when its linger time is over, or during a
-flush. Only one batch of a partition is in flight at a time: so order is kept through every retry,
-and an assigned sequence number stays with its batch (KIP-98).
+Each partition has a queue of batches: records are added to the last batch, and the first batch is
+sent. A batch is ready when it is full, when another is queued behind it, when its linger time is
+over, or during a flush. Only one batch of a partition is in flight at a time, so that retries keep
+the order of batches and their sequence numbers (KIP-98).
 
 This module does no I/O: callers pass the time, in seconds of the event loop's clock.
 """
@@ -38,7 +38,7 @@ class ProducerRecord(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """The most bytes that the record can add to a batch."""
+        """The maximum number of bytes that the record adds to a batch."""
         size = _RECORD_OVERHEAD_BYTES + len(self.key or b"") + len(self.value or b"")
         for key, value in self.headers:
             size += _HEADER_OVERHEAD_BYTES + len(key.encode()) + len(value or b"")
@@ -109,11 +109,11 @@ class RecordAccumulator:
         self._sequences: dict[TopicPartition, int] = {}
         self._is_flushing = False
         self.buffered_bytes = 0
-        # Records counted in `buffered_bytes`: neither acknowledged nor failed.
+        # The futures of the records in `buffered_bytes`, which are not acknowledged or failed yet.
         self.incomplete: set[Future[RecordMetadata]] = set()
 
     def has_room(self, record: ProducerRecord) -> bool:
-        """Whether the buffer has room for this record; an empty one takes any size."""
+        """Whether the buffer has room for this record; an empty buffer accepts any size."""
         return (
             not self.buffered_bytes
             or self.buffered_bytes + record.size_bytes <= self._buffer_bytes_max
@@ -126,7 +126,7 @@ class RecordAccumulator:
         future: Future[RecordMetadata],
         now: float,
     ) -> bool:
-        """Add a record; returns whether the partition has a full batch, or several."""
+        """Add a record; returns whether the partition has a full batch or several batches."""
         queue = self._queues.setdefault(partition, deque())
         size = record.size_bytes
         begins = (
@@ -164,7 +164,7 @@ class RecordAccumulator:
         return partitions, next_at
 
     def take(self, partition: TopicPartition, identity: ProducerIdAndEpoch | None) -> ProducerBatch:
-        """The first batch, to be sent now; `requeue` or `finish` frees the partition again."""
+        """Take the first batch to send it; `requeue` or `finish` frees the partition again."""
         assert partition not in self._under_way
         self._under_way.add(partition)
         batch = self._queues[partition][0]
@@ -182,7 +182,7 @@ class RecordAccumulator:
         self._under_way.discard(batch.partition)
 
     def finish(self, batch: ProducerBatch) -> bool:
-        """Remove a batch that was acknowledged or failed; False if `clear` did so before."""
+        """Remove a batch that was acknowledged or failed; False if `clear` has removed it."""
         queue = self._queues.get(batch.partition)
         if not queue or queue[0] is not batch:
             return False
@@ -199,7 +199,7 @@ class RecordAccumulator:
         self._sequences.clear()
 
     def expire(self, created_before: float) -> list[ProducerBatch]:
-        """Remove batches begun before then, except those in flight, which may still succeed."""
+        """Remove batches created before this time, except in-flight ones, which may succeed."""
         expired: list[ProducerBatch] = []
         for partition, queue in list(self._queues.items()):
             if partition in self._under_way:

@@ -1,9 +1,9 @@
-"""Chooses the partition of each record; every client maps a key to the same partition.
+"""Chooses the partition of each record; a key has the same partition in every Kafka client.
 
-Keys are hashed with the 32-bit murmur2 of Kafka's `Utils.murmur2` (with its seed and its handling
-of the tail), made positive by dropping the sign bit, modulo the number of partitions. Records
-without a key go to one random partition until a batch is full, and then to another (KIP-480,
-KIP-794), because a few full batches cost less than many small ones.
+The partition of a key is its 32-bit hash, without the sign bit, modulo the number of partitions.
+The hash is Kafka's `Utils.murmur2`, with the same seed and handling of the tail. Records without a
+key go to one random partition until a batch is full, and then to another (KIP-480, KIP-794),
+because a few full batches cost less than many small ones.
 """
 
 from random import Random
@@ -42,7 +42,7 @@ class StickyPartitioner:
         self._sticky: dict[str, int] = {}
 
     def partition(self, topic: str, key: bytes | None, partition_count: int) -> int:
-        """The key's partition, or without a key the topic's current sticky partition."""
+        """The key's partition or, without a key, the topic's current sticky partition."""
         assert partition_count > 0
         if key is not None:
             return partition_for_key(key, partition_count)
@@ -52,6 +52,6 @@ class StickyPartitioner:
         return current
 
     def on_batch_full(self, topic: str, partition: int) -> None:
-        """Leave a partition whose batch is full; the next keyless record picks a new one."""
+        """Stop using a partition whose batch is full; the next keyless record chooses another."""
         if self._sticky.get(topic) == partition:
             del self._sticky[topic]

@@ -2,7 +2,7 @@
 
 `send` puts a record into the accumulator and waits for the broker's response; `send_nowait` returns
 a future instead. Records of topics that are not known yet are held back, in order, until metadata
-lists their partitions. The sender handles the batches (`sender.py`).
+lists their partitions. `sender.py` sends the batches.
 """
 
 import asyncio
@@ -71,7 +71,7 @@ class Producer:
         await self.stop()
 
     async def start(self) -> None:
-        """Start; connections are opened for the first record."""
+        """Start; connections are opened when the first record is sent."""
         assert not self._is_running, "a producer starts once"
         self._is_running = True
         self._tasks.start(self._sender.run(self._tasks), "producer sender")

@@ -1,12 +1,12 @@
 """Sends a producer's batches and handles the responses (`Sender` in Kafka).
 
-One task decides which batches to send, whenever something changes or a linger time is over; one
-more task for each request waits for the response. A batch is retried as long as its error is
-retriable and `delivery_timeout_ms` has not passed.
+One task decides which batches to send, whenever something changes or a linger time is over; each
+request has a task that waits for the response. A batch is retried as long as its error is retriable
+and `delivery_timeout_ms` has not passed.
 
-With idempotence (KIP-98) the broker drops duplicates from retries. If a batch is given up after it
-may have been written, its sequence numbers leave a gap; the producer then requests a new producer
-id and resets its sequences. It does the same if the broker has forgotten the id.
+With idempotence (KIP-98) the broker drops duplicates from retries. If a batch that may have been
+written is given up, its sequence numbers leave a gap; the producer then requests a new producer id
+and resets its sequences. It does the same if the broker no longer has the producer id.
 """
 
 import asyncio
@@ -61,8 +61,8 @@ _ALL_ACKS = -1
 class ProducerConfig:
     """A producer's settings under Kafka's names; the defaults are Kafka's, except for linger.
 
-    Unless `enable_idempotence` is set, a producer is idempotent if `acks` is -1 (all). Idempotence
-    with fewer acks raises `KafkaError(INVALID_CONFIG)`.
+    Unless `enable_idempotence` is set, a producer is idempotent if `acks` is -1 (all). To enable
+    idempotence with other `acks` raises `KafkaError(INVALID_CONFIG)`.
     """
 
     client_id: str = "tierlog-producer"
@@ -141,7 +141,7 @@ class Sender:
         self._changed.set()
 
     async def run(self, tasks: TaskOwner) -> None:
-        """Send ready batches, then wait for a change or the next linger's end; runs forever."""
+        """Send ready batches, then wait for a change or the end of a linger; runs forever."""
         loop = asyncio.get_running_loop()
         while True:
             self._changed.clear()
@@ -201,7 +201,7 @@ class Sender:
                 InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0x7FFFFFFF),
                 InitProducerIdResponse,
             )
-            raise_for(response.error_code, "No producer id was given.")
+            raise_for(response.error_code, "No producer id was assigned.")
             self._accumulator.forget_sequences()
             self._identity = ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
         except KafkaError as error:
@@ -213,7 +213,7 @@ class Sender:
     async def _refresh(self) -> None:
         try:
             await self._metadata.refresh(())
-            # Otherwise a partition that still has no leader would cause a refresh at once.
+            # Pause, or a partition that still has no leader would cause another refresh at once.
             await asyncio.sleep(self._backoff.delay_seconds(1, self._random))
         except KafkaError as error:
             await self._pause_after(error)
@@ -222,7 +222,7 @@ class Sender:
             self.wake()
 
     async def _pause_after(self, error: KafkaError) -> None:
-        """Record a failure, for the error of batches that expire, and wait before the next try."""
+        """Keep a failure for the error of batches that expire; wait before the next attempt."""
         self._last_failure = error
         await asyncio.sleep(self._backoff.delay_seconds(3, self._random))
 
@@ -285,7 +285,9 @@ class Sender:
                 answers[TopicPartition(name, answer.index)] = answer
         for batch in batches:
             if batch.partition not in answers:
-                silent = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "No answer for the batch.")
+                silent = KafkaError(
+                    ErrorCode.UNKNOWN_SERVER_ERROR, "The response has no result for the batch."
+                )
                 self._on_failure(batch, silent)
                 continue
             answer = answers[batch.partition]
@@ -321,6 +323,6 @@ class Sender:
         self._has_room.set()
 
     def _reset_identity(self, batch: ProducerBatch) -> None:
-        """Request a new producer id, unless there is a new one since the batch was sent."""
+        """Request a new producer id, unless it has changed since the batch was sent."""
         if batch.identity == self._identity:
             self._identity = None

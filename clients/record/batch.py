@@ -1,9 +1,9 @@
 """One record batch of message format 2, read in place (`DefaultRecordBatch` in Kafka).
 
     position  field                  bytes
-    0         base offset            8   given by the leader, outside the CRC
-    8         batch length           4   counts from here on: 49 and the records
-    12        partition leader epoch 4   given by the leader, outside the CRC
+    0         base offset            8   set by the leader, outside the CRC
+    8         batch length           4   of everything that follows: 49 bytes and the records
+    12        partition leader epoch 4   set by the leader, outside the CRC
     16        magic                  1   2
     17        CRC                    4   CRC32C of everything that follows
     21        attributes             2   0-2 codec, 3 timestamp type, 4 transactional, 5 control,
@@ -15,14 +15,14 @@
     51        producer epoch         2
     53        base sequence          4
     57        record count           4
-    61        records, compressed together where the attributes name a codec
+    61        records, compressed together if the attributes name a codec
 
-A batch passes through the broker as the bytes that arrived: the header is unpacked once, records
-are decoded only on request, and only the fields before the CRC are overwritten in place. The one
-exception is a topic with LogAppendTime, as the CRC covers the timestamp.
+The broker keeps a batch as the bytes that arrived: the header is unpacked once, records are decoded
+only on request, and only fields before the CRC are overwritten in place. The one exception is a
+topic with LogAppendTime: the CRC covers the timestamp, so it is recomputed.
 
-Faults in the outside of a batch (sizes, magic, CRC) raise CORRUPT_MESSAGE, faults in its inside
-(counts, lengths, codecs) raise INVALID_RECORD; no bytes raise anything else.
+Invalid sizes, magic or CRC raise CORRUPT_MESSAGE; invalid counts, lengths or codecs raise
+INVALID_RECORD. No other exception is raised for any input.
 """
 
 from collections.abc import Generator, Iterator
@@ -94,7 +94,7 @@ def increment_sequence(sequence: int, increment: int) -> int:
 class RecordBatch:
     """A view over one batch. Raises `KafkaError` if the bytes cannot be a batch.
 
-    The view keeps the buffer alive; the fields hold the header as it was when it was read.
+    The view keeps the buffer alive; the fields hold the header as of the creation of the view.
     """
 
     __slots__ = (
@@ -213,7 +213,7 @@ class RecordBatch:
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
     def crc_is_valid(self) -> bool:
-        """Whether the bytes now in the view match the CRC that was in the header."""
+        """Whether the bytes in the view still match the CRC that was read from the header."""
         return crc32c(self.view[ATTRIBUTES_POSITION:]) == self.crc
 
     def ensure_valid(self) -> None:
@@ -224,15 +224,15 @@ class RecordBatch:
     def records(self, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> Iterator[Record]:
         """Decode the records, one at a time; the CRC is not checked.
 
-        `max_bytes` bounds the decompressed size. Raises `KafkaError`, possibly only after some
-        records: INVALID_RECORD where they break the format.
+        `max_bytes` bounds the decompressed size. Raises `KafkaError`, possibly after yielding some
+        records: INVALID_RECORD if they violate the format.
         """
         return finished(self.record_steps(max_bytes))
 
     def record_steps(
         self, max_bytes: int = MAX_DECOMPRESSED_BYTES
     ) -> Generator[None, None, Iterator[Record]]:
-        """`records`, with pauses during the decompression before the first record."""
+        """Like `records`, but pauses during decompression, before the first record."""
         if self.record_count < 0:
             raise _invalid(f"Found invalid record count {self.record_count}.")
         payload = self.view[BATCH_OVERHEAD:]
@@ -247,13 +247,13 @@ class RecordBatch:
         raise _invalid("A control batch holds no record.")
 
     def decode(self, plain: Buffer, *, with_own_time: bool = False) -> Iterator[Record]:
-        """`records` from data that is already decompressed.
+        """Like `records`, but for data that is already decompressed.
 
         `with_own_time` keeps each record's own timestamp even under LogAppendTime.
         """
         # The one-byte case of each varint is decoded inline: this loop runs per consumed record.
-        # One copy of the whole batch: slices of bytes are the keys and values that callers keep,
-        # and indexing bytes is faster than indexing a memoryview.
+        # Copy the whole batch once: callers keep slices of the copy as keys and values, and
+        # indexing bytes is faster than indexing a memoryview.
         data = bytes(plain)
         base_offset = self.base_offset
         last_offset_delta = self.last_offset_delta
@@ -272,7 +272,7 @@ class RecordBatch:
                     raise _invalid(
                         f"A record of {size} bytes is longer than the rest of its batch."
                     )
-                at += 1  # the record's attributes, of which none is in use
+                at += 1  # the record's attributes, none of which is in use
                 delta, at = (
                     (ZIGZAG[b], at + 1) if (b := data[at]) < 0x80 else read_varlong(data, at)
                 )
@@ -280,7 +280,7 @@ class RecordBatch:
                 delta, at = (ZIGZAG[b], at + 1) if (b := data[at]) < 0x80 else read_varint(data, at)
                 if not 0 <= delta <= last_offset_delta:
                     raise _invalid(f"Record offset delta {delta} lies outside its batch.")
-                # A length beyond the data moves `at` past `end`, which the check below finds.
+                # A length beyond the data moves `at` past `end`, which the check below detects.
                 size, at = (ZIGZAG[b], at + 1) if (b := data[at]) < 0x80 else read_varint(data, at)
                 key, at = (data[at : at + size], at + size) if size >= 0 else (None, at)
                 size, at = (ZIGZAG[b], at + 1) if (b := data[at]) < 0x80 else read_varint(data, at)
@@ -301,8 +301,8 @@ class RecordBatch:
 def batches(buffer: bytes | bytearray | memoryview) -> Iterator[RecordBatch]:
     """The complete batches in a buffer, in order; a partial one at the end is left out.
 
-    Raises `KafkaError(CORRUPT_MESSAGE)` where a size or magic is impossible, and INVALID_RECORD
-    for the message formats 0 and 1, which are not supported.
+    Raises `KafkaError`: CORRUPT_MESSAGE if a size or magic is impossible, INVALID_RECORD for
+    message formats 0 and 1, which are not supported.
     """
     view = memoryview(buffer)
     position = 0
@@ -321,7 +321,7 @@ def batches(buffer: bytes | bytearray | memoryview) -> Iterator[RecordBatch]:
 
 
 def stamp_log_append_time(view: memoryview, position: int, timestamp_ms: int) -> None:
-    """Set the batch at `position` to LogAppendTime with this timestamp, in place; a new CRC."""
+    """Set the batch at `position` to LogAppendTime with this timestamp and a new CRC, in place."""
     (length,) = _INT32.unpack_from(view, position + LENGTH_POSITION)
     (attributes,) = _INT16.unpack_from(view, position + ATTRIBUTES_POSITION)
     _INT16.pack_into(view, position + ATTRIBUTES_POSITION, attributes | TIMESTAMP_TYPE_BIT)

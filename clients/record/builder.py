@@ -1,9 +1,9 @@
 """Builds record batches (`MemoryRecordsBuilder` in Kafka): for producers, for the broker's
 internal topics, and for the cleaner, which keeps some records of a batch.
 
-Records are encoded directly after space left for the header, so that an uncompressed batch is
+Records are encoded right after the space reserved for the header, so that an uncompressed batch is
 finished in place. The first record's timestamp becomes the base timestamp, as in Kafka's builder,
-unless the batch has a delete horizon, which then takes that field (KIP-534).
+unless the batch has a delete horizon, which is stored in that field instead (KIP-534).
 """
 
 from collections.abc import Iterable, Sequence
@@ -121,8 +121,8 @@ class RecordBatchBuilder:
     ) -> bytearray:
         """The finished batch; the builder must not be used again.
 
-        `last_offset` keeps the range of a batch whose last records were compacted away;
-        `max_timestamp` keeps its largest timestamp, or is the leader's append time.
+        `last_offset` preserves the offset range of a batch whose last records were compacted away;
+        `max_timestamp` preserves its largest timestamp, or sets the leader's append time.
         """
         compression = self._fields.get("compression", CompressionType.NONE)
         if not self.record_count:
@@ -181,7 +181,7 @@ def build_batch(records: Iterable[Record], **fields: Unpack[BatchFields]) -> byt
 def build_control_batch(
     marker: EndTransactionMarker, timestamp: int, **fields: Unpack[BatchFields]
 ) -> bytearray:
-    """The batch that ends a producer's transaction; `fields` name the producer's id and epoch."""
+    """The batch that ends a producer's transaction; `fields` has the producer's id and epoch."""
     fields["is_transactional"] = True
     fields["is_control"] = True
     builder = RecordBatchBuilder(**fields)
@@ -195,9 +195,9 @@ def rebuild_batch(
     """Rebuild a batch with only these of its records, which keep their offsets.
 
     Offset range, producer, sequence and codec stay the same unless `changes` override them, so
-    that a compacted batch still holds its producer's state; it may be empty. The largest timestamp
-    is that of the records kept, or the old one where none is kept. Raises
-    KafkaError(INVALID_RECORD) for records whose offsets do not increase.
+    that a compacted batch, even an empty one, still holds its producer's state. The largest
+    timestamp is that of the records kept, or the old one if none is kept. Raises
+    KafkaError(INVALID_RECORD) if the offsets do not increase.
     """
     fields: BatchFields = {
         "base_offset": batch.base_offset,

@@ -1,8 +1,8 @@
-"""CRC32C (Castagnoli), the checksum of record batches, over any buffer and without a copy.
+"""CRC32C (Castagnoli), the checksum of record batches, of any buffer and without a copy.
 
 The `crc32c` package computes it in hardware directly from a buffer. Importing the package also
 loads its command line and `importlib.metadata`, which adds some forty milliseconds to every broker
-start, so only the compiled module inside it is loaded. If a release of the package has another
+start, so only the compiled module inside it is loaded. If the installed release has a different
 layout, the package itself is imported.
 """
 

@@ -2,14 +2,14 @@
 
 - gzip: an ordinary gzip stream, from the standard library.
 - snappy: the framing of xerial's snappy-java (a magic, two versions, then length-prefixed raw
-  blocks); on reading also the bare raw block that librdkafka and others write.
+  blocks); when reading, also a single raw block, as librdkafka and others write it.
 - lz4: the LZ4 frame format, independent blocks.
 - zstd: an ordinary Zstandard frame.
 
 The last three come from `cramjam`, which is imported when first needed. The decompressed size is
-bounded: a few kilobytes from the network must not become gigabytes here. Nor may they block the
-event loop: `decompress_steps` pauses after about a megabyte of gzip or snappy. lz4 and zstd decode
-a gigabyte a second or more, and do so without a pause.
+bounded: a few kilobytes from the network must not become gigabytes here. Nor may decompression
+block the event loop: `decompress_steps` pauses after about a megabyte of gzip or snappy. lz4 and
+zstd decode a gigabyte a second or more, so they do not pause.
 """
 
 import zlib
@@ -32,7 +32,7 @@ MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
 
 _GZIP_WINDOW_BITS = 16 + zlib.MAX_WBITS
 _GZIP_PIECE_BYTES = 8 * 1024
-"""Input fed at once; what is fed beyond the end of a member is fed again for the next one."""
+"""Input decoded at once; bytes after the end of a member are decoded again for the next member."""
 _STEP_BYTES = 1024 * 1024
 """Decompressed bytes between two pauses."""
 _SMALLEST_GUESS = 64 * 1024
@@ -45,7 +45,7 @@ _INT32 = Struct(">i")
 
 
 class CompressionType(IntEnum):
-    """Kafka's `CompressionType`; the value is that of the lowest three attribute bits."""
+    """Kafka's `CompressionType`; the values are those of the lowest three attribute bits."""
 
     NONE = 0
     GZIP = 1
@@ -138,7 +138,7 @@ def decompress(
 def decompress_steps(
     compression: CompressionType, data: Buffer, max_bytes: int = MAX_DECOMPRESSED_BYTES
 ) -> Generator[None, None, Buffer]:
-    """`decompress` with pauses; the generator returns the decompressed data."""
+    """Like `decompress`, but with pauses; the generator returns the decompressed data."""
     if compression is CompressionType.NONE:
         return data
     if compression is CompressionType.GZIP:
@@ -154,10 +154,10 @@ def decompress_steps(
 
 
 def check_outside(compression: CompressionType, data: Buffer, plain_bytes_min: int) -> None:
-    """Refuse data whose first bytes are not of this codec, or that is too short to decompress to
-    `plain_bytes_min` bytes.
+    """Refuse data that does not begin with this codec's header, or that is too short to decompress
+    to `plain_bytes_min` bytes.
 
-    Decodes nothing. Raises `KafkaError(INVALID_RECORD)`.
+    The data is not decoded. Raises `KafkaError(INVALID_RECORD)`.
     """
     begin = bytes(data[:_OUTSIDE_BYTES])
     if compression is CompressionType.SNAPPY:
@@ -202,7 +202,7 @@ _GROWTH_MAX = {
     CompressionType.LZ4: 255,
     CompressionType.ZSTD: 131_072,
 }
-"""How many bytes one compressed byte can become at most, by the limits of each format."""
+"""The maximum number of bytes that one compressed byte can become in each format."""
 
 
 def _cramjam() -> _Cramjam:
@@ -245,7 +245,7 @@ def _gzip_decompress(data: Buffer, max_bytes: int) -> Generator[None, None, byte
 def _decompress_growing(
     codec: _FrameDecoder, data: Buffer, max_bytes: int
 ) -> Generator[None, None, memoryview]:
-    """Decode into a buffer that grows fourfold, as the frame need not state its plain size."""
+    """Decode into a buffer that grows fourfold, as a frame may lack its decompressed size."""
     if not len(data):
         raise KafkaError(ErrorCode.INVALID_RECORD, "A compressed batch holds no data.")
     size = min(max(_SMALLEST_GUESS, 4 * len(data)), max_bytes)
@@ -263,7 +263,7 @@ def _decompress_growing(
 
 
 _NO_ROOM = "failed to write whole buffer"
-"""cramjam's message for an output that is too small; any other means that the data is bad."""
+"""cramjam's message for an output that is too small; any other message means invalid data."""
 
 
 def _snappy_compress(library: _Cramjam, data: Buffer) -> bytes:
@@ -302,7 +302,7 @@ def _snappy_decompress(
 
 
 def _snappy_block(library: _Cramjam, block: Buffer, max_bytes: int) -> bytes:
-    # Check the announced size first, as the decoder would allocate it.
+    # Check the announced size first, as the decoder would allocate that much.
     if library.snappy.decompress_raw_len(block) > max_bytes:
         raise _too_large(max_bytes)
     return bytes(library.snappy.decompress_raw(block))

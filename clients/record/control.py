@@ -2,7 +2,7 @@
 
 A control batch holds one record (except in quorum snapshots) whose key is a version and a type,
 both int16 (`ControlRecordType` in Kafka). A key of a newer version is accepted as long as its
-first four bytes have this form, and an unknown type is skipped, not an error.
+first four bytes have this form. Records of an unknown type are skipped without an error.
 """
 
 from enum import IntEnum

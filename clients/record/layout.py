@@ -18,10 +18,10 @@ ATTRIBUTES_POSITION = 21
 MAX_TIMESTAMP_POSITION = 35
 
 LOG_OVERHEAD = 12
-"""Base offset and batch length, which `batch_length` does not count."""
+"""The size of the base offset and batch length, which `batch_length` does not include."""
 
 BATCH_OVERHEAD = 61
-"""The whole header; no batch is smaller."""
+"""The size of the whole header; no batch is smaller."""
 
 HEADER = Struct(">qiibIhiqqqhii")
 assert HEADER.size == BATCH_OVERHEAD
@@ -31,7 +31,7 @@ OFFSET_LENGTH_AND_LEADER_EPOCH = Struct(">qii")
 OFFSET_LENGTH_AND_DELTA = Struct(">qi11xi")
 """Base offset, batch length and last offset delta: what a walk over batches needs."""
 OFFSET_LENGTH_MAGIC_AND_DELTA = Struct(">qi4xb6xi")
-"""The same plus the magic number, to tell a batch from other bytes."""
+"""The same fields and the magic number, to tell a batch from other bytes."""
 OFFSET_LENGTH_EPOCH_AND_DELTA = Struct(">qii7xi")
 OFFSET_LENGTH_MAGIC_CRC_AND_DELTA = Struct(">qi4xBI2xi")
 OFFSET_LENGTH_DELTA_AND_MAX_TIMESTAMP = Struct(">qi11xi8xq")

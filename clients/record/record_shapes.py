@@ -1,13 +1,14 @@
 """Remembers shapes of batches, so that a batch of a known shape need not be walked.
 
 The result of a walk (`record_walk.py`) depends on few bytes: lengths, offset deltas, header counts
-and how many bytes each timestamp takes. A producer of records of one size sends batch after batch
-with the same bytes at the same places. For such a batch the walk would come to the same result, so
-only these bytes are compared, and the timestamps, of one byte each, are checked.
+and the number of bytes in each timestamp. A producer of records of one size sends batch after batch
+with the same bytes at the same places. A walk over such a batch would have the same result, so only
+these bytes are compared, and the timestamps, of one byte each, are checked.
 
-A shape is kept as columns: the same length field of all records of a run lies one stride apart,
-and one slice compares it. A shape is learned from a sound batch only, and only after several with
-the same record count and size, because learning takes as long as a few walks.
+A shape is stored as columns: in a run of records, each length field recurs one stride apart, so
+that one slice compares it in all of them. A shape is learned from a sound batch only, and only
+after several batches of the same record count and size, because learning takes as long as a few
+walks.
 """
 
 from collections.abc import Callable
@@ -54,7 +55,7 @@ class _Layout(NamedTuple):
 
 
 class KnownShapes:
-    """The shapes met often, by the batch's record count and size."""
+    """The shapes of frequent batches, by record count and size."""
 
     __slots__ = ("_shapes", "_walks")
 
@@ -69,7 +70,7 @@ class KnownShapes:
         """The index of the first record without a key, -1 if all have one; None for a batch of
         unknown shape.
 
-        Unless None, the batch is sound and the header's largest timestamp is right.
+        Unless the result is None, the batch is sound and the header's largest timestamp is right.
         """
         shape_entry = self._shapes.get((batch.record_count, batch.size_in_bytes))
         if shape_entry is None:
@@ -109,7 +110,7 @@ class KnownShapes:
 
 
 def _shape_of(batch: RecordBatch) -> _Shape | None:
-    """The shape of a sound batch; None where its records differ in their lengths."""
+    """The shape of a sound batch; None if its records differ in their lengths."""
     view, count = batch.view, batch.record_count
     at, index = BATCH_OVERHEAD, 0
     if count == 1:
@@ -126,15 +127,15 @@ def _shape_of(batch: RecordBatch) -> _Shape | None:
         times.append(slice(layout.time, end, stride))
         places += [slice(each, end, stride) for each in (*layout.lengths, *layout.deltas)]
         at, index = end, index + alike
-    # There are always several places, so that the getter returns a tuple.
+    # There are always several places, so the getter returns a tuple.
     parts_of: Callable[[memoryview], tuple[memoryview, ...]] = itemgetter(*places)
     parts = tuple(memoryview(part.tobytes()) for part in parts_of(view))
     return _Shape(parts_of, parts, tuple(times))
 
 
 def _shape_of_one(batch: RecordBatch) -> _Shape | None:
-    """The shape of a batch of one record: all its bytes but the key, the value and the content of
-    headers. It includes the time delta, which is always 0.
+    """The shape of a batch of one record: all bytes except the key, the value and the content of
+    headers. They include the time delta, which is always 0.
     """
     view = batch.view
     layout = _layout(view, BATCH_OVERHEAD)
@@ -180,7 +181,7 @@ def _layout(view: memoryview, begin: int) -> _Layout:
 
 
 def _runs(places: list[int]) -> list[range]:
-    """Join adjacent places to ranges."""
+    """Join adjacent places into ranges."""
     runs: list[range] = []
     for place in places:
         begin = runs.pop().start if runs and runs[-1].stop == place else place

@@ -1,21 +1,21 @@
 """Validates the records of one batch by their lengths, without decoding keys or values.
 
-It finds whatever would stop a reader: records that do not fill the batch exactly, fields that do
-not fill their record, offset deltas that are not 0, 1, 2 … in order. On the way it notes whether a
-record has no key, and whether the header's largest timestamp is right.
+It detects everything that would stop a reader: records that do not fill the batch exactly, fields
+that do not fill their record, offset deltas that are not 0, 1, 2 … in order. It also finds the
+first record without a key, and whether the header's largest timestamp is right.
 
 Every produced batch is walked. Three observations make that cheap:
 
 - Neighbouring records mostly have one shape: the same lengths, and varints of the same size. Each
-  byte of a field then forms a column, one stride apart, and one slice with that stride compares a
-  column with its expected bytes in C, however many records there are.
+  byte of a field then recurs one stride apart, as a column, and one slice with that stride compares
+  the column with its expected bytes in C, regardless of the number of records.
 - Where only the lengths of keys and values differ, the bytes before the keys and after the values
   are cut out and joined: these form columns again, which is less work than walking field by
   field.
-- The varint of an offset delta is known beforehand: the tables below hold them for 8192 records.
+- The varints of offset deltas are known beforehand: the tables below hold those of 8192 records.
 
-Other records are walked one by one, at about a microsecond each. After `SLICE` of those the walk
-pauses, so that a large batch need not hold up its caller's loop.
+Other records are walked one by one, at about a microsecond each. After `SLICE` such records the
+walk pauses, so that a large batch need not block the caller's event loop.
 """
 
 from collections.abc import Iterator
@@ -31,30 +31,30 @@ SLICE = 4_096
 """Records between two pauses: a few milliseconds of work."""
 
 _COPY_BELOW_BYTES = 2_048
-"""Smaller records (on average) are copied first: small slices of bytes cost less than of a view."""
+"""Batches of smaller records (on average) are copied to bytes, whose small slices cost less."""
 _ONE_BYTE_DELTAS = 64
 _BLOCK = 8_192
-"""How many offset deltas take at most two bytes, and how many of the later ones share a third."""
+"""How many offset deltas take at most two bytes, and how many later ones share a third byte."""
 _THREE_BYTE_DELTAS = 64 * _BLOCK * 2
 _RUN_MIN, _RUN_MAX = 64, _BLOCK
 _SIMILAR_MIN, _SIMILAR_MAX = 32, 2_048
 _PAUSE_BETWEEN_RUNS = 16
 _TIME_BYTES_MAX = 3
-"""No runs are looked for where timestamp deltas need more bytes (more than 17 minutes)."""
+"""If timestamp deltas need more bytes (more than 17 minutes), no runs are searched for."""
 
 _DELTA = bytes(delta * 2 & 0x7F for delta in range(_BLOCK))
 _DELTA_FIRST = bytes(each | 0x80 for each in _DELTA)
 _DELTA_SECOND = bytes(delta * 2 >> 7 for delta in range(_BLOCK))
 _DELTA_MIDDLE = bytes(each | 0x80 for each in _DELTA_SECOND)
 _BEYOND = 1 << 31
-"""More bytes than a batch may have: leaves such a length to the field-by-field walk."""
+"""More bytes than a batch may have, so that the field-by-field walk handles such a length."""
 _LENGTH = tuple(_BEYOND if byte & 1 else byte >> 1 for byte in range(0x80))
 """A record's length, by its one-byte varint."""
 _LENGTH_OR_NULL = tuple(0 if byte & 1 else byte >> 1 for byte in range(0x80))
 """The length of a key or value, which may be null, by its one-byte varint."""
 _LENGTH_FIRST = tuple(_BEYOND if byte & 1 else (byte & 0x7F) >> 1 for byte in range(0x100))
 _LENGTH_SECOND = tuple(_BEYOND if byte & 0x80 else byte << 6 for byte in range(0x100))
-"""What the first and second byte of a two-byte varint each add to a length."""
+"""The parts of a length that are in the first and in the second byte of a two-byte varint."""
 _EVEN = bytes(range(0, 0x100, 2))
 _ENDING = bytes(range(0x80))
 _CONTINUED = bytes(range(0x80, 0x100))
@@ -86,7 +86,7 @@ class RecordWalk:
     def __init__(self, batch: RecordBatch, plain: bytes | bytearray | memoryview) -> None:
         """`plain` holds the batch's records, decompressed.
 
-        Raises KafkaError(INVALID_RECORD) where `plain` is too small for the record count.
+        Raises KafkaError(INVALID_RECORD) if `plain` is too small for the record count.
         """
         count, size = batch.record_count, len(plain)
         if not 0 <= count * SMALLEST_RECORD_BYTES <= size:
@@ -111,7 +111,7 @@ class RecordWalk:
         return self.has_claimed and not self.has_later
 
     def finish(self) -> None:
-        """Walk to the end, or raise KafkaError(INVALID_RECORD)."""
+        """Walk to the end. Raises KafkaError(INVALID_RECORD)."""
         try:
             self._walk(self._count)
         except IndexError:
@@ -132,7 +132,7 @@ class RecordWalk:
             raise _goes_on()
 
     def _walk(self, until: int) -> None:
-        """Walk on to the record `until`, or past it where a run of records reaches further."""
+        """Walk up to the record `until`, or beyond it if a run of records extends further."""
         # Varints of one and two bytes are decoded inline: this loop runs per produced record.
         data, index, at, total = self._data, self._index, self._at, self._size
         claimed, next_run = self._claimed, index
@@ -199,10 +199,10 @@ class RecordWalk:
         else:
             self.has_later = True
 
-    # -- Runs of records of one shape ---------------------------------------------------------
+    # -- Runs of records of the same shape ----------------------------------------------------
 
     def _pass_run(self, at: int, index: int, places: tuple[int, ...]) -> tuple[int, int]:
-        """Pass sound records like the one before `at`: how many they are, and where they end.
+        """Skip sound records like the one before `at`; returns their number and where they end.
 
         `places` are the positions of that record and its fields.
         """
@@ -220,8 +220,8 @@ class RecordWalk:
     def _pass_alike(self, at: int, index: int, places: tuple[int, ...]) -> int:
         """How many records from `at` on are sound and have the same lengths as the one before.
 
-        Looks at no more than four times as many as the last call passed, so that its cost stays
-        in proportion to what it passes.
+        Checks at most four times as many records as the last call skipped, so that the cost stays
+        proportional to the number of skipped records.
         """
         data = self._data
         start, time_at, delta_at, key_at, value_at, headers_at = places
@@ -253,7 +253,7 @@ class RecordWalk:
         return bytes(self._data[place + stride : place + stride * (count + 1) : stride])
 
     def _pass_similar(self, at: int, index: int, places: tuple[int, ...]) -> tuple[int, int]:
-        """`_pass_run` for records whose keys and values may differ in length."""
+        """Like `_pass_run`, for records whose keys and values may differ in length."""
         data = self._data
         _, time_at, delta_at, key_at, _, headers_at = places
         looked_at = min(
@@ -283,9 +283,9 @@ class RecordWalk:
         return alike, ends[alike - 1] if alike else at
 
     def _cut(self, at: int, count: int, head: int, tail: int) -> tuple[bytes, bytes, list[int]]:
-        """Cut out the heads and tails of records that consist of head, key, value and tail: all
-        heads joined, all tails joined, and where each record ends. With a `tail` of one byte the
-        records must have no headers.
+        """Cut the heads and tails out of records that consist of head, key, value and tail.
+        Returns all heads joined, all tails joined, and where each record ends. With a `tail` of one
+        byte the records must have no headers.
         """
         data, size = self._data, self._size
         heads: list[bytes | bytearray | memoryview] = []
@@ -320,7 +320,7 @@ class RecordWalk:
         return b"".join(heads), b"".join(tails), ends
 
     def _pass_times(self, columns: list[bytes], alike: int) -> int:
-        """How many timestamp deltas in a row are varints of as many bytes as there are `columns`.
+        """How many timestamp deltas in a row are varints of `len(columns)` bytes.
 
         The first column holds the first byte of each delta, the second the second, and so on.
         """

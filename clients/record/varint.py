@@ -1,9 +1,9 @@
 """Variable-length integers as Kafka writes them: seven bits a byte, least significant first.
 
 Signed values are zigzag-encoded first, so that small magnitudes stay short (`ByteUtils` in Kafka,
-the same as Protocol Buffers). A varint holds 32 bits in at most five bytes, a varlong 64 bits in at
-most ten. Reading past the end raises IndexError, which the caller turns into an error of its own;
-an encoding that is too long or too large raises `KafkaError(INVALID_RECORD)`.
+as in Protocol Buffers). A varint holds 32 bits in at most five bytes, a varlong 64 bits in at most
+ten. Reading past the end raises IndexError, which callers convert to their own errors; an encoding
+that is too long or too large raises `KafkaError(INVALID_RECORD)`.
 """
 
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ def encode_unsigned_varint(value: int) -> bytes:
 
 
 def encode_varint(value: int) -> bytes:
-    """The zigzag encoding of a signed value; varint and varlong encode it alike."""
+    """The zigzag encoding of a signed value, which is the same as a varint and as a varlong."""
     assert -(1 << 63) <= value < 1 << 63, value
     return encode_unsigned_varint((value << 1) ^ (value >> 63))
 
