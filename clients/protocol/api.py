@@ -1,11 +1,12 @@
-"""The table of APIs and served versions, which ApiVersions announces.
+"""The table of supported APIs and their versions, which ApiVersions announces.
 
-The ranges are those that a broker of Apache Kafka 4.3.1 announces. Every listed version is served,
-with one exception, as in Kafka: Produce is announced from 0 because old librdkafka gives up
-otherwise (KAFKA-18659), but versions 0 to 2 close the connection; no message class has them.
+The ranges are those that a broker of Apache Kafka 4.3.1 announces. Every listed version is
+supported, with one exception, as in Kafka: Produce is announced from 0 because old librdkafka gives
+up otherwise (KAFKA-18659), but the connection is closed on versions 0 to 2, which no message class
+has.
 
-Importing this module imports no message. To serve one more API, add its line to the table, its
-messages as `messages/<name>.py`, and its handler.
+Importing this module imports no message module. To support one more API, add its line to the table,
+its messages as `messages/<name>.py`, and its handler.
 """
 
 from enum import IntEnum
@@ -18,7 +19,7 @@ from .schema import Message
 
 
 class ApiKey(IntEnum):
-    """All API keys that Apache Kafka 4.3 defines, served here or not."""
+    """All API keys that Apache Kafka 4.3 defines, whether supported here or not."""
 
     PRODUCE = 0
     FETCH = 1
@@ -116,7 +117,7 @@ class ApiKey(IntEnum):
 
 
 class Api(NamedTuple):
-    """One served API: its range of versions, and the first flexible one (KIP-482)."""
+    """One supported API: its range of versions, and the first flexible version (KIP-482)."""
 
     key: ApiKey
     name: str
@@ -125,11 +126,11 @@ class Api(NamedTuple):
     first_flexible_version: int
 
     def serves(self, version: int) -> bool:
-        """Whether requests of this version are announced."""
+        """Whether ApiVersions announces this version."""
         return self.lowest_version <= version <= self.highest_version
 
     def is_flexible(self, version: int) -> bool:
-        """Whether this version has tagged fields, also in its headers."""
+        """Whether messages and headers of this version have tagged fields."""
         return version >= self.first_flexible_version
 
 
@@ -208,6 +209,6 @@ def response_class(key: int) -> type[Message]:
 def _message_class(key: int, suffix: str) -> type[Message]:
     api = SERVED.get(key)
     if api is None:
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"API key {key} is not served")
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"API key {key} is not supported")
     module = import_module(f".messages.{api.key.name.lower()}", __package__)
     return cast("type[Message]", getattr(module, api.name + suffix))

@@ -1,7 +1,7 @@
-"""Encodes and decodes messages. Codecs are compiled at the first use of a (class, version).
+"""Encodes and decodes messages. The codec of a class and version is compiled at its first use.
 
-Most brokers see only three or four versions of a message, and never see most messages: compiling
-all of them at startup would take longer than the startup itself.
+Most brokers receive only three or four versions of a message, and most messages not at all:
+compiling all codecs at startup would take longer than the startup itself.
 """
 
 from collections.abc import Callable, Generator
@@ -17,8 +17,8 @@ from .source import SourceWriter
 M = TypeVar("M", bound=Message)
 
 Decoder = Callable[[memoryview, int, int], tuple[Message, int]]
-"""`decode` for one class and version; the last argument limits how many elements all arrays of the
-message may have together."""
+"""`decode` for one class and version; the last argument limits the total number of elements in all
+arrays of the message."""
 DecodingSteps = Generator[None, None, tuple[Message, int]]
 StepDecoder = Callable[[memoryview, int, int], DecodingSteps]
 Encoder = Callable[[Message], list[Chunk]]
@@ -30,7 +30,7 @@ _Source = Callable[..., SourceWriter]
 def decode(
     cls: type[M], version: int, buffer: bytes | bytearray | memoryview, position: int = 0
 ) -> tuple[M, int]:
-    """Decode a message that begins at `position`; the second value is where it ends.
+    """Decode the message at `position`; also returns the position after it.
 
     Its records are views of `buffer`. Raises ProtocolError for malformed bytes, and
     KafkaError(UNSUPPORTED_VERSION) for a version that the class does not have.
@@ -60,7 +60,7 @@ def encode(message: Message, version: int) -> list[Chunk]:
     """The message as chunks to be sent one after the other; records are passed by reference.
 
     Raises KafkaError(UNSUPPORTED_VERSION) for a version that the class does not have, or that lacks
-    a field that is set; ValueError for values that do not fit their fields.
+    a field that is set, and ValueError for values that do not fit their fields.
     """
     cls = type(message)
     encoder = cls.__encoders__.get(version) or _compile_encoder(cls, version)
@@ -70,8 +70,8 @@ def encode(message: Message, version: int) -> list[Chunk]:
 def encode_in_steps(message: Message, version: int, max_bytes: int) -> EncodingSteps:
     """Like `encode`, with a pause after each element of an array, so that other tasks can run.
 
-    The elements may be created while they are encoded. Raises ProtocolError when the message
-    takes more than `max_bytes`, not counting its records.
+    The elements may be created while they are encoded. Raises ProtocolError if the message, not
+    counting its records, is larger than `max_bytes`.
     """
     cls = type(message)
     encoder = cls.__step_encoders__.get(version) or _compile_step_encoder(cls, version)

@@ -1,13 +1,13 @@
-"""Framing without I/O: a stream of bytes in, whole requests or responses out.
+"""Framing without I/O: splits a stream of bytes into whole requests or responses.
 
-Kafka's frame is a size (int32, big endian) and that many bytes. The rules:
+A frame in Kafka is a size (int32, big endian), followed by that many bytes. The rules:
 
 - A frame that arrives whole is not copied: it is a slice of the caller's buffer, valid until that
   buffer is used again. Many connections can share one receive buffer.
 - Only a frame that arrives in pieces gets its own buffer, which grows with the received bytes,
   never beyond a small multiple of them: for a buffer of 100 MiB a client must send 25 MiB.
-- The buffer of a finished frame may be reused for a later one (`FrameBuffers`): fresh memory costs
-  the kernel as much as receiving into it.
+- The buffer of a finished frame may be reused for a later frame (`FrameBuffers`), because fresh
+  memory costs the kernel as much as receiving into it.
 - A size that is negative or above the limit raises ProtocolError at once. The reader cannot be
   used after that; the connection is closed.
 """
@@ -23,7 +23,7 @@ _SIZE = Format(">i")
 _SIZE_BYTES = 4
 
 SMALL_BUFFER_BYTES = 65_536
-"""A partial frame of up to this size gets its whole buffer at once."""
+"""For a partial frame of up to this size, the whole buffer is allocated at once."""
 
 GROWTH_FACTOR = 4
 """The buffer of a larger partial frame is at most this many times the bytes received."""
@@ -46,7 +46,7 @@ class FrameBuffers:
         self._spare: list[bytearray] = []
         self._spare_bytes = 0
         self.is_short = False
-        """Whether a partial frame's first buffer holds no more than the bytes received."""
+        """Whether memory is short, so that a partial frame's first buffer has no spare room."""
 
     def take(self, size: int) -> bytearray | None:
         """The smallest spare buffer that holds a frame of `size` bytes, if any."""
@@ -68,7 +68,7 @@ class FrameBuffers:
 
 
 def _other_protocol(begin: bytes) -> str:
-    """A hint if the first bytes are of another protocol, as from TLS clients and browsers."""
+    """A hint if the first bytes belong to another protocol, such as TLS or HTTP."""
     if begin[:2] == b"\x16\x03":
         return ". It begins like TLS: set security.protocol=PLAINTEXT on that client"
     if begin in (b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI"):
@@ -79,7 +79,7 @@ def _other_protocol(begin: bytes) -> str:
 def lasting(view: memoryview) -> memoryview:
     """A frame or part of one, copied so that it can be kept after the call that received it.
 
-    A frame too large for its buffer to be reused is not copied.
+    If its buffer is too large to be reused, it is not copied.
     """
     buffer = view.obj
     is_its_own = isinstance(buffer, bytearray) and len(buffer) > _REUSED_BYTES_MAX
@@ -118,12 +118,12 @@ class FrameReader:
     def feed(self, view: memoryview) -> Iterator[memoryview]:
         """All frames that `view` completes, each released when the next is requested.
 
-        A caller that stops between two frames continues at `position`.
+        A caller that stops between two frames can continue at `position`.
         """
         position, end = 0, len(view)
         while position < end:
             if self._buffer is None and not self._size_bytes and end - position >= _SIZE_BYTES:
-                # The usual case, without a call: the whole frame is in `view`.
+                # In the usual case the whole frame is in `view`, so avoid a call.
                 start = position + _SIZE_BYTES
                 stop = start + _SIZE.unpack_from(view, position)[0]
                 if start <= stop <= end and stop - start <= self._max_bytes:
@@ -187,8 +187,8 @@ class FrameReader:
     def space(self) -> memoryview | None:
         """Space to receive the rest of a partial frame into directly; then call `received`.
 
-        None between frames and when little is missing: then receive elsewhere and `feed`. The
-        view is valid for one receive.
+        None between frames, or if few bytes are missing: then receive into another buffer and
+        `feed` it. The view is valid for one receive.
         """
         if self._buffer is None or self._size - self._received < SMALL_BUFFER_BYTES:
             return None
@@ -196,7 +196,7 @@ class FrameReader:
         return memoryview(self._buffer)[self._received : self._size]
 
     def received(self, count: int) -> memoryview | None:
-        """Note `count` bytes received into `space()`; returns the frame if it is complete."""
+        """Accept `count` bytes received into `space()`; returns the frame if it is complete."""
         self._received += count
         return self._completed()
 
@@ -234,7 +234,7 @@ class FrameReader:
                 if self._buffers.is_short:
                     capacity = needed
             grown = bytearray(capacity)
-            # Allocate a new buffer, as the old cannot grow: a caller may still hold a view of it.
+            # Allocate a new buffer: the old one cannot grow while a caller holds a view of it.
             grown[: self._received] = memoryview(self._buffer)[: self._received]
             self._buffer = grown
 

@@ -1,13 +1,13 @@
 """Compiles decoders: functions that decode one version of one message.
 
-The input comes from any client, so it is not trusted: every length is compared with the bytes left
-before anything is allocated for it, and so is every array's count times the smallest size of its
-elements. The struct module and indexing raise an error on reading past the end, which becomes a
-`ProtocolError` too.
+The input comes from any client, so it is not trusted: before anything is allocated for a length, or
+for the elements of an array, their size in bytes is compared with the bytes left. (The size of an
+array is at least its count times the smallest size of an element.) The struct module and indexing
+raise an error on reading past the end, which becomes a `ProtocolError` too.
 
-Elements are far larger in memory than on the wire, so a decoder also takes an `allowed` number of
-elements, for all arrays and tagged fields of a message together. A decoder in steps is a generator
-that pauses after each element of an array, for messages too large to be decoded in one go.
+Elements are far larger in memory than on the wire, so a decoder also has a limit, `allowed`, on the
+total number of elements in all arrays and tagged fields of a message. A decoder in steps is a
+generator that pauses after each element of an array, for messages too large to be decoded at once.
 
 The source for the second version of an example message:
 
@@ -54,7 +54,7 @@ def _short(name: str) -> ProtocolError:
 
 
 def _misfit(name: str) -> ProtocolError:
-    return ProtocolError(f"The tagged field {name} does not have the size that it states")
+    return ProtocolError(f"The tagged field {name} does not have its announced size")
 
 
 def _cut(message: str) -> ProtocolError:
@@ -80,7 +80,7 @@ _NAMESPACE: dict[str, object] = {
 class DecoderWriter(SourceWriter):
     """Writes the decoder of one version, `decode(buf, p, allowed)`, which `compile` defines.
 
-    With `in_steps` it is a generator.
+    With `in_steps` the decoder is a generator.
     """
 
     def __init__(self, version: int, *, flexible: bool, in_steps: bool = False) -> None:
@@ -141,7 +141,7 @@ class DecoderWriter(SourceWriter):
             self._sized(kind.kind, target, name, nullable)
 
     def _nested_struct(self, kind: FieldType, target: str, nullable: bool, is_tagged: bool) -> None:
-        """Read a nullable struct after a byte that is -1 for null, but 0 in a tagged field."""
+        """Read a struct; if nullable, after a byte: -1 for null, or 0 in a tagged field."""
         assert kind.struct is not None
         inside = self.variable("o")
         if not nullable:
@@ -159,8 +159,8 @@ class DecoderWriter(SourceWriter):
             self.line(f"{target} = {inside}")
 
     def _length(self, letter: str, target: str, name: str, nullable: bool) -> str:
-        """Read a length or count, and handle null. The caller opens an `else:` block. Returns
-        the expression of the length."""
+        """Read a length or count, and handle null; the caller then opens an `else:` block. Returns
+        the expression for the length."""
         length = self.variable("n")
         self.run.append(("B" if self.flexible else letter, length))
         self._flush()
@@ -196,7 +196,7 @@ class DecoderWriter(SourceWriter):
                 self.line("raise TooManyElements")
             letter = FIXED_FORMATS.get(kind.element.kind)
             if letter is not None and len(letter) == 1:
-                # The struct module caches these formats itself, with a bound.
+                # The struct module caches a limited number of these formats itself.
                 numbers = f"unpack_numbers(f'>{{{n}}}{letter}', buf, p)"
                 self.line(f"{target} = list({numbers})")
                 self.line(f"p += {n} * {size}")
@@ -274,7 +274,7 @@ records are not copied, because they are on the hot path."""
 
 
 def decoder_source(cls: type[Message], version: int, *, in_steps: bool = False) -> DecoderWriter:
-    """The writer of `cls`'s decoder for one version, with its complete source."""
+    """The writer of the decoder for one version of `cls`, with its complete source."""
     writer = DecoderWriter(version, flexible=is_flexible(cls, version), in_steps=in_steps)
     writer.message(cls)
     return writer

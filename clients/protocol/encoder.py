@@ -11,7 +11,7 @@ An error message that is too long is cut: it may repeat a name that a client has
 prevent the response from being sent.
 
 An encoder in steps is a generator that pauses after each element of an array, for messages too
-large to be encoded in one go. It joins the fields as it goes, and counts their bytes.
+large to be encoded at once. Between pauses it joins the encoded fields, and counts their bytes.
 """
 
 from struct import error as StructError, pack
@@ -63,7 +63,7 @@ _NAMESPACE: dict[str, object] = {
 class EncoderWriter(SourceWriter):
     """Writes the encoder of one version, `encode(message)`, which `compile` defines.
 
-    With `in_steps` it is `encode(message, max_bytes)`, a generator.
+    With `in_steps` the encoder is a generator, `encode(message, max_bytes)`.
     """
 
     def __init__(self, version: int, *, flexible: bool, in_steps: bool = False) -> None:
@@ -107,7 +107,7 @@ class EncoderWriter(SourceWriter):
             self._tags(cls, source)
 
     def _is_set(self, spec: FieldSpec, source: str) -> str:
-        """The expression for whether the field differs from its default."""
+        """The expression that tests whether the field differs from its default."""
         value = f"{source}.{spec.name}"
         if spec.default is None:
             return f"{value} is not None"
@@ -140,7 +140,7 @@ class EncoderWriter(SourceWriter):
             self._sized(kind.kind, value, nullable)
 
     def _nested_struct(self, kind: FieldType, value: str, nullable: bool, is_tagged: bool) -> None:
-        """Write a nullable struct after a byte that is -1 for null, but 0 in a tagged field."""
+        """Write a struct; if nullable, after a byte: -1 for null, or 0 in a tagged field."""
         assert kind.struct is not None
         inside = self.variable("o")
         self.line(f"{inside} = {value}")
@@ -195,7 +195,7 @@ class EncoderWriter(SourceWriter):
             data = self.variable("b")
             self.line(f"{data} = {v}.encode()")
         if name.endswith(".error_message"):
-            # It may repeat what a client has sent, and so be too long for a string.
+            # It may repeat text from a client, and so exceed the size limit of a string.
             with self.block(f"if len({data}) > {_ERROR_MESSAGE_BYTES_MAX}:"):
                 self.line(f"{data} = {data}[:{_ERROR_MESSAGE_BYTES_MAX}] + b'...'")
         if kind == "string" and self.flexible:
@@ -207,7 +207,7 @@ class EncoderWriter(SourceWriter):
     def _records(self, value: str) -> None:
         v, size = self.variable("v"), self.variable("s")
         self.line(f"{v} = {value}")
-        # Without a call: this runs once for each partition of a fetch.
+        # Avoid a call: this runs once for each partition of a fetch.
         in_memory = f"len({v}) if type({v}) in in_memory else {v}.nbytes"
         self.line(f"{size} = 0 if {v} is None else {in_memory}")
         self._length("i", size, f"{v} is not None")
@@ -248,7 +248,7 @@ class EncoderWriter(SourceWriter):
                 self.line("yield")
 
     def _tags(self, cls: type[Struct], source: str) -> None:
-        """Write the tagged fields: a zero in the run if none is set, else by another function."""
+        """Write the tagged fields in another function, or the count 0 in the run if none is set."""
         tagged = tagged_fields(cls, self.version)
         if not tagged:
             self.run.append(("B", "0"))
@@ -266,7 +266,7 @@ class EncoderWriter(SourceWriter):
             self._flush()
 
     def _tag_writer(self, name: str, cls: type[Struct]) -> None:
-        """Write the function that puts the count, and tag, size and value of each set field."""
+        """Write the function that writes the count and each set field's tag, size and value."""
         tagged = tagged_fields(cls, self.version)
         with self.block(f"def {name}(o, put_outside):"):
             self.line("count = 0")
@@ -299,7 +299,7 @@ class EncoderWriter(SourceWriter):
 
 
 def encoder_source(cls: type[Message], version: int, *, in_steps: bool = False) -> EncoderWriter:
-    """The writer of `cls`'s encoder for one version, with its complete source."""
+    """The writer of the encoder for one version of `cls`, with its complete source."""
     writer = EncoderWriter(version, flexible=is_flexible(cls, version), in_steps=in_steps)
     writer.message(cls)
     return writer

@@ -1,9 +1,9 @@
 """The headers of requests and responses: API key, version and correlation id.
 
-Request headers have two versions: 1 with a client id, 2 with tagged fields after it, used from an
-API's first flexible version on; the client id never becomes compact. Response headers are 0 (only
-the correlation id) and 1 (with tagged fields); an ApiVersions response always has 0, since its
-client does not know the broker's versions yet (KIP-511).
+Request headers have two versions: 1 ends with a client id; 2 has tagged fields after it, and is
+used from an API's first flexible version on. The length of the client id is never compact. Response
+headers have version 0 (only the correlation id) or 1 (with tagged fields). An ApiVersions response
+always has version 0, since the client cannot yet know the broker's versions (KIP-511).
 """
 
 from struct import Struct as Format, error as StructError
@@ -18,7 +18,7 @@ _FIXED_BYTES = _FIXED.size
 _CORRELATION_ID = Format(">i")
 _NO_TAGGED_FIELDS = b"\0"
 _TAGGED_FIELDS_MAX = 1_000
-"""The most tagged fields that a header may have; Apache Kafka defines none yet."""
+"""The maximum number of tagged fields in a header; Apache Kafka defines none yet."""
 
 
 class RequestHeader(NamedTuple):
@@ -31,14 +31,14 @@ class RequestHeader(NamedTuple):
 
 
 class UnsupportedApiError(KafkaError):
-    """A well-formed header whose API key or version is not served.
+    """A well-formed header whose API key or version is not supported.
 
-    The body after it cannot be read. ApiVersions is answered with error 35 in version 0;
-    for any other API the connection is closed.
+    The body after it cannot be decoded. The response to ApiVersions is error 35 in version 0; for
+    any other API the connection is closed.
     """
 
     def __init__(self, header: RequestHeader) -> None:
-        message = f"API key {header.api_key} version {header.api_version} is not served"
+        message = f"API key {header.api_key} version {header.api_version} is not supported"
         super().__init__(ErrorCode.UNSUPPORTED_VERSION, message)
         self.header = header
 
@@ -46,8 +46,8 @@ class UnsupportedApiError(KafkaError):
 def decode_request_header(view: memoryview) -> tuple[RequestHeader, int]:
     """The header of the request that fills `view`, and where the body begins.
 
-    Raises ProtocolError if it is malformed, UnsupportedApiError if its key or version is not
-    served.
+    Raises ProtocolError if the header is malformed, UnsupportedApiError if its API key or version
+    is not supported.
     """
     try:
         key, version, correlation_id, size = _FIXED.unpack_from(view)

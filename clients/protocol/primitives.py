@@ -1,7 +1,7 @@
 """Encodings that the struct module lacks, and shared compiled formats of that module.
 
-Compact lengths and tags are unsigned variable-length integers (KIP-482): seven bits a byte, the
-lowest first, at most five bytes, as in `org.apache.kafka.common.utils.ByteUtils`.
+Compact lengths and tags are unsigned variable-length integers (KIP-482): at most five bytes of
+seven bits each, the lowest bits first, as in `org.apache.kafka.common.utils.ByteUtils`.
 """
 
 from functools import cache
@@ -15,7 +15,7 @@ STRING_SIZE_MAX = 0x7FFF
 
 
 UNLIMITED = 1 << 62
-"""No limit on elements but the bytes of the message: for messages from a trusted peer."""
+"""No limit on elements except the size of the message: for messages from a trusted peer."""
 
 
 class TooManyElementsError(ProtocolError):
@@ -32,7 +32,7 @@ def big_endian(letters: str) -> Format:
 
 
 def read_unsigned_varint(buffer: bytes | memoryview, position: int) -> tuple[int, int]:
-    """The number at `position` and the position after it. Unrolled, as it reads batch sizes."""
+    """The number at `position` and the position after it; unrolled, as it reads batch sizes."""
     byte = buffer[position]
     if byte < 0x80:
         return byte, position + 1
@@ -56,7 +56,7 @@ def read_unsigned_varint(buffer: bytes | memoryview, position: int) -> tuple[int
 
 
 def unsigned_varint(value: int) -> bytes:
-    """The encoding of a number that is not negative."""
+    """The encoding of a non-negative number."""
     if value < 0x80:
         return bytes((value,))
     if value < 0x4000:
@@ -88,7 +88,7 @@ def read_tag_header(buffer: bytes | memoryview, position: int, end: int) -> tupl
 def skip_tagged_fields(
     buffer: bytes | memoryview, position: int, end: int, allowed: int
 ) -> tuple[int, int]:
-    """Skip a section of tagged fields, none of which is known here.
+    """Skip a section of tagged fields, none of which is supported here.
 
     Returns the position after them, and how many of the `allowed` elements are left.
     """

@@ -4,10 +4,10 @@
         max_wait_ms: int32 = field("0+")
         max_bytes: int32 = field("3+", default=0x7FFFFFFF, ignorable=True)
 
-A field declares its versions (`"3+"`, `"0-12"`, `"7"`), in which of them it may be null, its tag if
-it is a tagged field (KIP-482), its default, and whether it may be dropped silently in a version
-that lacks it. Names, order and defaults are those of the JSON definitions in Apache Kafka's
-`common/message`; only the case of the field names differs. Without a declared default, the type
+A field declares its versions (`"3+"`, `"0-12"`, `"7"`), the versions in which it may be null, its
+tag if it is a tagged field (KIP-482), its default, and whether it may be dropped silently in a
+version that lacks it. Names, order and defaults are those of the JSON definitions in Apache Kafka's
+`common/message`; only the case of the field names differs. If no default is declared, the type
 determines it: zero, false, an empty string, an empty list, a struct of defaults.
 
 The rules of this module:
@@ -16,8 +16,8 @@ The rules of this module:
   imports twenty such modules and should start in a fraction of a second. The constructor is
   compiled at the first construction, the codecs (see `codec.py`) at the first use of a version.
 - Type checkers see the constructor: every field is an optional keyword.
-- A struct-valued field that is not set holds *the* default instance of its class. It is shared and
-  refuses assignment; to set other values, construct a new struct.
+- A struct-valued field that is not set holds *the* default instance of its class, which is shared
+  and refuses assignment; to set other values, construct a new struct.
 """
 
 from collections.abc import Callable, Generator
@@ -114,7 +114,7 @@ class StructType(type):
 
 
 class Struct(metaclass=StructType):
-    """A group of fields inside a message. Compares by value, prints as it is constructed."""
+    """A group of fields inside a message. Compared by value; its repr is a constructor call."""
 
     __slots__ = ()
     __declared__: ClassVar[dict[str, Declaration]] = {}
@@ -122,7 +122,7 @@ class Struct(metaclass=StructType):
     if not TYPE_CHECKING:
 
         def __init__(self, **values: object) -> None:
-            """Compile this class's own constructor and call it; it replaces this one."""
+            """Compile the class's own constructor, replace this one with it, and call it."""
             type(self).__init__ = _compile_constructor(type(self))
             self.__init__(**values)
 
@@ -140,9 +140,9 @@ class Struct(metaclass=StructType):
 class Message(Struct):
     """A struct that is sent on its own: a request, a response, or a versioned value in a record.
 
-    Class options: `key`, the API key of a request or response, or the type of a record, if any;
-    `versions`, those that can be encoded and decoded; `flexible`, those with compact lengths and
-    tagged fields, if any.
+    Class options: `key` is the API key of a request or response, or the type of a record, if any;
+    `versions` are those that can be encoded and decoded; `flexible` are those with compact lengths
+    and tagged fields, if any.
     """
 
     __slots__ = ()

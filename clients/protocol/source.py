@@ -19,7 +19,7 @@ class SourceWriter:
         self.flexible = flexible
         self.namespace: dict[str, object] = {}
         self.run: list[tuple[str, str]] = []
-        """Pairs of a struct letter and the expression to read into or write from."""
+        """Pairs of a struct letter and an expression: the target to read into, or the value."""
         self._lines: list[str] = []
         self._depth = 0
         self._names: dict[int, str] = {}
@@ -74,7 +74,7 @@ def tagged_fields(cls: type[Struct], version: int) -> tuple[FieldSpec, ...]:
 
 
 def smallest_size(field_type: FieldType, version: int, *, flexible: bool) -> int:
-    """The fewest bytes of a value that is not null; callers that check counts use at least 1."""
+    """The minimum size of a non-null value; callers that check counts use at least 1."""
     if field_type.kind == "struct":
         assert field_type.struct is not None
         inside = sum(

@@ -1,7 +1,7 @@
 """AddPartitionsToTxn (key 24): adds partitions to a transaction before it writes to them.
 
 Versions: 0 to 3 one transaction, from a client; 2 PRODUCER_FENCED; 3 flexible; 4 several
-transactions, from a broker, which may also only check whether partitions were added (KIP-890);
+transactions, from a broker, and an option to only check whether partitions were added (KIP-890);
 5 TRANSACTION_ABORTABLE.
 """
 

@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs (key 34): move replicas between the log directories of one broker (KIP-113).
+"""AlterReplicaLogDirs (key 34): moves replicas between log directories of one broker (KIP-113).
 
 Versions: 2 flexible.
 """

@@ -23,7 +23,7 @@ class CreatableTopicConfig(Struct):
 
 
 class CreatableTopic(Struct):
-    """One topic: counts, or an assignment and counts of -1."""
+    """One topic: its counts, or an assignment and counts of -1."""
 
     name: str = field("0+")
     num_partitions: int32 = field("0+")

@@ -15,7 +15,7 @@ class ComponentData(Struct):
 
 
 class DescribeClientQuotasRequest(Message, key=48, versions="0-1", flexible="1+"):
-    """The conditions; `strict` leaves out entities with further types."""
+    """The conditions; `strict` excludes entities that have other types as well."""
 
     components: list[ComponentData] = field("0+")
     strict: bool = field("0+")

@@ -1,4 +1,4 @@
-"""The DescribeQuorum request, separate as its structs have the same names as the response's."""
+"""The DescribeQuorum request; its own module, because the response reuses its struct names."""
 
 from ..schema import Message, Struct, field, int32
 

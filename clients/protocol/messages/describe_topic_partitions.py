@@ -21,7 +21,7 @@ class Cursor(Struct):
 
 
 class DescribeTopicPartitionsRequest(Message, key=75, versions="0", flexible="0+"):
-    """The topics to describe, none meaning all, and where to begin."""
+    """The topics to describe (all if empty), and where to begin."""
 
     topics: list[TopicRequest] = field("0+")
     response_partition_limit: int32 = field("0+", default=2000)

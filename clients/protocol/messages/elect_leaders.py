@@ -14,7 +14,7 @@ class TopicPartitions(Struct):
 
 
 class ElectLeadersRequest(Message, key=43, versions="0-2", flexible="2+"):
-    """The election type and the partitions; null means all of them."""
+    """The election type and the partitions; null means all partitions."""
 
     election_type: int8 = field("1+")
     topic_partitions: list[TopicPartitions] | None = field("0+", nullable="0+")

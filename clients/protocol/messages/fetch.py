@@ -12,7 +12,7 @@ from ..schema import Message, Records, Struct, field, int8, int16, int32, int64
 
 
 class ReplicaState(Struct):
-    """The fetching follower's id and broker epoch; the default is a consumer."""
+    """The id and broker epoch of the fetching follower; -1 for a consumer."""
 
     replica_id: int32 = field("15+", default=-1)
     replica_epoch: int64 = field("15+", default=-1)

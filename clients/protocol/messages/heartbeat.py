@@ -16,7 +16,7 @@ class HeartbeatRequest(Message, key=12, versions="0-4", flexible="4+"):
 
 
 class HeartbeatResponse(Message, key=12, versions="0-4", flexible="4+"):
-    """Whether it is still a member, and whether it must rejoin."""
+    """Whether the sender is still a member, and whether it must rejoin."""
 
     throttle_time_ms: int32 = field("1+", ignorable=True)
     error_code: int16 = field("0+")

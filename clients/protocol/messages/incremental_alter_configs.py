@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs (key 44): changes single properties of resources (KIP-339).
+"""IncrementalAlterConfigs (key 44): changes individual properties of resources (KIP-339).
 
 Versions: 1 flexible.
 """

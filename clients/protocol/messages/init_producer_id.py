@@ -9,7 +9,7 @@ from ..schema import Message, field, int16, int32, int64
 
 
 class InitProducerIdRequest(Message, key=22, versions="0-6", flexible="2+"):
-    """The producer's transactional id, if any; without one, it gets a new producer id."""
+    """The producer's transactional id, if any; without one, the producer gets a new producer id."""
 
     transactional_id: str | None = field("0+", nullable="0+")
     transaction_timeout_ms: int32 = field("0+")
@@ -20,7 +20,7 @@ class InitProducerIdRequest(Message, key=22, versions="0-6", flexible="2+"):
 
 
 class InitProducerIdResponse(Message, key=22, versions="0-6", flexible="2+"):
-    """The id and its epoch."""
+    """The producer id and epoch."""
 
     throttle_time_ms: int32 = field("0+", ignorable=True)
     error_code: int16 = field("0+")

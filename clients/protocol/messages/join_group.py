@@ -16,7 +16,7 @@ class JoinGroupRequestProtocol(Struct):
 
 
 class JoinGroupRequest(Message, key=11, versions="0-9", flexible="6+"):
-    """A member, its timeouts and its protocols, best first."""
+    """A member, its timeouts and its protocols, in order of preference."""
 
     group_id: str = field("0+")
     session_timeout_ms: int32 = field("0+")

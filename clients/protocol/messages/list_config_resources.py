@@ -7,7 +7,7 @@ from ..schema import Message, Struct, field, int8, int16, int32
 
 
 class ListConfigResourcesRequest(Message, key=74, versions="0-1", flexible="0+"):
-    """The resource types to list; none means all."""
+    """The resource types to list; an empty list means all."""
 
     resource_types: list[int8] = field("1+")
 

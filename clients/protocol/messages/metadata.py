@@ -1,6 +1,6 @@
 """Metadata (key 3): brokers, controller, topics and the leaders of their partitions.
 
-Versions: 0 an empty topic list means all topics, from 1 null does; 1 rack, controller, internal
+Versions: 0 an empty topic list means all topics (null from 1 on); 1 rack, controller, internal
 topics; 2 cluster id; 3 throttle time; 4 topic auto-creation can be disabled; 5 offline
 replicas; 7 leader epochs; 8 authorised operations; 9 flexible; 10 topic ids
 (KIP-516); 12 requests by topic id; 13 a top-level error (KIP-1102).

@@ -26,7 +26,7 @@ class OffsetCommitRequestTopic(Struct):
 
 
 class OffsetCommitRequest(Message, key=8, versions="2-10", flexible="8+"):
-    """Offsets of one group, from one of its members or from outside (generation -1)."""
+    """Offsets of one group, from a member or from outside the group (generation -1)."""
 
     group_id: str = field("0+")
     generation_id_or_member_epoch: int32 = field("1+", default=-1, ignorable=True)

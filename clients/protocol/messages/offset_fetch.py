@@ -1,7 +1,7 @@
 """OffsetFetch (key 9): a group's committed offsets.
 
 Versions: 2 all topics (null) and a top-level error; 3 throttle time; 5 leader epoch; 6 flexible;
-7 stable offsets only (KIP-447); 8 several groups in one request (KIP-709), which moves everything
+7 stable offsets only (KIP-447); 8 several groups in one request (KIP-709), which moves all fields
 one level down; 9 members of the consumer protocol (KIP-848); 10 topic ids.
 """
 

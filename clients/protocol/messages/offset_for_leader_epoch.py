@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch (key 23): the end of a leader epoch, where followers and consumers truncate.
+"""OffsetForLeaderEpoch (key 23): the end of a leader epoch, to which diverged readers truncate.
 
 Versions: 2 fencing by leader epoch (KIP-320); 3 replica id; 4 flexible.
 """
@@ -22,7 +22,7 @@ class OffsetForLeaderTopic(Struct):
 
 
 class OffsetForLeaderEpochRequest(Message, key=23, versions="2-4", flexible="4+"):
-    """The epochs to look up. Replica id -2 is a consumer."""
+    """The epochs to look up. Replica id -1 is a consumer, -2 a debugging consumer."""
 
     replica_id: int32 = field("3+", default=-2, ignorable=True)
     topics: list[OffsetForLeaderTopic] = field("0+")

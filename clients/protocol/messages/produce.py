@@ -3,8 +3,8 @@
 Versions: 3 the first with record batches of magic 2 (and the transactional id); 5 log start offset
 in the response; 7 allows zstd; 8 record errors; 9 flexible; 10 the new leader on
 NOT_LEADER_OR_FOLLOWER (KIP-951); 11 and 12 transaction verification (KIP-890); 13 topic ids
-(KIP-516). Brokers announce 0 as the lowest for old librdkafka (KAFKA-18659) but close the
-connection on 0 to 2.
+(KIP-516). For old librdkafka, brokers announce versions from 0 on (KAFKA-18659), but close the
+connection on versions 0 to 2.
 """
 
 from ...kafka_uuid import Uuid
@@ -36,7 +36,7 @@ class ProduceRequest(Message, key=0, versions="3-13", flexible="9+"):
 
 
 class BatchIndexAndErrorMessage(Struct):
-    """A record that made the whole batch fail, by its index in the batch."""
+    """The index of a record that made its whole batch fail, and the reason."""
 
     batch_index: int32 = field("8+")
     batch_index_error_message: str | None = field("8+", nullable="8+", default=None)

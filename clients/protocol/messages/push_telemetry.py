@@ -1,4 +1,4 @@
-"""PushTelemetry (key 72): a client's own metrics, as OpenTelemetry's protobuf (KIP-714)."""
+"""PushTelemetry (key 72): a client's own metrics, in OpenTelemetry's protobuf format (KIP-714)."""
 
 from ...kafka_uuid import Uuid
 from ..schema import Message, field, int8, int16, int32

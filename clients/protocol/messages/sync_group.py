@@ -1,4 +1,4 @@
-"""SyncGroup (key 14): the leader sends all assignments, every member receives its own.
+"""SyncGroup (key 14): the leader sends all assignments; every member receives its own.
 
 Versions: 1 throttle time; 3 static members (KIP-345); 4 flexible; 5 protocol type and name, checked
 by both sides (KIP-559).

@@ -1,6 +1,6 @@
 """UpdateFeatures (key 57): raises, lowers or drops finalised features (KIP-584, KIP-778).
 
-Versions: 1 the kind of change and validation only; 2 no results for single features.
+Versions: 1 the upgrade type and an option to only validate; 2 no results for single features.
 """
 
 from ..schema import Message, Struct, field, int8, int16, int32
