@@ -281,4 +281,4 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
 
 
 def _raise_for(error_code: int, message: str | None, subject: str) -> None:
-    raise_for(error_code, message or f"The broker refused {subject}.")
+    raise_for(error_code, message or f"The broker refused the request for {subject}.")

@@ -97,7 +97,7 @@ def _double(definition: ConfigDef, text: str) -> float:
     except ValueError:
         value = math.nan
     if math.isnan(value):
-        # Kafka accepts NaN; but NaN passes every rule, as no value is below or above it.
+        # Kafka accepts NaN; but NaN passes every rule, as it is neither below nor above any bound.
         raise invalid(definition.name, text, "Not a number of type DOUBLE")
     return value
 

@@ -3,7 +3,7 @@
 Every failure of a client, a replica or the disk has a code; the codes are those of
 `org.apache.kafka.common.protocol.Errors` in Apache Kafka 4.3.1. Code below the handlers raises
 `KafkaError`; the handlers put its code (and, if the response has a field for it, its message) into
-the response. Expected failures cross layers only as this exception.
+the response. No other exception reports an expected failure from one layer to another.
 """
 
 from enum import IntEnum

@@ -16,7 +16,7 @@ _REASON_CHARACTERS_MAX = 500
 
 
 class SkippedRecords:
-    """The records skipped by one reader of a topic. `cost` is a clause that names the effect."""
+    """The records skipped by one reader of a topic. `cost` is a clause about the consequences."""
 
     def __init__(self, topic: str, cost: str) -> None:
         self._topic = topic

@@ -172,7 +172,7 @@ class Consumer:
 
     @property
     def generation_id(self) -> int | None:
-        """The generation that `assignment` belongs to; None without a current membership."""
+        """The generation that `assignment` belongs to; None if this is not a group member."""
         if self._group is None or self._group.member.must_join:
             return None
         return self._group.member.generation.generation_id

@@ -142,7 +142,7 @@ class Channel(asyncio.Protocol):
             if correlation_id != sent.correlation_id:
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST,
-                    f"Correlation id {correlation_id} answers request {sent.correlation_id}.",
+                    f"The response to request {sent.correlation_id} has id {correlation_id}.",
                 )
             message, _ = decode(sent.response_class, sent.version, response, position)
         except KafkaError as error:

@@ -1,9 +1,9 @@
 """A client's view of its cluster: brokers, topics, and the leader of each partition.
 
 The view may be out of date: it is refreshed when it is old, when a topic is missing, and when a
-broker's response contradicts it. Only one refresh runs at a time; callers that need another one
-meanwhile wait for it. A response with an older leader epoch than the known one is ignored for that
-partition (KIP-320), since brokers learn of elections at different times.
+broker's response contradicts it. Only one refresh runs at a time; callers that need a refresh in
+the meantime wait for that one. A response with an older leader epoch than the known one is ignored
+for that partition (KIP-320), since brokers learn of elections at different times.
 """
 
 import asyncio

@@ -163,7 +163,7 @@ class NetworkClient:
         return await channel.request(message, version, response_class, remaining)
 
     async def send_unanswered(self, node_id: int, message: Message) -> None:
-        """Send a Produce request with acks=0, which has no response; raises as `request` does."""
+        """Send a Produce request with acks=0, which has no response. Raises like `request`."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._config.request_timeout_ms / 1000
         node = self._node(node_id)

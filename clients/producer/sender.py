@@ -61,7 +61,7 @@ _ALL_ACKS = -1
 class ProducerConfig:
     """A producer's settings under Kafka's names; the defaults are Kafka's, except for linger.
 
-    Unless `enable_idempotence` is set, a producer is idempotent if `acks` is -1 (all). To enable
+    Unless `enable_idempotence` is set, a producer is idempotent if `acks` is -1 (all). Enabling
     idempotence with other `acks` raises `KafkaError(INVALID_CONFIG)`.
     """
 

@@ -1,9 +1,9 @@
 """Compiles decoders: functions that decode one version of one message.
 
-The input comes from any client, so it is not trusted: before anything is allocated for a length, or
-for the elements of an array, their size in bytes is compared with the bytes left. (The size of an
-array is at least its count times the smallest size of an element.) The struct module and indexing
-raise an error on reading past the end, which becomes a `ProtocolError` too.
+The input comes from any client, so it is not trusted: before anything is allocated for a string or
+an array, its size is compared with the number of bytes left. (An array is at least as large as its
+count times the smallest size of an element.) The struct module and indexing raise an error on
+reading past the end, which becomes a `ProtocolError` too.
 
 Elements are far larger in memory than on the wire, so a decoder also has a limit, `allowed`, on the
 total number of elements in all arrays and tagged fields of a message. A decoder in steps is a

@@ -248,7 +248,7 @@ class EncoderWriter(SourceWriter):
                 self.line("yield")
 
     def _tags(self, cls: type[Struct], source: str) -> None:
-        """Write the tagged fields in another function, or the count 0 in the run if none is set."""
+        """If a tagged field is set, another function writes them; else add the count 0."""
         tagged = tagged_fields(cls, self.version)
         if not tagged:
             self.run.append(("B", "0"))

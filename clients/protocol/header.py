@@ -33,8 +33,8 @@ class RequestHeader(NamedTuple):
 class UnsupportedApiError(KafkaError):
     """A well-formed header whose API key or version is not supported.
 
-    The body after it cannot be decoded. The response to ApiVersions is error 35 in version 0; for
-    any other API the connection is closed.
+    The body after it cannot be decoded. An ApiVersions request gets error 35 in a response of
+    version 0; for any other API the connection is closed.
     """
 
     def __init__(self, header: RequestHeader) -> None:

@@ -19,7 +19,7 @@
 
 The broker keeps a batch as the bytes that arrived: the header is unpacked once, records are decoded
 only on request, and only fields before the CRC are overwritten in place. The one exception is a
-topic with LogAppendTime: the CRC covers the timestamp, so it is recomputed.
+topic with LogAppendTime: the CRC covers the timestamp, so the CRC is recomputed.
 
 Invalid sizes, magic or CRC raise CORRUPT_MESSAGE; invalid counts, lengths or codecs raise
 INVALID_RECORD. No other exception is raised for any input.
@@ -370,7 +370,7 @@ def _read_headers(data: bytes, position: int) -> tuple[tuple[tuple[str, bytes | 
         if key is None:
             raise _invalid("A record header has no key.")
         value, position = _read_bytes(data, position)
-        # Like Kafka's Java client, decode bad UTF-8 to replacement characters.
+        # Like Kafka's Java client, decode invalid UTF-8 to replacement characters.
         headers.append((key.decode("utf-8", "replace"), value))
     return tuple(headers), position
 
