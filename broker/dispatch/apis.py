@@ -45,7 +45,7 @@ from ..request.large_requests import run_slice
 from .muting import muted
 
 if TYPE_CHECKING:
-    from .fetch_pacing import FetchPacing
+    from .fetch_pacing import FetchPacing, PacingMemory
     from .request_cache import RequestCache
 
 _API = slice(0, 4)
@@ -165,6 +165,7 @@ class Apis:
         self._elements_max = broker.config.values.integer("tierlog.request.elements.max")
         self._answer_bytes_max = broker.config.values.integer("tierlog.response.max.bytes")
         self._is_pacing = broker.config.values.boolean("tierlog.fetch.pacing.enable")
+        self._pacing_memory: PacingMemory | None = None
         self._loop = asyncio.get_running_loop()
 
     def answer(self, client: ConnectedClient, frame: memoryview) -> Response:
@@ -335,12 +336,21 @@ class Apis:
         if self._caches_requests:
             parsed.cache = self._cache_for(context, body)
         if header.api_key == ApiKey.FETCH and self._is_pacing and self._paces_fetches:
-            from .fetch_pacing import FetchPacing
-
             if client.fetch_pacing is None:
-                client.fetch_pacing = FetchPacing()
+                client.fetch_pacing = self._pacing_of(context)
             parsed.pacing = cast("FetchPacing", client.fetch_pacing)
         return parsed
+
+    def _pacing_of(self, context: RequestContext) -> "FetchPacing":
+        """The pacing of a new connection. A host may run clients of several kinds under one client
+        id; most differ in the version of their requests.
+        """
+        if self._pacing_memory is None:
+            from .fetch_pacing import PacingMemory
+
+            self._pacing_memory = PacingMemory()
+        client = (context.client_host, context.client_id, context.api_version)
+        return self._pacing_memory.pacing_of(client, self._loop.time())
 
     def _cache_for(self, context: RequestContext, body: int) -> "RequestCache | None":
         """The cache for requests of this API and version; most have none."""

@@ -16,17 +16,21 @@ An application that works for a second after each batch pauses as well, however 
 spaced, and the size of its batches changes. So every fifth cycle is unpaced, to compare with, and
 the first one comes after five seconds without a pause.
 
+A new connection continues where the last one of the same client ended, so that a consumer that is
+started again does not pause first.
+
     FREE     --pause-->   PACED
     PACED    --check-->   CHECKING
     CHECKING --compare--> PACED
-    PACED    --outgrow--> RESTING
     CHECKING --outgrow--> RESTING
     PACED    --give_up--> RESTING
     RESTING  --recover--> FREE
+    FREE     --continue-> RESTING
 
 This is a core without I/O: `now` is the event loop's time in seconds, speeds are bytes a second.
 """
 
+from collections import OrderedDict
 from enum import Enum
 
 SMALL_BYTES = 64 * 1024
@@ -78,6 +82,10 @@ _REST_MAX_S = 3840.0
 _OUTGROWN_FRACTION = 0.125
 """Of the rest after giving up: how long to rest when the client has outgrown its pacing."""
 
+_REMEMBERED_S = 600.0
+_REMEMBERED_MAX = 256
+"""For how long, and of how many clients, the pacing is remembered."""
+
 _PROOF = 1.5
 """Where the paced cycles deliver so much more than the unpaced one, the next rest is short."""
 
@@ -94,12 +102,13 @@ class PacingState(Enum):
 class PacingEvent(Enum):
     """What changes that."""
 
-    PAUSE = "the client pauses after a burst"
-    CHECK = "after some pauses, an unpaced cycle is compared with the paced ones"
+    PAUSE = "the client pauses after a burst, or did so on an earlier connection"
+    CHECK = "after some pauses, or without proof for too long, an unpaced cycle is due"
     COMPARE = "the client pauses in the unpaced cycle"
-    OUTGROW = "it takes more than what filled its queue, or does not pause unpaced"
+    OUTGROW = "it does not pause in the unpaced cycle"
     GIVE_UP = "spacing does not deliver more"
     RECOVER = "the rest is over"
+    CONTINUE = "an earlier connection of the same client was resting"
 
 
 _S, _E = PacingState, PacingEvent
@@ -108,10 +117,10 @@ TRANSITIONS: dict[tuple[PacingState, PacingEvent], PacingState] = {
     (_S.FREE, _E.PAUSE): _S.PACED,
     (_S.PACED, _E.CHECK): _S.CHECKING,
     (_S.CHECKING, _E.COMPARE): _S.PACED,
-    (_S.PACED, _E.OUTGROW): _S.RESTING,
     (_S.CHECKING, _E.OUTGROW): _S.RESTING,
     (_S.PACED, _E.GIVE_UP): _S.RESTING,
     (_S.RESTING, _E.RECOVER): _S.FREE,
+    (_S.FREE, _E.CONTINUE): _S.RESTING,
 }
 """Every legal transition; any other is a bug."""
 
@@ -129,7 +138,6 @@ class FetchPacing:
         "_delivered",
         "_is_confirmed",
         "_is_proven",
-        "_last_at",
         "_last_bytes",
         "_next_at",
         "_paused_at",
@@ -139,6 +147,7 @@ class FetchPacing:
         "_rest_s",
         "_rest_until",
         "_unpaced",
+        "last_at",
         "rate",
         "state",
     )
@@ -150,7 +159,7 @@ class FetchPacing:
         self._began = 0.0
         self._bytes = 0
         self._responses = 0
-        self._last_at = 0.0
+        self.last_at = 0.0
         self._last_bytes = 0
         # When the client was free to send the next request.
         self._ready_at = 0.0
@@ -190,7 +199,7 @@ class FetchPacing:
         self._responses += 1
         self._bytes += nbytes
         self._last_bytes = nbytes
-        step_s, self._last_at = now - self._last_at, now
+        step_s, self.last_at = now - self.last_at, now
         if self.state is _PACED:
             self._grow(now, min(step_s, _STEP_MAX_S))
             return self._wait(now, nbytes) if self.state is _PACED else 0.0
@@ -214,9 +223,8 @@ class FetchPacing:
             is_old = now - self._paused_at >= _SLOW_S
             growth = _OLD_GROWTH_A_SECOND if is_old else _SLOW_GROWTH_A_SECOND
         self.rate *= 1 + step_s * growth
-        if self.rate > _OUTGROWN_FACTOR * self._ceiling:
-            self._rest(now, PacingEvent.OUTGROW)
-        elif not self._is_proven and now - self._began >= _UNPROVEN_S:
+        is_fast = self.rate > _OUTGROWN_FACTOR * self._ceiling
+        if not self._is_proven and (is_fast or now - self._began >= _UNPROVEN_S):
             self._delivered = self._bytes / (now - self._began)
             self._move(PacingEvent.CHECK)
             self._responses = 0
@@ -250,7 +258,7 @@ class FetchPacing:
         if self._responses < _BURST_RESPONSES_MIN or self._bytes < _BURST_BYTES_MIN:
             return
         # What the client had received when it asked for the last response.
-        speed = (self._bytes - self._last_bytes) / max(self._last_at - self._began, 1e-6)
+        speed = (self._bytes - self._last_bytes) / max(self.last_at - self._began, 1e-6)
         if speed < _BURST_FACTOR_MIN * delivered:
             return
         self._unpaced = delivered
@@ -263,7 +271,7 @@ class FetchPacing:
         self._move(PacingEvent.PAUSE)
 
     def _slow_down(self, now: float, delivered: float) -> None:
-        held_s = self._last_at - self._began
+        held_s = self.last_at - self._began
         gains = delivered >= _GAIN_MIN * self._unpaced
         floor = _FLOOR_FACTOR * self._unpaced
         self._ceiling = _CEILING_FRACTION * self.rate
@@ -289,3 +297,40 @@ class FetchPacing:
         self._next_at = 0.0
         self._pauses = 0
         self._move(PacingEvent.COMPARE)
+
+    def continue_from(self, previous: "FetchPacing", now: float) -> None:
+        """Begin where an earlier connection of the same client ended."""
+        assert self.state is _FREE, "Only a new connection can continue."
+        if now - previous.last_at > _REMEMBERED_S:
+            return
+        self._rest_s = previous._rest_s
+        self._rest_until = previous._rest_until
+        if previous.state is _RESTING:
+            self._move(PacingEvent.CONTINUE)
+        elif previous._is_confirmed and previous.state is not _FREE:
+            self.rate = previous.rate
+            self._ceiling = previous._ceiling
+            self._unpaced = previous._unpaced
+            self._is_confirmed = True
+            self._paused_at = now
+            self._move(PacingEvent.PAUSE)
+
+
+class PacingMemory:
+    """The pacing of the clients that fetched last, by whatever identifies a client."""
+
+    __slots__ = ("_pacings",)
+
+    def __init__(self) -> None:
+        self._pacings: OrderedDict[object, FetchPacing] = OrderedDict()
+
+    def pacing_of(self, client: object, now: float) -> FetchPacing:
+        """The pacing of a new connection of `client`."""
+        pacing = FetchPacing()
+        previous = self._pacings.pop(client, None)
+        if previous is not None:
+            pacing.continue_from(previous, now)
+        self._pacings[client] = pacing
+        if len(self._pacings) > _REMEMBERED_MAX:
+            self._pacings.popitem(last=False)
+        return pacing
