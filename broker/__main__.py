@@ -1,8 +1,8 @@
 """The entry point of the `tierlog` command.
 
-It reads the clock before the slow imports. Until the broker is up, Ctrl-C and SIGTERM end the
-process at once, even during a long recovery: every step of a start survives a kill, and no client
-has been served yet.
+Reads the clock before the slow imports. Until the broker is up, Ctrl-C and SIGTERM end the process
+at once, even during a long recovery: a kill does no harm at any step of a start, and no client has
+been served yet.
 """
 
 import os

@@ -2,7 +2,7 @@
 
     addresses bound (no client accepted yet)      a port in use is found before anything is touched
     log directories locked                        a second process on the same data is found here
-    metadata log replayed, this broker registered the image is known, and with it every topic
+    metadata log replayed, this broker registered the cluster image has every topic
     logs loaded, recovered after a crash
     image published: partitions led, groups loaded
     clients accepted
@@ -11,8 +11,8 @@
 They stop in reverse order, within a time limit: no new clients, waiting requests are answered, logs
 are flushed and closed, and the clean shutdown marker is written last.
 
-`Dependencies` has what the broker needs of its environment: a simulation passes a network, a disk
-and a clock of its own.
+`Dependencies` holds the clock, disk, network and threads that the broker uses: a simulation passes
+its own.
 """
 
 import logging
@@ -85,7 +85,7 @@ _TOPIC_METRICS = "kafka.server:type=BrokerTopicMetrics"
 
 
 class StartError(Exception):
-    """The broker cannot start until a person acts; the message is a plain sentence."""
+    """The broker cannot start until a person acts; the message says why."""
 
 
 def _threads(threads: int) -> BlockingPool:
@@ -119,10 +119,10 @@ class Broker:
         self._remote: RemoteLogManager | None = None
         self._mounts: Mounts | None = None
         self.on_fatal: Callable[[str], None] = _log.critical
-        """Called with the reason why the broker cannot go on; its caller should stop it."""
+        """Called, with the reason, when the broker cannot go on and should be stopped."""
 
     async def start(self) -> None:
-        """Start, or undo what was started. Raises StartError with a plain sentence."""
+        """Start the broker; if that fails, undo what was started. Raises StartError."""
         try:
             await self._start()
         except (LogDirError, KafkaError) as error:
@@ -130,7 +130,7 @@ class Broker:
             message = error.message if isinstance(error, KafkaError) else str(error)
             raise StartError(with_remedy(message)) from error
         except OSError as error:
-            # A full or failing disk is for a person to fix, and not a bug.
+            # A full or failing disk is not a bug: a person must fix it.
             await self._started.aclose()
             raise StartError(storage_sentence(error)) from error
         except BaseException:
@@ -159,7 +159,7 @@ class Broker:
         serve_within_quotas(server, context)
         if self._remote is not None:
             await mend_metadata_topic(context.controller)
-            # It is a client of this broker: it starts after the listeners and stops before them.
+            # A client of this broker, so it starts after the listeners and stops before them.
             self._started.push_async_callback(self._remote.stop)
             await self._remote.start()
             self._start_scrub(lambda: context.controller.image)
@@ -168,7 +168,7 @@ class Broker:
             await self._mounts.start()
 
     def _check_tier_packages(self) -> None:
-        """Refuse a tier that this Python could never reach. Raises KafkaError(INVALID_CONFIG)."""
+        """Raise KafkaError(INVALID_CONFIG) if a package that a tier needs is not installed."""
         mounted = [mount.location for mount in self.config.mounts]
         own = [] if self.config.remote_storage is None else [self.config.remote_storage]
         if mounted or own:
@@ -341,7 +341,7 @@ class Broker:
         )
 
     def _mounted_topics(self) -> Container[Uuid]:
-        """The topic ids that a previous run of this broker had from mounts."""
+        """The ids of the topics that a previous run of this broker had mounted."""
         files, directory = self._dependencies.files, self.config.log_dirs[0]
         if not files.exists(f"{directory}/{MOUNTED_TOPICS_FILE}"):
             return ()
@@ -350,7 +350,7 @@ class Broker:
         return MountedTopicsFile(files, directory).mount_of.keys()
 
     def _make_mounts(self, log_manager: LogManager, controller: Controller) -> "Mounts | None":
-        """Tiers of other clusters, if any is or was mounted: old mounts' topics must be removed."""
+        """The mounts; None if there never were any. Topics of old mounts must be removed."""
         config, dependencies = self.config, self._dependencies
         path = f"{config.log_dirs[0]}/{MOUNTED_TOPICS_FILE}"
         if not config.mounts and not dependencies.files.exists(path):
@@ -474,7 +474,7 @@ class Broker:
         return log_manager, controller, housekeeping.compaction
 
     async def _close_logs(self, log_manager: LogManager, controller: Controller) -> None:
-        """Close the logs; the clean shutdown markers have the broker's registration epoch."""
+        """Close the logs; the clean shutdown markers record the broker's registration epoch."""
         registration = controller.image.brokers[self.config.node_id]
         now_ms = self._dependencies.environment.wall_clock_ms()
         with ThreadPoolExecutor(FLUSH_THREADS, thread_name_prefix="flush-at-stop") as threads:
@@ -504,7 +504,7 @@ class Broker:
 def _refuse_lost_topics(
     log_manager: LogManager, metadata_log: MetadataLog, image: ClusterImage
 ) -> None:
-    """Raise StartError if a lost topic has a log, which would be deleted as a stray."""
+    """Raise StartError if a lost topic still has a log: it would be deleted as a stray."""
     for directory, topic_id in log_manager.directories.logs_of_others(image.topics_by_name):
         if metadata_log.has_lost(topic_id):
             raise StartError(
@@ -524,7 +524,7 @@ def _report_loaded(log_manager: LogManager, took_ms: int) -> None:
 
 
 def _forgotten_producer_ids(log_manager: LogManager, controller: Controller) -> list[int]:
-    """Producer ids in logs that the metadata log would reissue, because it has lost its end.
+    """Producer ids in logs that the metadata log would reissue, because its last records are lost.
 
     If two producers had the same id, records of the second would look like duplicates.
     """

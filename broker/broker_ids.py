@@ -7,7 +7,7 @@ _INT32_MAX = (1 << 31) - 1
 def parse_broker_id(text: str) -> int | None:
     """The number, or None if the text is not a 32-bit integer (`Integer.valueOf`).
 
-    Checks the length first: Python refuses thousands of digits, and is slow for fewer.
+    Checks the length first: `int` is slow for long texts, and refuses thousands of digits.
     """
     if len(text) > _CHARACTERS_MAX or not text.removeprefix("-").isdecimal():
         return None

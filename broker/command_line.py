@@ -1,7 +1,7 @@
 """The `tierlog` command line: parses the arguments and runs the command.
 
-`tierlog serve` runs a broker, `tierlog tier` looks after a remote tier. Each command is a module of
-`commands/`, imported only when it runs: a broker's start does not pay for the tools.
+`tierlog serve` runs a broker, `tierlog tier` inspects and repairs a remote tier. Each command is a
+module of `commands/`, imported only when it runs: the tools do not slow down a broker's start.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from .commands.configuration import add_configuration_arguments
 
 _SERVE_EPILOG = """\
 Without --config this is a dev broker: 127.0.0.1:9092, data in ./data, closed segments in
-./data/remote. With --config it is what the file says; the names are Kafka's.
+./data/remote. With --config, the file configures it; the property names are Kafka's.
 
   tierlog serve --override log.dirs=/var/lib/tierlog \\
       --override rsm.config.url=s3://bucket/prefix \\
@@ -39,7 +39,7 @@ def run(arguments: Sequence[str] | None, started_ms: int) -> int:
     add_configuration_arguments(serve)
     tier = commands.add_parser(
         "tier",
-        help="look at a remote tier, check it, clean it, or rebuild a broker from it",
+        help="inspect a remote tier, check it, clean it, or rebuild a broker from it",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     if words[:1] == ["tier"]:

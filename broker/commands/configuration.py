@@ -1,7 +1,7 @@
 """The broker configuration of a command: `--config FILE` and `--override NAME=VALUE`, combined.
 
-No command has other arguments for URLs and credentials: secrets stay in a file, and a tool works on
-the same tier as the broker with that file.
+No command has other arguments for URLs and credentials: secrets stay in the file, and a tool that
+reads the broker's file works on the broker's tier.
 """
 
 import os
@@ -30,7 +30,7 @@ def add_configuration_arguments(parser: "ArgumentParser") -> None:
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="a property that overrides the file's; may be given several times",
+        help="set a property, whatever the file sets it to; can be repeated",
     )
 
 

@@ -1,13 +1,13 @@
 """Writes a broker's data directory from a rebuild plan, while no broker runs.
 
-    mark the directories as unfinished      a start refuses them, another rebuild wipes them
-    meta.properties                         a new cluster: the old cluster id is not in the tier
+    mark the directories as unfinished      a broker does not start on them; a rebuild wipes them
+    meta.properties                         a new cluster id: the old one is not in the tier
     a log for each partition                empty; starts where the tier ends, with the leader
                                             epochs and producer state of its last segment
-    __remote_log_metadata                   one finished segment after the other
+    __remote_log_metadata                   the events of each segment, which is then finished
     __cluster_metadata-0                    topics with their old ids, configs, leader epochs above
                                             any in the tier, producer ids above any in the tier
-    remove the mark                         only now is it a data directory
+    remove the mark                         only now can a broker start on them
 
 A transaction that was open at the end of the tier can never be decided, because the coordinator's
 log is lost with the disk. It is aborted, as Kafka's tool for hanging transactions does: otherwise
@@ -65,7 +65,7 @@ class RebuiltDirectory:
         self._default = TopicDefaults(config.values).log_config()
 
     def check(self) -> None:
-        """Raise LogDirError unless each log directory is empty or left by an unfinished rebuild."""
+        """Raise LogDirError unless each log directory is empty or from an unfinished rebuild."""
         for path in self._config.log_dirs:
             if not self._files.is_directory(path) or self._files.exists(f"{path}/{REBUILD_MARKER}"):
                 continue
@@ -137,7 +137,7 @@ class RebuiltDirectory:
         return records
 
     def _partition(self, log: UnifiedLog, leader_epoch: int) -> PartitionRecord:
-        """The partition, led by this broker; its start raises the leader epoch by one."""
+        """The partition's record. When the broker starts, it raises the leader epoch by one."""
         return PartitionRecord(
             partition_id=log.topic_partition.partition,
             topic_id=log.topic_id,

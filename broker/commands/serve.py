@@ -1,9 +1,9 @@
 """`tierlog serve`: runs a broker until it is stopped.
 
-All output for people is one plain line each: the problem with the configuration, the address or the
-data directory (exit code 1, nothing started), and, once clients can connect, the version, the
-addresses, how long the start took and where the remote tier is. Ctrl-C and SIGTERM stop cleanly; a
-second one exits at once.
+Prints one line: either the problem with the configuration, an address or the data directory (exit
+code 1, nothing is started), or, once clients can connect, the version, the addresses, the startup
+time and the URL of the remote tier. Ctrl-C and SIGTERM stop the broker cleanly; a second one exits
+at once.
 """
 
 import asyncio

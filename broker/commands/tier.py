@@ -65,7 +65,7 @@ def add_tier_commands(parser: argparse.ArgumentParser) -> None:
 
 def _reader_closed() -> int:
     """End quietly if the reader closes the pipe, as `head` does."""
-    # The interpreter's exit writes what is still buffered, a few kilobytes, to this pipe.
+    # At exit the interpreter writes its buffer, of a few kilobytes, to this pipe.
     _, unread = os.pipe()
     os.dup2(unread, sys.stdout.fileno())
     return CANNOT_RUN
@@ -74,7 +74,7 @@ def _reader_closed() -> int:
 async def _run(command: _Command, config: BrokerConfig, parsed: argparse.Namespace) -> int:
     bootstrap = getattr(parsed, "bootstrap", None)
     if bootstrap:
-        # Before the tier is read, which may take long.
+        # Checked before the tier is read, which may take long.
         try:
             await ensure_answers(bootstrap, SystemEnvironment())
         except KafkaError as error:

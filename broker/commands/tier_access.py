@@ -1,9 +1,9 @@
-"""The tier that a command works on, and the metadata that says which segments it has.
+"""Opens the tier that a command works on, and reads the metadata of its segments.
 
 The URL and its options come from the broker's own configuration. The metadata topic is read from a
 running broker (`--bootstrap`) or from the log directories of a stopped one (`--offline`). Either
 way it is read from its beginning, or not at all, and unreadable parts are reported: a scrub with
-half of the metadata would take live segments for orphans.
+half of the metadata would mistake live segments for orphans.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -52,10 +52,10 @@ class StatedMetadata(NamedTuple):
 
     remote_logs: Mapping[TopicIdPartition, RemoteLog]
     findings: Sequence[Finding] = ()
-    """The parts of it that could not be read."""
+    """What could not be read of the topic."""
 
     def only(self, topic: str) -> "StatedMetadata":
-        """The contents for this topic, with all findings: those may concern any topic."""
+        """The contents for this topic, with all findings, which may concern any topic."""
         logs = self.remote_logs
         return StatedMetadata(
             {each: logs[each] for each in logs if each.topic == topic}, self.findings

@@ -23,29 +23,31 @@ LS_HELP = (
 
 
 def add_metadata_arguments(parser: argparse.ArgumentParser, *, required: bool) -> None:
-    """Add the source of the metadata topic: a running broker, or the disk of a stopped one."""
+    """Add the arguments for reading metadata from a running broker or a stopped one's disk."""
     group = parser.add_mutually_exclusive_group(required=required)
     group.add_argument(
-        "--bootstrap", metavar="HOST:PORT", help="a broker whose metadata topic is to be read"
+        "--bootstrap", metavar="HOST:PORT", help="read the metadata topic of this running broker"
     )
     group.add_argument(
         "--offline",
         action="store_true",
-        help="read the metadata topic in log.dirs, of a broker that is stopped",
+        help="read the metadata topic of a stopped broker from its log.dirs",
     )
 
 
 def add_ls_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `tier ls`."""
     parser.add_argument("topic", nargs="?", help="only this topic")
-    parser.add_argument("--segments", action="store_true", help="each segment, not only partitions")
+    parser.add_argument(
+        "--segments", action="store_true", help="list each segment, not only partitions"
+    )
     add_metadata_arguments(parser, required=False)
 
 
 async def stated_metadata(
     config: BrokerConfig, parsed: argparse.Namespace, skipped: SkippedEvents | None = None
 ) -> StatedMetadata | None:
-    """The metadata topic from the source in the arguments; None without one. Raises KafkaError."""
+    """The metadata, if the arguments say where to read it; otherwise None. Raises KafkaError."""
     if parsed.bootstrap:
         return StatedMetadata(
             await metadata_of_cluster(parsed.bootstrap, SystemEnvironment(), skipped)
@@ -58,7 +60,7 @@ async def list_tier(config: BrokerConfig, parsed: argparse.Namespace, output: Ou
     async with open_tier(config) as tier:
         with output.progress("reading manifests") as progress:
             survey = await survey_tier(tier, progress)
-        # After the listing, so that it has every segment listed, also those just copied.
+        # Read after the listing, so that it has every listed segment, even one just copied.
         metadata = await stated_metadata(config, parsed)
     listed = list_contents(survey, None if metadata is None else metadata.remote_logs)
     findings = [*survey.findings, *(() if metadata is None else metadata.findings)]

@@ -1,4 +1,4 @@
-"""`tierlog tier owner`: shows the owner of a tier, or changes it, which nothing else can."""
+"""`tierlog tier owner`: shows the owner of a tier, or changes it; nothing else can change it."""
 
 import argparse
 from collections.abc import Generator
@@ -58,7 +58,7 @@ async def show_owner(config: BrokerConfig, parsed: argparse.Namespace, output: O
 
 
 def owner_sentence(owner: Owner | None, tier: TierFileSystem) -> str:
-    """The owner in a sentence for people."""
+    """A sentence that names the owner."""
     if owner is None:
         return f"{tier} has no owner: the first cluster that writes to it becomes the owner."
     return f"{tier} belongs to {owner}."
@@ -97,10 +97,10 @@ def _tools(config: BrokerConfig, meta: MetaProperties) -> Generator[OwnerTools]:
 
 
 async def check_may_scrub(config: BrokerConfig, tier: TierFileSystem, cluster_id: str) -> None:
-    """Refuse to remove what another cluster may need. Raises NotTheOwnerError.
+    """Refuse to remove objects that another cluster may need. Raises NotTheOwnerError.
 
     `cluster_id` is the cluster of the metadata that the scrub uses. If the data directory is here,
-    its token must match too, which a copy of the directory does not have.
+    its token must match too; a copy of the directory does not have that token.
     """
     owner = await read_owner(tier)
     if owner is None:

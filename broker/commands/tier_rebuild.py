@@ -32,7 +32,7 @@ def add_rebuild_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--take-over",
         action="store_true",
-        help="make the rebuilt broker the owner of the tier: the old owner will not return",
+        help="make the rebuilt broker the owner of the tier, if the old owner will not return",
     )
     parser.add_argument(
         "--topic-id",

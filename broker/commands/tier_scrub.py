@@ -47,18 +47,18 @@ def add_scrub_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--unknown-partitions",
         action="store_true",
-        help="also objects of partitions that are not in the metadata, such as those that a "
+        help="also remove objects of partitions that are not in the metadata, such as those that a "
         "rebuild leaves out; never use it where two clusters share a tier",
     )
     parser.add_argument(
         "--unknown-segments",
         action="store_true",
-        help="also complete segments that are not in the metadata, which a rebuild would "
+        help="also remove complete segments that are not in the metadata, which a rebuild would "
         "restore; never use it where the metadata may have been lost",
     )
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--dry-run", action="store_true", help="remove nothing (the default)")
-    group.add_argument("--delete", action="store_true", help="remove what is old enough")
+    group.add_argument("--delete", action="store_true", help="remove what is older than --grace")
 
 
 def milliseconds(text: str) -> int:
@@ -79,7 +79,7 @@ async def scrub_tier(config: BrokerConfig, parsed: argparse.Namespace, output: O
     async def metadata() -> Mapping[TopicIdPartition, RemoteLog]:
         nonlocal unread
         stated = await stated_metadata(config, parsed, skipped)
-        assert stated is not None, "The arguments require one or the other."
+        assert stated is not None, "The parser requires one of the sources."
         unread = stated.findings
         return stated.remote_logs
 
@@ -93,7 +93,7 @@ async def scrub_tier(config: BrokerConfig, parsed: argparse.Namespace, output: O
             unknown_segments=parsed.unknown_segments,
         )
         look = await scrubber.look()
-        # The second look, at the objects that the first listed.
+        # Check the objects that the first scan listed once more.
         ripe = (await scrubber.look_again(look.listing)).ripe
         is_damaged = any(each.is_trouble for each in unread)
         if is_damaged:
@@ -126,7 +126,7 @@ async def scrub_tier(config: BrokerConfig, parsed: argparse.Namespace, output: O
 
 
 async def _cluster_of(config: BrokerConfig, parsed: argparse.Namespace) -> str:
-    """The cluster id of the metadata in the arguments. Raises KafkaError, LogDirError."""
+    """The id of the cluster whose metadata is read. Raises KafkaError, LogDirError."""
     if parsed.bootstrap:
         async with Admin(parsed.bootstrap, environment=SystemEnvironment()) as admin:
             await admin.list_topics()

@@ -11,7 +11,7 @@ from .tier_access import open_tier
 from .tier_ls import add_metadata_arguments, stated_metadata
 
 VERIFY_HELP = (
-    "read a tier whole: objects, checksums, records, offsets, epochs, indexes, metadata",
+    "check a whole tier: objects, checksums, records, offsets, epochs, indexes, metadata",
     """\
   tierlog tier verify --config server.properties --bootstrap 127.0.0.1:9092
   tierlog tier verify orders --config server.properties

@@ -1,7 +1,7 @@
 """Reads and checks a broker's configuration.
 
 The names are Kafka's (KRaft), so an existing server.properties works unchanged. tierlog adds the
-remote tier: `rsm.config.url` is any fsspec URL, and each `rsm.config.option.<name>` a storage
+remote tier: `rsm.config.url` is any fsspec URL, and `rsm.config.option.<name>` sets a storage
 option. Without a file, `tierlog serve` starts a dev broker: 127.0.0.1:9092, data in ./data, tiered
 to ./data/remote.
 
@@ -60,7 +60,7 @@ _ENABLE = "remote.log.storage.system.enable"
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
-    """A checked configuration. `values` holds all properties without a field of their own."""
+    """A checked configuration. `values` holds the properties that have no field here."""
 
     values: ConfigValues
     node_id: int
@@ -88,7 +88,7 @@ class BrokerConfig:
     def internal_topic_replication_factor(self, name: str) -> int:
         """The replication factor that property `name` sets, capped at 1.
 
-        This is the only broker; Kafka would wait forever for others.
+        This is the only broker; Kafka would wait forever for more brokers.
         """
         return min(self.values.integer(name), 1)
 
@@ -236,7 +236,7 @@ def _option_warnings(config: BrokerConfig, prefix: str) -> list[str]:
 
 
 def _plugin_names(config: BrokerConfig) -> dict[str, Collection[str]]:
-    """The properties of the tier's storage and of its metadata, by prefix."""
+    """The property names of the storage and of the metadata, by prefix; none for a plugin."""
     values = config.values
     storage = () if config.storage_plugin else ("url", "dir", "option.")
     metadata = () if config.metadata_plugin else (*METADATA_SETTINGS, COMMON_CLIENT)

@@ -1,8 +1,8 @@
 """Checks the rules between several properties of consumer groups (KIP-848).
 
-`config_table.py` has the rule of each single property; these are the rules of Kafka's
-GroupCoordinatorConfig for several at once. The defaults satisfy them, so they are checked only if a
-file states one of the properties.
+`config_table.py` has the rules for single properties; these rules of Kafka's GroupCoordinatorConfig
+are for several at once. The defaults satisfy them, so they are checked only if one of the
+properties is set.
 """
 
 from ...clients.config_def import invalid

@@ -7,9 +7,9 @@
     rsm.config.option.key=${env:TIER_KEY}
     rsm.config.option.secret=${file:/etc/tierlog/secrets.properties:tier.secret}
 
-The class names and parameters are Kafka's. Kafka keeps a variable that it cannot resolve as text,
-so `${env:TIER_KEY}` itself would be the key. Here it is an error at startup; the message never
-contains a value that was read.
+The class names and parameters are Kafka's. Kafka keeps an unresolved variable as text, so the key
+would be `${env:TIER_KEY}` itself. Here an unresolved variable is an error at startup; the message
+never contains a value that was read.
 """
 
 import os
@@ -46,7 +46,7 @@ class _Provider(NamedTuple):
     kind: str
     """The key of its class in `_CLASSES`."""
     allowed: str
-    """Its parameter, which restricts what it may read; empty: anything."""
+    """The value of its parameter: what it may read; anything if this is empty."""
 
 
 class _Sources(NamedTuple):
@@ -59,7 +59,7 @@ def resolve_variables(
 ) -> dict[str, str]:
     """The properties with each variable replaced by its value.
 
-    Raises KafkaError(INVALID_CONFIG) with one sentence that names the property and the variable.
+    Raises KafkaError(INVALID_CONFIG), whose message names the property and the variable.
     """
     providers = _providers(stated)
     sources = _Sources(read, environment)

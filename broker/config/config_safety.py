@@ -1,11 +1,11 @@
 """Rejects properties for protections that this broker does not have.
 
-A broker that ignored a protection in its file would silently serve every client. So each Kafka
-property that restricts clients and is not supported makes the start fail with a message. Other
-properties without effect only cause a warning (`config_values.py`).
+A broker that ignored a protection in its file would silently serve every client. So the start fails
+with a message if a Kafka property that restricts clients is set but not supported. Other properties
+without effect only cause a warning (`config_values.py`).
 
-`listener.name.<listener>.<property>` sets a property for one listener. This has no effect here for
-any property, and protections are rejected in this form too.
+`listener.name.<listener>.<property>` sets a property for one listener. Such properties have no
+effect here, but protections are rejected in this form too.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ _METADATA_CLIENT_PROTOCOL = "remote.log.metadata.common.client.security.protocol
 
 
 class Protection(NamedTuple):
-    """The purpose of a property that protects, and the value that turns it off."""
+    """The purpose of a protection, and the value that turns it off."""
 
     purpose: str
     harmless: str = ""
@@ -38,7 +38,7 @@ _PROTECTIONS: Mapping[str, Protection] = {
 }
 
 _LIMITS = ("max.connections", "max.connection.creation.rate")
-"""Properties that Kafka also has per listener; here a limit is for all listeners together."""
+"""Limits that Kafka can also set per listener; here each is for all listeners together."""
 
 
 def split_listener_name(name: str) -> tuple[str, str]:
@@ -50,7 +50,7 @@ def split_listener_name(name: str) -> tuple[str, str]:
 
 
 def check_protections(stated: Mapping[str, str], metadata_prefix: str) -> None:
-    """Raise KafkaError(INVALID_CONFIG) for a stated protection that is not supported."""
+    """Raise KafkaError(INVALID_CONFIG) if a protection is set that is not supported."""
     for name, text in stated.items():
         listener, own_name = split_listener_name(name)
         if listener and own_name in _LIMITS:

@@ -1,9 +1,10 @@
 """The broker properties that tierlog acts on: Apache Kafka 4.3.1's names, types, defaults, rules.
 
-One row per property: ``name | type | default | rule``, with its description below. A default of
-``-`` is none, ``""`` the empty text; rules are in the notation of `clients/config_def.py`. The
-table is text because four hundred rows must not slow down a start: `config_values.py` parses it
-faster than as many objects could be built, and interprets only the values that are needed.
+One row per property: ``name | type | default | rule``, with its description below. The default
+``-`` means that there is none, ``""`` is the empty text; rules are in the notation of
+`clients/config_def.py`. The table is text so that its four hundred rows do not slow down a start:
+`config_values.py` parses it faster than it could build as many objects, and interprets only the
+values that are needed.
 
 Two defaults are tierlog's own, because Kafka has none: `process.roles` and `node.id`.
 """

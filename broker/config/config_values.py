@@ -1,8 +1,8 @@
-"""The broker's properties by name: stated values, checked against the tables, and defaults.
+"""The broker's properties by name: the values that are set, checked by the tables, and defaults.
 
-A stated name that is in no table causes a warning with the nearest known name, not an error,
-because plugins and other distributions have their own names. A value that breaks its rule is an
-error before anything is started. Code that looks up a name in no table has a bug: it is asserted.
+A property that is in no table causes a warning with the nearest known name, not an error, because
+plugins and other distributions have their own names. A value that breaks its rule is an error
+before anything is started. Code that looks up a name in no table has a bug, and fails an assertion.
 """
 
 import difflib
@@ -12,7 +12,7 @@ from ...clients.config_def import ConfigDef, ConfigType, ConfigValue, parse_valu
 from .config_safety import split_listener_name
 
 _OTHERS_PREFIXES = ("tierlog.mount.", "config.providers.")
-"""Prefixes of names that are checked where they are read."""
+"""Properties with these prefixes are checked by the code that reads them."""
 
 _BEFORE_MECHANISM = ".sasl."
 """The text after the mechanism in `listener.name.<listener>.<mechanism>.sasl.jaas.config`."""
@@ -69,7 +69,7 @@ class ConfigValues:
     __slots__ = ("_parsed", "stated")
 
     def __init__(self, stated: Mapping[str, str]) -> None:
-        """Check every stated value. Raises KafkaError(INVALID_CONFIG) for the first bad one."""
+        """Check every value. Raises KafkaError(INVALID_CONFIG) for the first invalid one."""
         self.stated = stated
         self._parsed: dict[str, ConfigValue] = {}
         for name, text in stated.items():
@@ -78,7 +78,7 @@ class ConfigValues:
                 self._parsed[name] = parse_value(definition, text)
 
     def value(self, name: str) -> ConfigValue:
-        """The stated value, or the default."""
+        """The value that is set, or the default."""
         if name not in self._parsed:
             definition = TABLES.find(name)
             assert definition is not None, f"{name} is in no table of properties"
@@ -107,7 +107,7 @@ class ConfigValues:
         return value if isinstance(value, list) else []
 
     def with_prefix(self, prefix: str) -> dict[str, str]:
-        """The stated properties that start with `prefix`, by the rest of their names."""
+        """The properties set whose names start with `prefix`, by the rest of the name."""
         start = len(prefix)
         return {name[start:]: text for name, text in self.stated.items() if name.startswith(prefix)}
 
@@ -115,7 +115,7 @@ class ConfigValues:
 def unknown_name_warnings(
     stated: Iterable[str], plugin_names: Mapping[str, Collection[str]]
 ) -> list[str]:
-    """A warning for each name that neither tierlog nor Kafka knows.
+    """A warning for each name that is not a property of tierlog or Kafka.
 
     `plugin_names` has the property names of each plugin by the prefix of its properties; an empty
     collection means that the plugin accepts any name.
@@ -139,7 +139,7 @@ def unknown_name_warnings(
 
 
 def _stands_for(pattern: str, name: str) -> bool:
-    """Whether a plugin's property matches the name. With a final dot it matches as a prefix."""
+    """Whether a plugin's property matches the name. A final dot makes it a prefix."""
     return name.startswith(pattern) if pattern.endswith(".") else name == pattern
 
 
@@ -153,5 +153,5 @@ def _definition(name: str) -> ConfigDef | None:
 
 
 def unused_names(stated: Iterable[str]) -> list[str]:
-    """The stated names that Kafka has and tierlog does not act on."""
+    """The names of Kafka's properties that tierlog does not act on."""
     return [name for name in stated if name not in TABLES.acted_on and _definition(name)]

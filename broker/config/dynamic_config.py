@@ -1,12 +1,12 @@
 """The broker properties that can change at run time (KIP-226, `DynamicBrokerConfig`).
 
-A value comes from the first of: this broker's dynamic configuration, the cluster-wide default, the
-node's file, Kafka's default. Dynamic values are ConfigRecords in the metadata log, so they survive
-a restart and override the file. `DYNAMIC` has the properties that tierlog applies at once. Thread
-counts are accepted and shown even if tierlog has no such threads. A property that only Kafka can
-change at run time is rejected with a message that says so, and any other Kafka property with
-Kafka's message for read-only properties. An unknown name is kept, as in Kafka, because it may
-belong to a plugin.
+The sources of a value, by descending precedence: this broker's dynamic configuration, the
+cluster-wide default, the node's file, Kafka's default. Dynamic values are ConfigRecords in the
+metadata log, so they survive a restart and override the file. `DYNAMIC` lists the properties that
+tierlog applies at once. Thread counts are accepted and shown even if tierlog has no such threads.
+Properties that only Kafka can change at run time are rejected with a message that says so; Kafka's
+other properties are rejected with its message for read-only properties. An unknown name is kept, as
+in Kafka, because it may belong to a plugin.
 
 A stored value that is invalid here (a cluster created by Kafka may hold one) is ignored with a
 warning; a change to an invalid value is rejected before it is stored.
@@ -113,7 +113,7 @@ _REPLICATION_RATES: Mapping[str, ConfigDef] = {
         "replica.alter.log.dirs.io.max.bytes.per.second",
     )
 }
-"""Only dynamic. A single broker does not replicate, but can move replicas between directories."""
+"""They cannot be set in a file. A single broker only moves replicas between directories."""
 
 
 def is_dynamic(name: str) -> bool:
@@ -143,7 +143,7 @@ class DynamicConfig:
         self._topic_defaults = topic_defaults
         self._supervisor = supervisor
         self._listeners: list[Callable[[ConfigValues], None]] = []
-        # Those that do not have the newest values yet.
+        # The listeners that have not received the newest values yet.
         self._outdated: list[Callable[[ConfigValues], None]] = []
 
     def subscribe(self, listener: Callable[[ConfigValues], None]) -> None:
@@ -152,9 +152,10 @@ class DynamicConfig:
         listener(self.values)
 
     def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
-        """Apply the changes of a new image. Subscribe it before the users of topic defaults.
+        """Apply the changes of a new image. Must be subscribed before the users of topic defaults.
 
-        A listener that fails keeps no other from the change, and gets it again with the next image.
+        If a listener fails, the others still get the change; it is called again with the next
+        image.
         """
         names = ("", str(self._node_id))
         if any(
@@ -185,7 +186,7 @@ class DynamicConfig:
         self._outdated = list(self._listeners)
 
     def _merged(self, own: Mapping[str, str], everyone: Mapping[str, str]) -> ConfigValues:
-        """The values that would result. Raises KafkaError(INVALID_CONFIG)."""
+        """The file's values, overridden by dynamic ones. Raises KafkaError(INVALID_CONFIG)."""
         values = ConfigValues({**self._file.stated, **everyone, **own})
         check_values(values)
         connection_limits(values)

@@ -81,7 +81,7 @@ def _require_plaintext(values: ConfigValues, endpoints: list[Endpoint]) -> None:
 
 
 def read_listeners(values: ConfigValues, local_host_name: str) -> Listeners:
-    """The broker's listeners, without the controller's, which a single voter does not need."""
+    """The listeners for clients; a single voter does not need those of the controller."""
     controller = {name.upper() for name in values.texts("controller.listener.names") if name}
     if not controller and "controller.listener.names" in values.stated:
         raise _refuse("Configuration 'controller.listener.names' must not be empty.")

@@ -1,11 +1,11 @@
-"""The configuration of mounts: tiers of other clusters that this broker shows read-only.
+"""The configuration of mounts: tiers of other clusters that this broker serves read-only.
 
     tierlog.mount.archive.url=s3://their-bucket/prefix
     tierlog.mount.archive.option.endpoint_url=http://10.0.0.5:9000
     tierlog.mount.archive.topics=orders,payments      default: all topics
     tierlog.mount.archive.refresh.ms=30000            how often to look for new data
 
-The name in the middle is any name of letters, digits and underscores. The URL and the options have
+The name in the middle consists of letters, digits and underscores. The URL and the options have
 the format of the broker's own tier (`tiering/store/remote_url.py`).
 """
 
@@ -34,12 +34,12 @@ class MountConfig(NamedTuple):
     name: str
     location: RemoteUrl
     topics: frozenset[str]
-    """The topics that are shown; empty: all of them."""
+    """The topics that are served; all of them if this is empty."""
     refresh_ms: int
 
 
 def read_mounts(stated: Mapping[str, str], own: RemoteUrl | None) -> tuple[MountConfig, ...]:
-    """The mounts that the properties state, by name. Raises KafkaError(INVALID_CONFIG)."""
+    """The mounts in the properties, sorted by name. Raises KafkaError(INVALID_CONFIG)."""
     by_name: dict[str, dict[str, str]] = {}
     for name, value in stated.items():
         if name.startswith(MOUNT_PREFIX):

@@ -2,9 +2,9 @@
 
 remote.log.storage.manager.class.name    none: fsspec, at rsm.config.url
                                          Kafka's LocalTieredStorage: fsspec, at rsm.config.dir
-                                         a Python class: that (tiering/plugins.py)
+                                         a Python class: that class (tiering/plugins.py)
 remote.log.metadata.manager.class.name   none, or Kafka's: the metadata topic
-                                         a Python class: that
+                                         a Python class: that class
 """
 
 import os
@@ -78,7 +78,7 @@ def check_listener(values: ConfigValues, listeners: Listeners) -> None:
 
 
 def stated_bootstrap(values: ConfigValues) -> str:
-    """The bootstrap servers of the metadata topic's cluster; empty: this cluster."""
+    """The bootstrap servers of the metadata topic's cluster; empty if it is this cluster."""
     own = values.with_prefix(values.text("remote.log.metadata.manager.impl.prefix"))
     return own.get(f"{COMMON_CLIENT}bootstrap.servers", "").strip()
 

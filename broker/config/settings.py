@@ -1,6 +1,6 @@
 """Maps the broker's properties to the settings of its parts.
 
-Each layer defines its own settings; only this file knows which Kafka property each one comes from.
+Each layer defines its own settings; only this file maps Kafka's properties to them.
 """
 
 from ...clients.errors import ErrorCode, KafkaError
@@ -54,7 +54,7 @@ def connection_limits(values: ConfigValues) -> ConnectionLimits:
 
 
 def socket_options(values: ConfigValues) -> SocketOptions:
-    """The socket options. Buffer sizes are set only if stated; else the system tunes them."""
+    """The socket options. The system tunes buffer sizes that the user did not set."""
     stated = values.stated
 
     def optional(name: str) -> int | None:
@@ -69,7 +69,7 @@ def socket_options(values: ConfigValues) -> SocketOptions:
 
 
 def _partitions_max(values: ConfigValues, max_open: int) -> int:
-    """How many partitions clients may create. An eighth of the open files is for other uses."""
+    """How many partitions clients may create. An eighth of `max_open` is for other files."""
     stated = values.integer("tierlog.max.partitions")
     return stated if stated >= 0 else max_open - max_open // 8
 
@@ -109,7 +109,7 @@ def replica_manager_config(config: BrokerConfig) -> ReplicaManagerConfig:
 
 
 def remote_log_manager_config(config: BrokerConfig, values: ConfigValues) -> RemoteLogManagerConfig:
-    """The settings of tiering with `values`, the current properties."""
+    """The settings of tiering, from the current properties."""
     before = config.remote_log_manager
     return RemoteLogManagerConfig.from_properties(
         values.stated, before.broker_id, before.log_directory
@@ -152,7 +152,7 @@ def cleaner_config(values: ConfigValues) -> CleanerConfig:
 
 
 def move_rate(values: ConfigValues) -> int:
-    """Bytes per second that may be copied between log directories; only dynamic."""
+    """Bytes per second that may be copied between log directories; a dynamic property."""
     stated = values.stated.get("replica.alter.log.dirs.io.max.bytes.per.second", "")
-    # A rate of 0 would never allow anything.
+    # With a rate of 0, no move would ever end.
     return max(int(stated), 1) if stated.isdecimal() else UNLIMITED

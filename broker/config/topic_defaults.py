@@ -2,7 +2,7 @@
 
 If a topic does not set a property, its default is the broker property for it (its synonym), or else
 Kafka's default. Some properties have several synonyms with different units, such as `log.roll.ms`
-before `log.roll.hours`; the first one stated is used. DescribeConfigs shows the whole chain.
+before `log.roll.hours`; the first one that is set is used. DescribeConfigs shows the whole chain.
 
 A broker property may be set for this broker, for all brokers and in the node's file; the first of
 these is used.
@@ -21,7 +21,7 @@ _MINUTE_MS = 60_000
 
 
 class Synonym(NamedTuple):
-    """A broker property that gives a topic property's default, times `factor`."""
+    """A broker property; its value times `factor` is the default of a topic property."""
 
     name: str
     factor: int = 1
@@ -89,7 +89,7 @@ class TopicDefaults:
         return own + _COARSER.get(topic_property, ())
 
     def stated(self, topic_property: str) -> str | None:
-        """The stated default, in the topic property's unit; None if there is none."""
+        """The default that the user set, in the topic property's unit; None if not set."""
         for name, factor in self.synonyms(topic_property):
             text = self._values.stated.get(name)
             if text is None:
@@ -101,10 +101,10 @@ class TopicDefaults:
         return None
 
     def chain(self, topic_property: str) -> list[Default]:
-        """The broker properties that give this default, as DescribeConfigs lists them.
+        """The broker properties that determine this default, as DescribeConfigs lists them.
 
-        First the stated ones, then Kafka's defaults, starting at the first synonym: if that one is
-        in neither list, Kafka shows none of the coarser ones (`ConfigHelper`).
+        First those that are set, then Kafka's defaults, starting at the first synonym: if that one
+        is in neither list, Kafka shows none of the coarser ones (`ConfigHelper`).
         """
         names = [name for name, _ in self.synonyms(topic_property)]
         layers = (

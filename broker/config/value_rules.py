@@ -3,7 +3,7 @@
 `check_values` applies at startup and to every change; `check_change` applies only to a change at
 run time. A change may at most double or halve a thread count, because Kafka starts or stops that
 many threads at once. Here some thread counts limit concurrency and the others have no effect, but
-users of Kafka's tools need not know that.
+Kafka's tools can rely on the same rule.
 """
 
 from ...clients.config_def import invalid
@@ -48,7 +48,7 @@ def check_values(values: ConfigValues) -> None:
         raise _refuse("log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
     threads = 1
     if "log.cleaner.threads" in values.stated:
-        # Looked up only if stated, so that a start need not parse the table of unused properties.
+        # Looked up only if set, so that a start need not parse the table of unused properties.
         threads = max(values.integer("log.cleaner.threads"), 1)
     dedupe_bytes = values.integer("log.cleaner.dedupe.buffer.size")
     if values.boolean("log.cleaner.enable") and dedupe_bytes // threads <= _DEDUPE_BYTES_PER_THREAD:
@@ -70,7 +70,7 @@ def check_values(values: ConfigValues) -> None:
 
 
 def _check_relations(values: ConfigValues) -> None:
-    """Check Kafka's rules for two properties at once, with its messages, if one is stated.
+    """Check Kafka's rules for pairs of properties of which one is set, with Kafka's messages.
 
     The defaults satisfy them, so a start need not parse the table of unused properties.
     """

@@ -1,14 +1,14 @@
-"""The dispatch: from a request frame to its response, by API key and version.
+"""Dispatches request frames by API key and version, and returns the responses.
 
 A handler is a function `handle(broker, context, request)` in `handlers/<api>.py`. It returns a
-response, None if nothing is sent (Produce with acks=0), or `Deferred` if it must wait for a future;
-or it is a coroutine; or a generator that pauses where a large request could take long, and returns
-one of these. Handlers, messages and codecs are loaded when an API is first used, so that a broker's
-start does not pay for unused APIs.
+response, None if nothing is sent (Produce with acks=0), or `Deferred` if the response must wait for
+a future. It may also be a coroutine, or a generator that pauses where a large request could take
+long and then returns one of these. Handlers, messages and codecs are loaded when an API is first
+used, so that unused APIs do not slow down a start.
 
-All responses except those of Produce and Fetch are encoded in steps: one that is not done within a
-slice continues in the queue of `large_requests.py`. Large requests use that queue from decoding on.
-A Produce request counts as large by its partitions, not by its records.
+All responses except those of Produce and Fetch are encoded in steps: encoding that takes longer
+than a slice continues in the queue of `large_requests.py`. Large requests use that queue from
+decoding on. Whether a Produce request is large depends on its partitions, not on its records.
 
 The headers of a client's requests usually differ only in the correlation id. A header that matches
 the last one in all other bytes is not parsed again.
@@ -55,13 +55,13 @@ _CACHED_HEADER_BYTES_MAX = 1024
 """A longer header is parsed every time: each connection keeps its last header in memory."""
 _SIZE_BYTES = 4
 _HEAD = Format(">ii")
-"""What precedes a response: size and correlation id."""
+"""The start of a response: size and correlation id."""
 _HEADS = {4: _HEAD, 5: Format(">iix")}
 """By the length of the response header: without tagged fields, or with an empty set of them."""
 
 _LARGE_REQUEST_BYTES = 16 * 1024
-"""Larger requests wait for their turn. This size holds 16,000 elements at most, which take some
-milliseconds to decode."""
+"""Larger requests wait for their turn. A request of this size has 16,000 elements at most, which
+take a few milliseconds to decode."""
 _ELEMENTS_OF_CHANGES_MAX = 20_000
 _CHANGES = frozenset(
     {
@@ -85,11 +85,11 @@ _CHANGES = frozenset(
         ApiKey.UPDATE_FEATURES,
     }
 )
-"""APIs that are not handled in slices, so that their requests may hold fewer elements. Kafka makes
+"""APIs that are not handled in slices, so their requests may have fewer elements. Kafka makes
 at most 10,000 changes per request; with three replicas each that is 40,000 elements, so
 reassignments, which take 5 µs each, are not in this set."""
 _PRODUCED_AT_ONCE_MAX = 1_000
-"""The most topics and partitions of a Produce that is decoded and answered in one go."""
+"""The most topics and partitions of a Produce request that is decoded and served in one go."""
 _ENCODED_AT_ONCE = (ApiKey.PRODUCE, ApiKey.FETCH)
 """Their responses are short except for the records, which are not encoded again."""
 
@@ -123,7 +123,7 @@ class _Finished(NamedTuple):
 
 
 class _ParsedHeader:
-    """A parsed header, with what every request with that header needs."""
+    """A parsed header, with everything that requests with the same header share."""
 
     __slots__ = ("api", "body", "cache", "context", "owner", "pacing", "rest", "route")
 
@@ -135,7 +135,7 @@ class _ParsedHeader:
         route: _Route,
         context: RequestContext,
     ) -> None:
-        # When quotas change, another `Apis` may replace it, also for connected clients.
+        # When quotas change, another `Apis` may replace the owner, even for connected clients.
         self.owner = owner
         self.api = memoryview(bytes(frame[_API]))
         self.rest = memoryview(bytes(frame[_BEHIND_CORRELATION_ID:body]))
@@ -204,7 +204,7 @@ class Apis:
         return self._handle(header, frame, correlation_id, cached)
 
     def _paced(self, pacing: "FetchPacing", requested_at: float, answer: Response) -> Response:
-        """The Fetch response, after which the client is muted if the pacing says so."""
+        """The Fetch response; the client is muted after it if pacing requires it."""
         if isinstance(answer, DeferredResponse):
             respond = answer.respond
 
@@ -300,7 +300,7 @@ class Apis:
             return _Finished((), self._wait_s)
         if isinstance(result, Message):
             return (yield from self._steps(route, correlation_id, result))
-        # Even where responses are usually encoded at once, this one is long.
+        # This response is long, so it is encoded in steps, whatever its API.
         route = route._replace(in_steps=True)
         return _Finished(self._deferred(route, correlation_id, result, len(frame)), 0.0)
 
@@ -320,14 +320,14 @@ class Apis:
         return DeferredResponse(self._large_requests.submit(work), respond, held_bytes=nbytes)
 
     def _parse_header(self, client: ConnectedClient, frame: memoryview) -> _ParsedHeader:
-        """Parse a header. Raises like `decode_request_header`, and Refused."""
+        """Parse a header. Raises Refused, and the errors of `decode_request_header`."""
         header, body = decode_request_header(frame)
         version = header.api_version
         key = header.api_key << 16 | version
         try:
             route = self._routes.get(key) or self._route(key, SERVED[header.api_key], version)
         except KafkaError as error:
-            # Produce 0 to 2 are announced, but have no message class.
+            # Versions 0 to 2 of Produce are announced, but have no message class.
             raise Refused(error.message) from error
         context = RequestContext(
             header.api_key, version, header.client_id, client.host, client.listener

@@ -4,9 +4,9 @@ A consumer without a fetch session names its partitions in every request. If it 
 partition, its requests differ only in the fetch offset, and its responses, apart from the records,
 only in three offsets and a length (docs/decisions/013).
 
-Only the simple, frequent request is cached: one partition, no session, a consumer, a flexible
-version; and only until the cluster's metadata change. Any other is decoded, and every response
-without records is encoded.
+Only the simple, frequent kind of request is cached: from a consumer, in a flexible version, with
+one partition and no session. Entries are valid until the cluster's metadata changes. Other requests
+are decoded, and responses without records are encoded.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ class _CachedRequest(NamedTuple):
     """A decoded request, and its response without the offsets and the records."""
 
     after: memoryview
-    """What follows the fetch offset in the request."""
+    """The bytes after the fetch offset in the request."""
     metadata_offset: int
     """The offset of the cluster image that has the topic; another image may not have it."""
     fetch: FetchContext
@@ -52,12 +52,12 @@ class FetchRequestCache:
     __slots__ = ("_body", "_broker", "_context", "_entries", "_offset_at")
 
     def __init__(self, broker: BrokerContext, context: RequestContext, body: int) -> None:
-        """`body` is where the header ends, in all these requests."""
+        """`body` is the position at which the header of each of these requests ends."""
         self._broker = broker
         self._context = context
         self._body = body
         self._offset_at = 0
-        # By the bytes between the header and the fetch offset.
+        # Keyed by the bytes between the header and the fetch offset.
         self._entries: dict[bytes, _CachedRequest] = {}
 
     def answer(
@@ -119,7 +119,7 @@ class FetchRequestCache:
         before, after = self._around_offset(request)
         at = self._body + len(before)
         if frame[self._body :] != memoryview(before + _OFFSET.pack(partition.fetch_offset) + after):
-            # It has unknown tagged fields.
+            # The request has unknown tagged fields.
             return
         if at != self._offset_at or len(self._entries) >= CACHED_MAX:
             # Only the next request of this kind is cached.
@@ -131,7 +131,7 @@ class FetchRequestCache:
         self._entries[before] = _CachedRequest(*common, *around)
 
     def _around_offset(self, request: FetchRequest) -> tuple[bytes, bytes]:
-        """A request as we would encode it: the bytes before and after its only fetch offset."""
+        """The bytes before and after the only fetch offset, as we would encode the request."""
         requested = request.topics[0].partitions[0]
         offset, requested.fetch_offset = requested.fetch_offset, PLACEHOLDERS[0]
         encoded = encode_bytes(request, self._context.api_version)
@@ -145,7 +145,7 @@ class FetchRequestCache:
         """The layout of a response up to the length of its records, and its constant parts."""
         before, without = self._around_offsets(fetch, params, None)
         _, empty = self._around_offsets(fetch, params, b"")
-        # They differ only in the length: 0 for null records, 1 for empty records.
+        # The two differ only in the length: 0 for null records, 1 for empty records.
         at = next(index for index, byte in enumerate(without) if byte != empty[index])
         # Size, correlation id, and a zero byte for the empty tagged fields.
         layout = Struct(f">iix{len(before)}sqqq{at}s")

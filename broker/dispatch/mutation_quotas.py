@@ -1,10 +1,10 @@
 """The quota on the partitions that a client may create and delete per second (KIP-599).
 
-Each partition costs a token of a bucket, which starts full, holds the tokens of a whole window
-(eleven seconds' worth) and is refilled steadily. A request that finds tokens left may take any
-number, since a large change would be impossible otherwise, and leaves a debt to pay before the next
-one (`TokenBucket`). A strict charge is refused while there is a debt; a permissive one is still
-made. Either way the client waits until the debt is paid
+Each partition costs a token from a bucket, which starts full, holds the tokens of a whole window
+(eleven seconds) and is refilled steadily. While any tokens are left, a request may use more than
+there are, since a large change would be impossible otherwise; the result is a debt (`TokenBucket`).
+While there is a debt, strict charges are refused and permissive ones are still made. Either way the
+client is throttled until the debt is paid
 (`StrictControllerMutationQuota`, `PermissiveControllerMutationQuota`).
 """
 
@@ -36,7 +36,7 @@ class TokenBucket:
 
 
 class MutationCharge:
-    """The bucket as one request sees it."""
+    """Charges a bucket for one request."""
 
     __slots__ = ("_bucket", "_clock", "_is_strict", "_limit", "_until")
 

@@ -2,11 +2,11 @@
 
 A producer's requests hardly differ: the topic, partition and acks are the same; only the records
 and their length change. If the bytes before the records equal those of a request that was decoded
-earlier, the response is that request's with other numbers. Only the append remains to be done
+earlier, the response is the earlier one with other numbers. Only the append remains to be done
 (docs/decisions/012).
 
-Only the simple, frequent request is cached: one partition, no transactional id, acks other than 0,
-a flexible version. Any other, and any that is refused before the append, is decoded.
+Only the simple, frequent kind of request is cached: one partition, no transactional id, acks other
+than 0, a flexible version. Other requests, and those refused before the append, are decoded.
 """
 
 import asyncio
@@ -48,12 +48,12 @@ class ProduceRequestCache:
     __slots__ = ("_body", "_broker", "_context", "_entries", "_records_at")
 
     def __init__(self, broker: BrokerContext, context: RequestContext, body: int) -> None:
-        """`body` is where the header ends, in all these requests."""
+        """`body` is the position at which the header of each of these requests ends."""
         self._broker = broker
         self._context = context
         self._body = body
         self._records_at = 0
-        # By the bytes between the header and the length of the records.
+        # Keyed by the bytes between the header and the length of the records.
         self._entries: dict[bytes, _CachedRequest] = {}
 
     def answer(
@@ -146,7 +146,7 @@ class ProduceRequestCache:
 
 
 def _records(frame: memoryview, at: int) -> memoryview | None:
-    """The records whose length is at `at`, if a request with one partition ends with them."""
+    """The records whose length is at `at`, if they are the end of a one-partition request."""
     try:
         # Most lengths take two bytes, which are decoded inline.
         size, start = (

@@ -1,4 +1,4 @@
-"""Switches requests to the meters of `throttling.py` while there are quotas."""
+"""Serves requests through `throttling.py` while there are quotas."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def serve_within_quotas(server: SocketServer, context: BrokerContext) -> None:
-    """Serve the clients by `ThrottlingApis` while there are quotas, else by `Apis`."""
+    """Serve clients with `ThrottlingApis` while there are quotas, otherwise with `Apis`."""
     unlimited = server.answer
     throttling: ThrottlingApis | None = None
 

@@ -1,8 +1,8 @@
 """The cache of requests that repeat except for a few bytes, and so need no decoding.
 
-`ProduceRequestCache` and `FetchRequestCache` keep, for one connection, what its usual requests have
-in common, and the handler's response to them (docs/decisions/012 and 013). The response is encoded
-once with placeholders, which show where the numbers of the next response belong.
+`ProduceRequestCache` and `FetchRequestCache` keep, for one connection, the common part of its
+typical requests, and the handler's response to them (docs/decisions/012 and 013). The response is
+encoded once with placeholders, which show where the numbers of the next response belong.
 """
 
 from struct import Struct
@@ -25,9 +25,9 @@ class RequestCache(Protocol):
     def answer(
         self, frame: memoryview, correlation_id: int, /
     ) -> list[Chunk] | Message | Deferred[object] | None:
-        """Serve a cached request: the frame of the response, or what the handler would return.
+        """Serve a cached request; returns the response's frame, or the result of the handler.
 
-        None: the request must be decoded.
+        Returns None if the request must be decoded.
         """
         ...
 

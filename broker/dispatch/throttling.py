@@ -5,7 +5,8 @@ other brokers pay nothing. As in `KafkaApis`: a produce request counts by its si
 size of its response; a fetch above its quota gets an empty response and does not count. A client
 above several quotas waits for the longest throttle time. A request's time on the event loop counts
 against `request_percentage`, which throttles for a second at most. Partitions that are created and
-deleted count against `controller_mutation_rate`; older versions are throttled, but not refused.
+deleted count against `controller_mutation_rate`; old request versions are only throttled, never
+refused.
 """
 
 import asyncio
@@ -39,7 +40,7 @@ _STRICT_SINCE: Mapping[int, int] = {
 
 
 class _Used(NamedTuple):
-    """What a request took: bytes received, time on the event loop, partitions changed."""
+    """What a request used: bytes received, time on the event loop, partitions changed."""
 
     request_bytes: int
     busy_s: float
@@ -67,7 +68,7 @@ class ThrottlingApis(Apis):
         return self._muting(super().answer(client, frame))
 
     def _muting(self, answer: Response) -> Response:
-        """The response, deferred or not, after which the client is muted for the throttle time."""
+        """The response, deferred or not; the client is muted after it for the throttle time."""
         if not isinstance(answer, DeferredResponse):
             return self._muted(answer)
         respond = answer.respond
@@ -79,7 +80,7 @@ class ThrottlingApis(Apis):
         return answer._replace(respond=respond_and_mute)
 
     def _muted(self, chunks: Sequence[Chunk]) -> Response:
-        """The response, after which the client is muted for the throttle time."""
+        """The response; the client is muted after it for the throttle time."""
         if self._wait_s <= 0:
             return chunks
         return muted(self._loop, chunks, self._wait_s)
@@ -105,7 +106,7 @@ class ThrottlingApis(Apis):
                 def finish_later(done: object) -> Message:
                     return cast("Message", self._finish(context, then(done), used))
 
-                # Charged when the response is made; no other is made in between, see `answer`.
+                # Charged when the response is made; `answer` mutes before another one is made.
                 return Deferred(work, finish_later)
 
             result = handle(broker, context, request)
@@ -135,7 +136,7 @@ class ThrottlingApis(Apis):
     def _finish(
         self, context: RequestContext, response: Message | None, used: "_Used"
     ) -> Message | None:
-        """Count what the request took, and set the response's throttle time."""
+        """Charge what the request used, and set the throttle time of the response."""
         now = self._loop.time()
         wait_s = 0.0
         quota = self._quota("request_percentage", context)

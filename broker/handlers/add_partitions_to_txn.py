@@ -1,7 +1,7 @@
 """AddPartitionsToTxn (key 24), versions 0-5: adds partitions to transactions.
 
-If a partition does not exist, it is UNKNOWN_TOPIC_OR_PARTITION, and the other partitions of its
-transaction are OPERATION_NOT_ATTEMPTED.
+A partition that does not exist gets UNKNOWN_TOPIC_OR_PARTITION, and the other partitions of its
+transaction get OPERATION_NOT_ATTEMPTED.
 
 v0-v3: one transaction, from a client
 v2: a fenced producer gets PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH

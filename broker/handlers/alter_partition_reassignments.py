@@ -18,5 +18,5 @@ from ..request.context import BrokerContext, RequestContext
 def handle(
     broker: BrokerContext, context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> Coroutine[object, object, AlterPartitionReassignmentsResponse]:
-    """Pass it to the controller; the response follows once the records are committed."""
+    """Pass the request to the controller; it responds once the records are committed."""
     return broker.controller.alter_partition_reassignments(request)

@@ -1,6 +1,6 @@
 """ApiVersions (key 18), versions 0-4: the APIs that are served, and the finalised features.
 
-The finalised features are those of the metadata log; each one's protocol is served.
+The finalised features come from the metadata log; the protocol of each feature is supported.
 
 v1: throttle time
 v3: flexible; checks the client's software name and version (KIP-511); returns features
@@ -34,7 +34,7 @@ _WITHOUT_TELEMETRY = [
     for each in _API_KEYS
     if each.api_key not in (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
 ]
-"""What is announced while there is no client metrics subscription (KIP-714)."""
+"""The APIs announced while there is no client metrics subscription (KIP-714)."""
 
 
 def handle(

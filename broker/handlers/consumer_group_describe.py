@@ -1,9 +1,9 @@
 """ConsumerGroupDescribe (key 69), versions 0-1: consumer groups and their members (KIP-848).
 
-A classic group is GROUP_ID_NOT_FOUND here, as a consumer group is in DescribeGroups. The
+A classic group gets GROUP_ID_NOT_FOUND here, as a consumer group does in DescribeGroups. The
 assignments leave out topics that have been deleted since.
 
-v1: which protocol each member speaks, classic or consumer
+v1: the protocol of each member, classic or consumer
 """
 
 from collections.abc import Iterable

@@ -16,5 +16,5 @@ from ..request.context import BrokerContext, RequestContext
 def handle(
     broker: BrokerContext, context: RequestContext, request: CreatePartitionsRequest
 ) -> Coroutine[object, object, CreatePartitionsResponse]:
-    """Pass it to the controller; the response follows once the records are committed."""
+    """Pass the request to the controller; it responds once the records are committed."""
     return broker.controller.create_partitions(request, context.charge_partitions)

@@ -1,6 +1,6 @@
 """CreateTopics (key 19), versions 2-7: creates topics. The controller decides topic by topic.
 
-v4: counts of -1 are the broker's defaults (KIP-464)
+v4: a count of -1 means the broker's default (KIP-464)
 v5: flexible; returns the counts and configs of the new topics (KIP-525)
 v6: may return THROTTLING_QUOTA_EXCEEDED (KIP-599)
 v7: returns topic ids
@@ -15,5 +15,5 @@ from ..request.context import BrokerContext, RequestContext
 def handle(
     broker: BrokerContext, context: RequestContext, request: CreateTopicsRequest
 ) -> Coroutine[object, object, CreateTopicsResponse]:
-    """Pass it to the controller; the response follows once the records are committed."""
+    """Pass the request to the controller; it responds once the records are committed."""
     return broker.controller.create_topics(request, context.charge_partitions)

@@ -1,7 +1,7 @@
 """DeleteGroups (key 42), versions 0-2: deletes empty groups and their committed offsets.
 
-The response follows once the log has the deletions, with one error code per group:
-GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP. A group named twice is deleted, and returned, once.
+The response is sent once the deletions are in the log. Groups that cannot be deleted get
+GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP. A group named twice is deleted, and returned, once.
 
 v2: flexible
 """

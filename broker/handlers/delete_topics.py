@@ -1,6 +1,6 @@
 """DeleteTopics (key 20), versions 1-6: deletes topics. The controller decides topic by topic.
 
-It takes requests in the form of v6, so older ones are converted.
+It converts requests of older versions to the form of v6.
 
 v4: flexible
 v5: error messages; may return THROTTLING_QUOTA_EXCEEDED (KIP-599)
@@ -16,5 +16,5 @@ from ..request.context import BrokerContext, RequestContext
 def handle(
     broker: BrokerContext, context: RequestContext, request: DeleteTopicsRequest
 ) -> Coroutine[object, object, DeleteTopicsResponse]:
-    """Pass it to the controller; the response follows once the records are committed."""
+    """Pass the request to the controller; it responds once the records are committed."""
     return broker.controller.delete_topics(request, context.charge_partitions)

@@ -1,11 +1,11 @@
-"""DescribeConfigs (key 32), versions 1-4: the values of properties, and where each comes from.
+"""DescribeConfigs (key 32), versions 1-4: the values of properties, and their sources.
 
 Resources are topics, this broker, its loggers (KIP-412), groups and client metrics subscriptions.
 
-Of the broker's properties, the response has those that tierlog acts on and those that its file
-sets. An unknown name belongs to a plugin and may be a secret, so it comes without its value.
-Properties that cannot be altered at runtime are read-only (`dynamic_config.py`). A broker without a
-name stands for all brokers: the response only has what is set for all of them.
+For a broker, the response has the properties that tierlog acts on and those that its file sets. An
+unknown property belongs to a plugin and may be a secret, so its value is left out. Properties that
+cannot be altered at runtime are read-only (`dynamic_config.py`). An empty broker name stands for
+all brokers: the response has only the properties that are set for all of them.
 
 v1: synonyms: every property that could have set the value, the effective one first (KIP-226)
 v3: types and, on request, documentation (KIP-569)
@@ -64,7 +64,7 @@ def handle(
         return DescribeConfigsResponse(
             results=[_not_a_type(each, strange[0].resource_type) for each in request.resources]
         )
-    # Describe a resource once, however often it is requested: a few bytes request 13 KB.
+    # Describe a resource once, however often it is requested: a few bytes of a request cause 13 KB.
     distinct = {
         (each.resource_type, each.resource_name, frozenset(each.configuration_keys or ())): each
         for each in request.resources

@@ -1,8 +1,8 @@
 """DescribeLogDirs (key 35), versions 1-5: the log directories and the logs in each (KIP-113).
 
 Sizes are those of the local logs, without the remote tier. A partition that is being moved between
-directories appears twice: in the new one it is a future log, with the number of records by which it
-lags. A directory whose disk has failed has KAFKA_STORAGE_ERROR.
+directories appears twice: in the new one it is a future log, with its lag in records. A directory
+whose disk has failed gets KAFKA_STORAGE_ERROR.
 
 v2: flexible
 v3: top-level error
@@ -29,7 +29,7 @@ from ..request.context import BrokerContext, RequestContext
 def handle(
     broker: BrokerContext, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
-    """Return every directory, with the requested ones of its logs."""
+    """Return every directory, with those of its logs that were requested."""
     partitions = None
     if request.topics is not None:
         partitions = {

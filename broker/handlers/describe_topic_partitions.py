@@ -1,8 +1,8 @@
 """DescribeTopicPartitions (key 75), version 0: the partitions of topics, page by page (KIP-966).
 
-Topics are sorted by name, their partitions by number. A page ends at the limit: the client's, or
-`max.request.partition.size.limit` if that is smaller. The response's cursor says where the next
-page begins. A request without names returns every topic.
+Topics are sorted by name, their partitions by number. A page ends at the client's limit, or at
+`max.request.partition.size.limit` if that is smaller. The cursor in the response is where the next
+page begins. A request without names gets every topic.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """DescribeTransactions (key 65), version 0: the state of transactions by their id (KIP-664).
 
-Once a transaction is decided, its partitions are those that have no marker yet.
+If a transaction is decided, the response has only the partitions without a marker.
 """
 
 from ...clients.errors import ErrorCode

@@ -12,9 +12,9 @@ from ..request.context import BrokerContext, RequestContext
 async def handle(
     broker: BrokerContext, context: RequestContext, request: ElectLeadersRequest
 ) -> ElectLeadersResponse:
-    """Pass it to the controller; the response follows once the records are committed."""
+    """Pass the request to the controller; it responds once the records are committed."""
     answer = await broker.controller.elect_leaders(request)
     if context.api_version == 0:
-        # Version 0 has errors of partitions only.
+        # Version 0 has no top-level error.
         answer.error_code = 0
     return answer

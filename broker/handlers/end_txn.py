@@ -1,6 +1,6 @@
 """EndTxn (key 26), versions 0-5: commits or aborts a transaction.
 
-The response follows once the decision is in the log; the markers are written after that.
+The response is sent once the decision is in the log; the markers are written after that.
 
 v2: a fenced producer gets PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH
 v3: flexible

@@ -4,11 +4,11 @@ Batches are neither decoded nor copied: the response refers to regions of segmen
 waits up to `max_wait_ms` for `min_bytes`, unless a partition has an error.
 
 v5: log start offsets
-v7: sessions, whose responses have only what is new (KIP-227)
+v7: sessions: responses have only the changed partitions (KIP-227)
 v9: current leader epoch
 v12: flexible; the epoch and offset where a fetcher's log diverges (KIP-595)
 v13: topic ids instead of names (KIP-516)
-v15: the replica id moves into the replica state (KIP-903)
+v15: the replica id is in the replica state (KIP-903)
 v16: addresses of new leaders
 """
 
@@ -39,7 +39,7 @@ from ..request.fetch_session import NO_SESSION, FetchContext, SessionPartition
 _FIRST_TELLING_LEADERS = 16
 _NOT_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
-# Python 3.11 takes 0.1 µs to look up a member of an enum, which every fetch would pay.
+# In Python 3.11 looking up an enum member takes 0.1 µs, which would slow down every fetch.
 _HIGH_WATERMARK, _TXN_COMMITTED = FetchIsolation.HIGH_WATERMARK, FetchIsolation.TXN_COMMITTED
 
 

@@ -1,9 +1,9 @@
 """FindCoordinator (key 10), versions 0-6: the coordinator of a group or a transactional id.
 
-The coordinator of a group (type 0) is the leader of the group's partition of `__consumer_offsets`.
-That of a transactional id (type 1) is the leader of the id's partition of `__transaction_state`.
-The first request creates the topic, and waits for it. Share groups (type 2) are not served: they
-get INVALID_REQUEST, Kafka's error for a disabled type, which clients do not retry.
+A group (type 0) belongs to a partition of `__consumer_offsets`, a transactional id (type 1) to a
+partition of `__transaction_state`; the leader of that partition is the coordinator. The first
+request creates the topic, and waits for it. Share groups (type 2) are not supported: they get
+INVALID_REQUEST, Kafka's error for a disabled type, which clients do not retry.
 
 v1: key types, error messages, throttle time
 v3: flexible

@@ -1,6 +1,6 @@
 """GetTelemetrySubscriptions (key 71), version 0: the metrics that a client is to push (KIP-714).
 
-Announced only while there are subscriptions; Kafka announces it only with a receiver plugin.
+The API is announced only while there are subscriptions; in Kafka, only with a receiver plugin.
 """
 
 import asyncio

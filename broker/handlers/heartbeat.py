@@ -1,7 +1,7 @@
 """Heartbeat (key 12), versions 0-4: keeps a member of a classic group alive.
 
 The response is immediate: NONE, REBALANCE_IN_PROGRESS if the member must rejoin, or the reason why
-it is not a member of this generation.
+the sender is not a member of this generation.
 
 v1: throttle time
 v3: group instance id (KIP-345)

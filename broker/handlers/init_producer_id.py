@@ -5,7 +5,7 @@ its previous id. A transactional id keeps its producer id, with the next epoch e
 transaction that is still open is aborted first, and the client must retry.
 
 v2: flexible
-v3: the producer may name the id and epoch that it has (KIP-360)
+v3: the producer may send its current id and epoch (KIP-360)
 v4: a fenced producer gets PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH
 """
 
@@ -50,7 +50,7 @@ async def _later(producer_ids: ProducerIds) -> InitProducerIdResponse:
     try:
         producer_id = await producer_ids.next_id()
     except KafkaError:
-        # The controller's failure is temporary; clients retry on this code.
+        # The failure of the controller is temporary; clients retry on this code.
         return _failed(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
 

@@ -1,14 +1,14 @@
 """JoinGroup (key 11), versions 0-9: a member joins a classic group, or rejoins it in a rebalance.
 
-The response follows when the generation begins.
+The response is sent when the generation begins.
 
 v0: no rebalance timeout; the session timeout is used instead
 v2: throttle time
-v4: a member without an id gets one with MEMBER_ID_REQUIRED, and must rejoin with it (KIP-394)
+v4: a member without an id gets MEMBER_ID_REQUIRED and an id, and must rejoin with it (KIP-394)
 v5: static members (KIP-345)
 v6: flexible
 v7: protocol type in the response
-v9: a returning static leader need not assign again (KIP-814)
+v9: a returning static leader need not assign the partitions again (KIP-814)
 """
 
 from functools import partial
@@ -66,7 +66,7 @@ def _response(result: JoinResult, version: int) -> JoinGroupResponse:
         protocol_type=result.protocol_type,
         protocol_name=protocol_name,
         leader=result.leader,
-        # True only if requested, and so only in the versions that have it.
+        # True only if requested, and so only in versions that have this field.
         skip_assignment=result.skip_assignment,
         member_id=result.member_id,
         members=[

@@ -1,11 +1,11 @@
 """LeaveGroup (key 13), versions 0-5: members leave a classic or a consumer group.
 
-The response does not wait for the rebalance of a classic group; that of a consumer group follows
-once the log has the change.
+For a classic group, the response does not wait for the rebalance; for a consumer group, it is sent
+once the change is in the log.
 
 v0-v2: one member, whose error is top-level
 v1: throttle time
-v3: several members, each with an error; static ones by instance id alone (KIP-345)
+v3: several members, each with an error; static members by instance id alone (KIP-345)
 v4: flexible
 """
 

@@ -1,8 +1,8 @@
 """ListOffsets (key 2), versions 1-11: offsets by timestamp, or by a special timestamp.
 
 Special timestamps are negative: -1 latest, -2 earliest, -3 largest timestamp, -4 earliest local,
--5 last tiered, -6 earliest pending upload. A search in the remote tier delays the response. Each
-partition is looked up by itself, and other requests get their turn in between.
+-5 last tiered, -6 earliest pending upload. A search in the remote tier delays the response.
+Partitions are looked up in steps, and other requests get their turn in between.
 
 v2: isolation level: read_committed sees nothing beyond the last stable offset
 v4: leader epochs
@@ -34,7 +34,7 @@ from ..request.context import BrokerContext, Deferred, RequestContext
 
 _CONSUMER_REPLICA_ID = -1
 _FIRST_VERSION = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
-"""The first version that knows each special timestamp."""
+"""The first version that supports each special timestamp."""
 
 _PARTITIONS_A_STEP = 100
 
@@ -45,7 +45,7 @@ _FIRST_WITH_TIMEOUT = 10
 def handle(
     broker: BrokerContext, context: RequestContext, request: ListOffsetsRequest
 ) -> Generator[None, None, ListOffsetsResponse | Deferred[list[list[OffsetResult]]]]:
-    """Look up each partition; one that is named twice is refused, with one result."""
+    """Look up each partition; one that is named twice is refused, and returned once."""
     isolation = _isolation(request)
     queries, refusals = yield from _sorted_out(context, request)
     timeout_ms = request.timeout_ms if context.api_version >= _FIRST_WITH_TIMEOUT else 0

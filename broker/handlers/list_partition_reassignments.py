@@ -11,5 +11,5 @@ from ..request.context import BrokerContext, RequestContext
 def handle(
     broker: BrokerContext, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """List them from the cluster image."""
+    """List the reassignments in the cluster image."""
     return list_reassignments(broker.controller.image, request)

@@ -1,8 +1,8 @@
 """ListTransactions (key 66), versions 0-2: the transactional ids that this broker coordinates.
 
-Filters select by state and by producer id. Unknown state names are returned, and match nothing.
+Filters select by state and by producer id. Unknown state names match nothing, and are returned.
 
-v1: filter by duration: transactions that have run for more than so many milliseconds (KIP-994)
+v1: filter by duration: transactions that have run for longer than a number of ms (KIP-994)
 v2: filter by a pattern of transactional ids, in RE2's syntax (KIP-1152)
 """
 
@@ -17,7 +17,7 @@ from ..coordinator.transaction.transaction_state import TransactionState
 from ..request.context import BrokerContext, RequestContext
 
 _STATES = {state.value for state in TransactionState} | {"PrepareEpochFence"}
-"""The last is a state inside Kafka that no id is ever seen in."""
+"""PrepareEpochFence is a state inside Kafka in which clients never see a transaction."""
 
 
 def handle(
@@ -46,7 +46,7 @@ def handle(
 
 
 def _matching(transactions: list[Transaction], pattern: str | None) -> list[Transaction]:
-    """Those with a matching id. Raises KafkaError(INVALID_REGULAR_EXPRESSION)."""
+    """The transactions whose id matches. Raises KafkaError(INVALID_REGULAR_EXPRESSION)."""
     if not pattern:
         return transactions
     from ..coordinator.consumer.topic_regex import compile_regex

@@ -1,9 +1,9 @@
 """Metadata (key 3), versions 0-13: the brokers, the topics, and the leaders of their partitions.
 
-A request that names a topic that does not exist creates it, if the client (from v4 on) and
+A request that names a missing topic creates it, if the client (from v4 on) and
 `auto.create.topics.enable` allow that. The response waits for the creation, and has the new topic.
 
-v0: an empty list means all topics; from v1 on null does
+v0: an empty list means all topics; from v1 on, null means all topics
 v1: rack, controller id, internal topics
 v2: cluster id
 v3: throttle time
@@ -12,7 +12,7 @@ v5: offline replicas
 v7: leader epochs
 v8: authorized operations, on request
 v9: flexible
-v10: returns topic ids; in requests v10 and v11 refuse them with INVALID_REQUEST, as Kafka does
+v10: returns topic ids; a v10 or v11 request with topic ids gets INVALID_REQUEST, as in Kafka
 v12: topics may be requested by id
 """
 
@@ -54,7 +54,7 @@ _CREATE_TIMEOUT_MS = 30_000
 _RETRIABLE = (
     ErrorCode.NONE,
     ErrorCode.TOPIC_ALREADY_EXISTS,
-    # The client finds no topic yet and retries; by then it may be under its quota.
+    # The client gets no topic yet and retries; by then it may be under its quota.
     ErrorCode.THROTTLING_QUOTA_EXCEEDED,
 )
 
@@ -115,7 +115,7 @@ async def _create_then_respond(
 
 
 def _creatable(broker: BrokerContext, name: str) -> CreatableTopic:
-    """The topic to create; an internal one as configured (`AutoTopicCreationManager`)."""
+    """The topic to create; internal topics as configured (`AutoTopicCreationManager`)."""
     if name == GROUP_METADATA_TOPIC:
         return broker.group_coordinator.internal_topic(name)
     if name == TRANSACTION_STATE_TOPIC:

@@ -1,13 +1,13 @@
 """OffsetCommit (key 8), versions 2-10: stores a group's committed offsets.
 
-The response follows once the offsets are in the log, with one error code per partition.
+The response is sent once the offsets are in the log, with one error code per partition.
 
 v2-v4: retention time
 v3: throttle time
 v6: leader epoch
 v7: group instance id (KIP-345)
 v8: flexible
-v9: a missing group is GROUP_ID_NOT_FOUND
+v9: a missing group causes GROUP_ID_NOT_FOUND
 v10: topic ids instead of names
 """
 

@@ -1,8 +1,8 @@
 """OffsetDelete (key 47), version 0: deletes some of a group's committed offsets (KIP-496).
 
-The response follows once the log has the deletion, with one error code per partition:
-UNKNOWN_TOPIC_OR_PARTITION if it does not exist, GROUP_SUBSCRIBED_TO_TOPIC if a member subscribes to
-its topic. An offset that was never committed counts as deleted.
+The response is sent once the deletion is in the log, with one error code per partition:
+UNKNOWN_TOPIC_OR_PARTITION if the partition does not exist, GROUP_SUBSCRIBED_TO_TOPIC if a member
+subscribes to the topic. An offset that was never committed counts as deleted.
 """
 
 import asyncio

@@ -52,7 +52,7 @@ P = TypeVar("P", OffsetFetchResponsePartition, OffsetFetchResponsePartitions)
 
 
 class _GroupRequest(NamedTuple):
-    """One group of a request of any version; `topics` is None for all topics."""
+    """One group of a request, whatever its version; `topics` is None for all topics."""
 
     group_id: str
     topics: Sequence[FetchTopic] | None
@@ -161,7 +161,7 @@ def _response_of_one_group(
     error, fetched = answer
     partition_error = ErrorCode.NONE
     if error and version < _FIRST_WITH_TOP_LEVEL_ERROR:
-        # Version 1 has no top-level error: every partition gets it.
+        # Version 1 has no top-level error: every partition gets the error.
         partition_error = error
         fetched = [
             FetchedTopic(

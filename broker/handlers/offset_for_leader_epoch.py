@@ -1,7 +1,7 @@
 """OffsetForLeaderEpoch (key 23), versions 2-4: the end of a leader epoch (KIP-101, KIP-320).
 
-The response has the largest known epoch up to the requested one, and its end offset; -1 for both if
-there is none.
+The response has the largest epoch in the log up to the requested one, and its end offset; both are
+-1 if there is no such epoch.
 
 v3: replica id
 v4: flexible

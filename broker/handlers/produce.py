@@ -1,11 +1,11 @@
 """Produce (key 0), versions 3-13: appends batches, and responds when `acks` is satisfied.
 
 Each partition has exactly one batch of magic 2 (KIP-98). With acks=0 there is no response; if
-something fails the connection is closed instead, so that the producer notices. Bytes that cannot be
-cut into batches fail every partition of the request with CORRUPT_MESSAGE.
+something fails the connection is closed instead, so that the producer notices. If bytes cannot be
+split into batches, every partition of the request gets CORRUPT_MESSAGE.
 
-The first batch of a transaction in a partition is appended only if the coordinator has the
-partition in the transaction (`transaction_membership.py`, KIP-890). A transactional batch in a
+The first batch of a transaction in a partition is appended only if the partition belongs to the
+transaction at the coordinator (`transaction_membership.py`, KIP-890). A transactional batch in a
 request without a transactional id fails the whole request.
 
 As in Kafka, partitions are appended independently. So a request with many partitions, or with long
@@ -64,23 +64,23 @@ _TRANSACTIONAL = 0x10
 _Objection: TypeAlias = tuple[ErrorCode, str | None]
 
 _NO_BATCHES: _Objection = ErrorCode.CORRUPT_MESSAGE, None
-"""The bytes cannot be cut into batches: an invalid length or magic."""
+"""The bytes cannot be split into batches: an invalid length or magic."""
 _TRANSACTIONAL_BATCH: _Objection = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None
-"""Only a request that names its transactional id may hold such a batch."""
+"""Only a request with a transactional id may hold a transactional batch."""
 _NOT_ONE_BATCH = "must have exactly one record batch per partition"
 
 _PARTITIONS_A_STEP = 256
 _WORK_AT_ONCE = 16_384
 _WORK_OF_A_PART = 4_096
-"""Several batches with more work (`work_of`) than the first are appended in parts of the second."""
+"""Batches with more work than `_WORK_AT_ONCE` together are appended in parts of this much work."""
 
 _FIRST_KNOWING_ABORTABLE = 11
 _FIRST_ADDING_PARTITIONS = 12
 
 _Entries: TypeAlias = list[AppendEntry]
-"""In request order; for a response, one for each partition."""
+"""In request order; a response needs one for each partition."""
 _Outcome: TypeAlias = asyncio.Future[_Entries] | Coroutine[object, object, _Entries]
-"""What an append waits for: followers, or first the transaction coordinator."""
+"""A future waits for followers; a coroutine, first for the transaction coordinator."""
 _NOTHING = memoryview(b"")
 
 
@@ -93,7 +93,7 @@ class _Sorted(NamedTuple):
     work: int = 0
     """The work of appending the plain batches."""
     others: Sequence[AppendEntry] = ()
-    """The entries with other batches than plain ones (`plain_work`)."""
+    """The entries whose batches are not plain (`plain_work`)."""
     refused_as_a_whole: bool = False
 
 
@@ -112,7 +112,7 @@ def handle(
         return _answer(broker, context, request, entries)
     if _takes_long(broker, parts):
         for entry in allowed:
-            # Before these are appended, the request's buffer is reused.
+            # The request's buffer is reused before these are appended.
             entry.records = lasting(entry.records)
         return _in_parts(broker, context, request, parts)
     outcome = _append(broker, context, request, allowed)
@@ -181,7 +181,7 @@ def _sorted_out(
 
 
 def _is_decided(broker: BrokerContext, request: ProduceRequest, parts: _Sorted) -> bool:
-    """Whether nothing is left to append. Counts the bytes that are left."""
+    """Whether nothing is left to append; otherwise counts the bytes to append."""
     if parts.refused_as_a_whole:
         return True
     if request.acks not in (-1, 0, 1):
@@ -197,7 +197,7 @@ async def _in_parts(
     request: ProduceRequest,
     parts: _Sorted | None,
 ) -> ProduceResponse | None:
-    """Append in parts, with pauses; only one part of all such requests at a time."""
+    """Append in parts, with pauses; only one part is appended at a time, whatever its request."""
     if parts is None:
         parts = await in_turns(_sorted_out(broker, context, request))
         if _is_decided(broker, request, parts):
@@ -221,7 +221,7 @@ async def _in_parts(
                 outcome = _append(broker, context, request, part)
                 await asyncio.sleep(0)
             if isinstance(outcome, asyncio.Future):
-                # It waits for followers; the next part need not.
+                # This part waits for followers; the next part need not wait for this one.
                 waiting.append(outcome)
             elif outcome is not None:
                 await outcome
@@ -256,14 +256,14 @@ def _support(context: RequestContext) -> "Support":
 def _refuse(broker: BrokerContext, entry: AppendEntry, objection: _Objection) -> None:
     topic, partition = entry.topic_partition
     if topic and broker.controller.image.partition(topic, partition) is None:
-        # Kafka checks this first; here only entries that are refused anyway need it.
+        # Kafka checks this first; here only entries that are refused anyway are checked.
         entry.refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     else:
         entry.refuse(*objection)
 
 
 def _refuse_wrong_acks(broker: BrokerContext, entries: _Entries) -> None:
-    """Refuse, for invalid acks, what would be appended otherwise; Kafka checks acks last."""
+    """Refuse entries for invalid acks, after all other checks, as in Kafka."""
     image = broker.controller.image
     for entry in entries:
         is_unknown = image.partition(*entry.topic_partition) is None

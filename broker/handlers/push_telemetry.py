@@ -1,4 +1,4 @@
-"""PushTelemetry (key 72), version 0: receives a client's metrics, and counts them (KIP-714)."""
+"""PushTelemetry (key 72), version 0: receives and counts the metrics of a client (KIP-714)."""
 
 import asyncio
 

@@ -1,11 +1,11 @@
 """SyncGroup (key 14), versions 0-5: distributes the leader's assignment to the members.
 
-The response follows once the leader's assignment is in the log.
+The response is sent once the leader's assignment is in the log.
 
 v1: throttle time
 v3: group instance id (KIP-345)
 v4: flexible
-v5: protocol type and name, which must be the group's (KIP-559)
+v5: protocol type and name, which must match the group (KIP-559)
 """
 
 from ...clients.errors import ErrorCode

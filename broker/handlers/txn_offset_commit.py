@@ -2,11 +2,11 @@
 
 The group's partition of `__consumer_offsets` must be part of the transaction.
 
-v0-v1: a coordinator that is loading is COORDINATOR_NOT_AVAILABLE; old clients fail otherwise
-    (KAFKA-7296)
+v0-v1: while the coordinator loads, the error is COORDINATOR_NOT_AVAILABLE; on others these clients
+    fail (KAFKA-7296)
 v2: leader epoch
-v3: flexible; member id and generation: if the group has moved on, a consumer is refused with
-    UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION or FENCED_INSTANCE_ID (KIP-447)
+v3: flexible; member id and generation: a consumer that is no longer a member of the generation
+    gets UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION or FENCED_INSTANCE_ID (KIP-447)
 v4: TRANSACTION_ABORTABLE
 v5: adds the partition of `__consumer_offsets` to the transaction (KIP-890)
 """
@@ -71,7 +71,7 @@ def handle(
         offsets=offsets,
         producer=OffsetsProducer(request.producer_id, request.producer_epoch),
     )
-    # Before joining the transaction: the join and the commit must not be interrupted.
+    # Prepared before the join: nothing may come between the join and the commit.
     prepared = yield from coordinator.prepare_commit(commit)
     partition = TopicPartition(OFFSETS_TOPIC, coordinator.partition_of(request.group_id))
     producer = TransactionProducer(

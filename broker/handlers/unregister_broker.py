@@ -1,6 +1,6 @@
 """UnregisterBroker (key 64), version 0: removes a broker that will not come back (KIP-631).
 
-The broker that serves the request cannot be removed; Apache Kafka allows that, and does not recover
+The broker that serves the request cannot be removed. Apache Kafka allows that, but does not recover
 from it.
 """
 
@@ -15,7 +15,7 @@ from ..request.context import BrokerContext, RequestContext
 async def handle(
     broker: BrokerContext, context: RequestContext, request: UnregisterBrokerRequest
 ) -> UnregisterBrokerResponse:
-    """Remove the broker; the response follows once the records are committed."""
+    """Remove the broker; the response is sent once the records are committed."""
     try:
         await broker.controller.unregister_broker(request.broker_id)
     except KafkaError as error:

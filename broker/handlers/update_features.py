@@ -1,6 +1,6 @@
 """UpdateFeatures (key 57), versions 0-2: changes finalised features, all or none (KIP-584).
 
-v1: names the kind of change, a raise or a lowering; may only validate (KIP-778)
+v1: names the kind of change, an upgrade or a downgrade; may only validate (KIP-778)
 v2: one result for all features (KIP-1022)
 """
 
@@ -33,7 +33,7 @@ async def handle(
         return UpdateFeaturesResponse(error_code=error.code, error_message=error.message)
     response = UpdateFeaturesResponse(error_message=None)
     if context.api_version < 2:
-        # Like Kafka, the message of a success is NONE.
+        # Like Kafka, return the error message NONE for a success.
         response.results = [
             UpdatableFeatureResult(feature=each.feature, error_message=ErrorCode.NONE.name)
             for each in updates

@@ -3,7 +3,7 @@
 Sent by coordinators on other brokers, and by administrators to end a hanging transaction (KIP-664).
 Writing a marker twice does no harm.
 
-v2: the version of the transaction's protocol; a marker of the previous transaction is refused
+v2: the version of the transaction protocol; markers of the previous transaction are refused
     (KIP-1228)
 """
 

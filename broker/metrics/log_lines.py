@@ -1,11 +1,11 @@
-"""Makes and limits log lines: no line that a client has forged, and no flood of one kind.
+"""Formats log lines so that clients cannot forge them, and limits floods of similar lines.
 
 Log lines contain names and ids from clients. Here, where all lines are written, any character that
 could begin a new line or move a terminal's cursor is escaped, and a long message is cut. The lines
 of a stack trace are indented, so that none of them looks like a log line.
 
-Lines with one cause, the place in the code that writes them, are limited to `_BURST` at once and
-`_PER_SECOND` in the long run; the next line written says how many were suppressed.
+The lines of one cause, which is a place in the code, are limited to `_BURST` at once and
+`_PER_SECOND` in the long run; the next line written reports how many were suppressed.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ class LineFormatter(logging.Formatter):
 
 
 class _Cause(NamedTuple):
-    """How many lines a cause may still write, as of when, and how many were suppressed."""
+    """How many lines a cause could still write at the time `at`, and how many were suppressed."""
 
     left: float
     at: float
@@ -97,7 +97,7 @@ class LineHandler(logging.StreamHandler[Any]):
     """Writes lines. A line that cannot be written, as on a full disk, is dropped."""
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """Report other errors than OSError. Called while the error is handled."""
+        """Report errors other than OSError. Called while the error is handled."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handleError(record)
 

@@ -1,8 +1,8 @@
 """The levels of the broker's loggers, read and set with Kafka's names (`LoggingController`).
 
 A logger exists from its first use, which is usually when its module is loaded. Levels that are set
-last until the process ends, and are not stored. TRACE is finer than anything that is logged here,
-and FATAL leaves only what ends the broker.
+last until the process ends, and are not stored. Nothing is logged at TRACE; FATAL leaves only the
+errors that end the broker.
 """
 
 import logging
@@ -64,7 +64,7 @@ def check(node_id: int, name: str, changes: "Sequence[ConfigChange]") -> None:
 
 
 def change(changes: "Sequence[ConfigChange]") -> None:
-    """Set the levels; a logger without one inherits its level. Call `check` before."""
+    """Set the levels; a logger without a level inherits one. Call `check` first."""
     from ...replication.controller.alter_configs import ConfigOperation
 
     for name, operation, level in changes:

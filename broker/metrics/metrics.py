@@ -2,10 +2,10 @@
 
 A counter is an object with a number: the hot path keeps the object and adds to it, so its name is
 looked up only once. A gauge is a function, called only when the metrics are read. A family is a
-function that returns many samples, such as one per topic, if it is not known before the reading
-which there are. Names are written as in JMX, ``kafka.server:type=BrokerTopicMetrics,
-name=BytesInPerSec``. A rate in JMX is a total here, from which two readings give any rate: of a
-meter's attributes there is only `Count`.
+function that returns samples whose names are known only when the metrics are read, such as one per
+topic. Names are written as in JMX, ``kafka.server:type=BrokerTopicMetrics,name=BytesInPerSec``. A
+rate in JMX is a total here, from which any rate can be computed: of a meter's attributes there is
+only `Count`.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -72,14 +72,14 @@ class Metrics:
         return samples
 
     def read(self) -> Iterator[tuple[str, float]]:
-        """Every name that has a count or a value, with that number, sorted."""
+        """Every count and every value, with its name, sorted by name."""
         for name, attribute, value in self.samples():
             if attribute in (COUNT, VALUE):
                 yield name, value
 
 
 def failures_of_loops(supervisor: Supervisor) -> Iterator[Sample]:
-    """How often the broker's loops failed unexpectedly: in total, and each loop that ever did."""
+    """How often the broker's loops failed unexpectedly: in total, and for each such loop."""
     yield Sample(_LOOP_FAILURES, COUNT, supervisor.failures.total())
     for loop, failures in supervisor.failures.items():
         yield Sample(f"{_LOOP_FAILURES},loop={loop}", COUNT, failures)

@@ -1,14 +1,14 @@
 """Metrics in the text format of Prometheus (exposition format 0.0.4).
 
-The names are those that Prometheus's JMX exporter without rules gives Kafka's MBeans, so that
+The names are those that Prometheus's JMX exporter, without rules, makes of Kafka's MBeans, so that
 dashboards and alerts for Kafka work here: domain, value of the first property and attribute are
-joined by ``_``, characters that a name may not have become ``_``, and the other properties are
+joined by ``_``, characters that are not allowed in names become ``_``, and the other properties are
 labels.
 
     kafka.server:type=BrokerTopicMetrics,name=RemoteCopyBytesPerSec,topic=orders   Count
     kafka_server_BrokerTopicMetrics_Count{name="RemoteCopyBytesPerSec",topic="orders"}
 
-HELP has the MBeans' common name and the attribute as in JMX.
+HELP has the domain, the first property and the attribute, as in JMX.
 """
 
 import re
@@ -23,7 +23,7 @@ _NOT_IN_NAMES = re.compile("[^a-zA-Z0-9:]+")
 
 
 def exposition(samples: Iterable[Sample]) -> str:
-    """The text; the series of one name are together, as the format requires."""
+    """The text; series with the same name are adjacent, as the format requires."""
     families: dict[str, list[str]] = {}
     heads: dict[str, str] = {}
     for sample in samples:

@@ -1,7 +1,7 @@
 """Metrics that clients push (KIP-714): their subscriptions, and the checks of each push.
 
-A subscription is a configuration of type client-metrics: which metrics, how often, of which clients
-(`ClientMetricsManager`). A client requests its subscription, first with the zero id, and then
+A subscription is a configuration of type client-metrics: which clients push which metrics, and how
+often (`ClientMetricsManager`). A client requests its subscription, first with the zero id, and then
 pushes once in each interval; an earlier push gets THROTTLING_QUOTA_EXCEEDED. Pushes are counted and
 dropped: Kafka passes them to a plugin, and tierlog has none.
 """
@@ -67,7 +67,7 @@ class _Client:
 
 
 class Telemetry:
-    """The clients that push; if there are too many, the least recent one is dropped."""
+    """The clients that push; if there are too many, the least recently active is dropped."""
 
     def __init__(self) -> None:
         self._clients: OrderedDict[Uuid, _Client] = OrderedDict()

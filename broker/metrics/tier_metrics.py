@@ -1,17 +1,17 @@
 """The metrics of tiered storage, as in Kafka with remote storage (KIP-405, 963, 956).
 
-Each metric of `BrokerTopicMetrics` always exists for all topics together, and for each topic that
-has it. A rate in Kafka is a total here; a timer has Count and Total, and Mean and Max of recent
+Each metric of `BrokerTopicMetrics` always exists for all topics together, and also for each topic
+with a value. A rate in Kafka is a total here; a timer has Count and Total, and Mean and Max of recent
 times, in milliseconds. The reader's queue size and idle percentage have two names each; Kafka has
 deprecated the one that begins with ``org.apache.kafka``.
 
 Retention percentages are computed when they are read; Kafka computes them when it looks for
-segments to delete. They are the part of `retention.bytes` that a partition uses in the tier, and
-locally for records that are not in the tier, and the part of `local.retention.bytes` that it uses
-locally; 0 without a limit.
+segments to delete. One is the share of `retention.bytes` that a partition uses, in the tier and
+locally for records that are not in the tier; the other is the share of `local.retention.bytes` that
+it uses locally. Without a limit they are 0.
 
-Kafka has no metrics of its caches, nor of undecodable records of the metadata topic. Those have a
-name of their own, ``tierlog.tiering``.
+Kafka has no metrics of its caches, nor of undecodable records of the metadata topic. Those are in a
+domain of their own, ``tierlog.tiering``.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ _EXPIRED = {
 
 
 class WaitingOperations(Protocol):
-    """A purgatory, as its metrics see it."""
+    """The part of a purgatory that its metrics use."""
 
     name: str
 
@@ -78,7 +78,7 @@ def register_tier_metrics(
 def forget_deleted_topics(
     statistics: "TierStatistics", image: "ClusterImage", delta: "ClusterDelta"
 ) -> None:
-    """Remove the metrics of deleted topics: a controller listener once `statistics` is bound."""
+    """Remove the metrics of deleted topics: a controller listener, with `statistics` bound."""
     for topic in delta.deleted_topics.values():
         if topic.name not in image.topics_by_name:
             statistics.forget_topic(topic.name)

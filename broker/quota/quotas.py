@@ -46,7 +46,7 @@ class Meter:
         self._total = 0.0
 
     def record(self, amount: float, now: float) -> None:
-        """Add usage; a negative amount takes it back."""
+        """Add usage; a negative amount subtracts it again."""
         self._expire(now)
         sample = int(now / SAMPLE_S)
         self._samples[sample] = self._samples.get(sample, 0.0) + amount

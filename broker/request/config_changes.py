@@ -1,7 +1,7 @@
 """The common part of AlterConfigs and IncrementalAlterConfigs (`ConfigAdminManager`).
 
 The broker checks each resource first: for duplicate properties, missing values, unknown types, and
-its own properties, which only it can check. All resources that pass go to the controller in one
+its own properties, which no one else can check. All resources that pass go to the controller in one
 request, except logger levels, which the broker sets itself. Each resource has its own result.
 """
 

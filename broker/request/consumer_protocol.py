@@ -1,6 +1,6 @@
-"""Decides whether groups of the consumer protocol are served (KIP-848).
+"""Decides whether groups of the consumer protocol are supported (KIP-848).
 
-The cluster enables them by its feature `group.version`; each broker's configuration may disable
+The cluster enables them with its feature `group.version`; each broker's configuration may disable
 them. The APIs are announced either way, as in Kafka; if disabled, they return UNSUPPORTED_VERSION.
 """
 

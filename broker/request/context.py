@@ -39,7 +39,7 @@ class NoAnswer(Exception):
 
 
 class Deferred(NamedTuple, Generic[T]):
-    """A response that `then` makes from the result of `work`. A future needs no task."""
+    """A response that `then` makes from the result of `work`, for which a future needs no task."""
 
     work: asyncio.Future[T] | Coroutine[object, object, T]
     then: Callable[[T], Message | None]
@@ -68,7 +68,7 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BrokerContext:
-    """The parts of one broker. Handlers use them and own none."""
+    """The parts of one broker. Handlers use these parts, but own none of them."""
 
     config: BrokerConfig
     environment: Environment

@@ -6,17 +6,17 @@ that changed since the last one, and a response leaves out the partitions with n
 
 The rules:
 
-- Epoch 0 requests a new session, epoch -1 none (and both end the session named). Otherwise the
-  epoch must be the next one, so that a lost request or response is always noticed: a wrong id
-  is FETCH_SESSION_ID_NOT_FOUND, a wrong epoch INVALID_FETCH_SESSION_EPOCH. A session uses names
-  or topic ids, not both: FETCH_SESSION_TOPIC_ID_ERROR.
+- Epoch 0 requests a new session, epoch -1 no session; both end the session that the request names.
+  Any other epoch must be the next one, so that a lost request or response is always noticed. A
+  wrong id gets FETCH_SESSION_ID_NOT_FOUND, a wrong epoch INVALID_FETCH_SESSION_EPOCH. A session
+  uses names or topic ids; a mixture gets FETCH_SESSION_TOPIC_ID_ERROR.
 - A partition is in the response if it has records, an error or a diverging epoch, or if its high
   watermark or log start offset changed. A partition returned with records moves to the end of its
-  session, so that the next response's bytes go to the others first.
-- There are `max.incremental.fetch.session.cache.slots`. When all are taken, a session unused for
-  two minutes is evicted; else a follower's session evicts a consumer's, and a larger session evicts
-  a smaller one that is older than two minutes. If there is no room, the response's session id is 0,
-  and the client keeps sending full requests.
+  session, so that the other partitions come first in the next response.
+- `max.incremental.fetch.session.cache.slots` limits the sessions. At the limit, a session unused
+  for two minutes is evicted; otherwise a follower's session evicts a consumer's, and a larger
+  session evicts a smaller one that is older than two minutes. If there is no room, the session id
+  in the response is 0, and the client keeps sending full requests.
 """
 
 from collections import OrderedDict
@@ -39,7 +39,7 @@ _MAX_INT32 = 0x7FFFFFFF
 
 
 def next_epoch(epoch: int) -> int:
-    """The epoch of the request after one with `epoch`; never 0 or -1."""
+    """The epoch after `epoch`; after the largest one it is 1, as 0 and -1 are special."""
     if epoch < 0:
         return FINAL_EPOCH
     return 1 if epoch == _MAX_INT32 else epoch + 1

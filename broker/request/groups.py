@@ -1,8 +1,9 @@
 """The group coordinator, made when the first group needs it.
 
 A broker that serves no groups need not load their code, which is a fifth of all code. If the
-offsets topic exists from a previous run, its groups are loaded at startup. Else the first request
-about groups makes the coordinator, which learns which partitions it leads when it subscribes.
+offsets topic exists from a previous run, its groups are loaded at startup. Otherwise the first
+request about groups makes the coordinator; the partitions that it leads are announced to it when it
+subscribes.
 """
 
 from typing import TYPE_CHECKING

@@ -3,8 +3,8 @@
 Everything runs on one event loop: a request processed for a second in one go would block every
 client for that second. Work comes as a generator that pauses often. A slice ends after some pauses
 or some milliseconds; then the loop serves the other clients, and the next slice follows. Only one
-request is processed at a time, so that many of them need no more memory than one, and delay other
-clients no more. Requests in the queue count towards the memory budget (`receive_budget.py`). When a
+request is processed at a time, so that many need no more memory, and delay other clients no longer,
+than one does. Requests in the queue count towards the memory budget (`receive_budget.py`). When a
 client disconnects, its request is dropped and its memory freed.
 """
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 _SLICE_PAUSES = 256
 _SLICE_S = 0.005
 _LONG_SLICE_S = 0.02
-"""After a longer slice, of a handler that cannot pause, other clients get as much time."""
+"""After a longer slice, from a handler that cannot pause, other clients get the same time."""
 
 
 class Done(NamedTuple, Generic[T]):
@@ -82,7 +82,7 @@ class LargeRequests:
         if job.answer.done():
             # The client has disconnected.
             return True
-        # However this job ends, the next ones must run.
+        # However this job ends, the next jobs must run.
         answer = job.answer
         try:
             done = run_slice(job.work)

@@ -1,7 +1,7 @@
 """Lists in responses whose elements are made one by one, while they are encoded.
 
-A response to a request that names thousands of things takes long to make and is many times larger
-in memory than on the wire. With such a list it is made, encoded and freed element by element, and
+The response to a request with thousands of names takes long to make, and is many times larger in
+memory than on the wire. With a lazy list it is made, encoded and freed element by element, and
 other requests get their turn in between (`large_requests.py`).
 """
 

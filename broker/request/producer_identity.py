@@ -1,7 +1,7 @@
 """The producer id and epoch that InitProducerId and EndTxn return.
 
-Both may have to fetch a new producer id first, and both serve clients that do not know the error
-PRODUCER_FENCED.
+Both requests may have to wait for a new producer id, and both may come from clients that do not
+know the error PRODUCER_FENCED.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ async def _with_new_id(producer_ids: ProducerIds, attempt: IdentityCall) -> Prod
     try:
         producer_id = await producer_ids.next_id()
     except KafkaError:
-        # The controller's failure is temporary; clients retry on this code.
+        # The failure of the controller is temporary; clients retry on this code.
         return ProducerIdentity(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     answer = attempt(lambda: producer_id)
     assert answer is not None, "The attempt has a producer id."

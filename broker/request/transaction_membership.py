@@ -1,6 +1,6 @@
 """Decides whether a batch may open a transaction in a partition (KIP-890).
 
-Otherwise a late batch could open a hanging transaction, which no marker ever ends. So the first
+A late batch could open a hanging transaction, which no marker would ever end. So the first
 batch of a transaction in a partition is appended only after a call to the coordinator: from Produce
 12 and TxnOffsetCommit 5 on, the coordinator adds the partition to the transaction; for older
 clients, which have added it themselves, it verifies that the partition was added. While the log has
@@ -8,7 +8,8 @@ an open transaction of the same producer and epoch, the coordinator is not calle
 
 If the coordinator answers at once, as it does when it is on this broker and has one replica, the
 append follows in the same call, and nothing can happen in between. Otherwise only the epoch
-protects, which is enough from Produce 12 on, because each transaction has its own epoch.
+protects from late batches, which is enough from Produce 12 on, because each transaction has its own
+epoch.
 """
 
 import asyncio
@@ -34,7 +35,7 @@ class Refusal(NamedTuple):
 
 
 class Support(NamedTuple):
-    """What a transactional client supports, by its request's version."""
+    """What a transactional client supports, according to the version of its request."""
 
     adds_partitions: bool
     knows_abortable: bool
@@ -53,7 +54,7 @@ _NOT_NOW = frozenset(
 
 
 class TransactionProducer(NamedTuple):
-    """A producer in its transaction."""
+    """A producer and its transactional id."""
 
     transactional_id: str
     producer_id: int
@@ -105,7 +106,7 @@ def join_transaction(
     partitions: Sequence[TopicPartition],
     support: Support,
 ) -> Refusals | asyncio.Future[Refusals]:
-    """Add the partitions to the transaction, or verify them; returns those that are not in it."""
+    """Add the partitions to the transaction, or verify them; returns those refused."""
     coordinator = broker.transaction_coordinator
     if not support.adds_partitions:
         if not coordinator.config.partition_verification_enable:
@@ -136,9 +137,9 @@ def _refused(errors: Mapping[TopicPartition, ErrorCode], support: Support) -> Re
 
 
 def refusal_for_client(error: ErrorCode, support: Support) -> Refusal:
-    """The refusal that makes a producer of this version react as it should.
+    """The refusal to which a producer of this version reacts correctly.
 
-    NOT_ENOUGH_REPLICAS is an error on which older producers retry the batch.
+    Older producers retry the batch on NOT_ENOUGH_REPLICAS.
     """
     if error is ErrorCode.PRODUCER_FENCED:
         return Refusal(ErrorCode.INVALID_PRODUCER_EPOCH)
@@ -170,7 +171,7 @@ def opens_transaction(
 def _sequence_refusal(
     broker: BrokerContext, partition: TopicPartition, batch: RecordBatch
 ) -> Refusal | None:
-    """The reason why the batch cannot be the transaction's first in the log: see ProducerEntry."""
+    """Why the batch cannot start a transaction in the log (see ProducerEntry); None if it can."""
     replica = broker.replica_manager.partitions.get(partition)
     if replica is None:
         return None

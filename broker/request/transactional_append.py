@@ -30,11 +30,10 @@ def append_in_transaction(
 async def join_at_once(
     broker: BrokerContext, request: ProduceRequest, entries: list[AppendEntry], support: Support
 ) -> None:
-    """Add all partitions of a request to its transaction with one write, and refuse the entries
-    that may not be appended, before the request is appended in parts.
+    """Add all partitions of a request to its transaction with one write; refuse other entries.
 
-    Each part checks again, because the transaction may end between two parts; usually its
-    partitions have been added.
+    Called before the request is appended in parts. Each part checks again, because the transaction
+    may end between two parts; usually the partitions are still in it.
     """
     answer = _refusals_of(broker, request, entries, support)
     if answer is not None:

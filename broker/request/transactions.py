@@ -2,7 +2,7 @@
 
 A broker that serves no transactions need not load their code. If `__transaction_state` exists from
 a previous run, its transactions are loaded at startup: prepared ones are completed, and those that
-time out are aborted. Else the first request makes the coordinator.
+time out are aborted. Otherwise the first request makes the coordinator.
 """
 
 from typing import TYPE_CHECKING

@@ -1,10 +1,10 @@
-"""The metadata records that add, change and remove mounted topics (pure).
+"""Decides, without I/O, on the metadata records that add, change and remove mounted topics.
 
 A mounted topic keeps the topic id that it has in the other cluster, because the keys of its objects
 contain it. Its leader epochs are above those of its records: clients remember the newest epoch that
-they have seen, and would take metadata with an older one for stale.
+they have seen, and would ignore metadata with an older one as stale.
 
-A topic is refused if its name exists here.
+A topic is refused if this cluster already has a topic with that name.
 """
 
 from collections.abc import Mapping, Set as AbstractSet
@@ -26,7 +26,7 @@ from ...replication.topic_names import colliding_topic, validate_topic_name
 from ...tiering.tools.mounted_lineages import MountedTopic, MountedView
 
 _RECORDS_MAX = 5_000
-"""The most for one decision of the controller; the rest follows after the next look."""
+"""The most records in one decision of the controller; the next refresh adds the rest."""
 
 _CONFIG = {
     "remote.log.copy.disable": "true",
@@ -34,11 +34,11 @@ _CONFIG = {
     "retention.bytes": "-1",
     "retention.ms": "-1",
 }
-"""Nothing is copied, and nothing expires: the other cluster decides that."""
+"""Nothing is copied, and nothing expires: the other cluster takes care of both."""
 
 
 class MountDecision(NamedTuple):
-    """The metadata changes that a view needs."""
+    """The changes that make the metadata match a view."""
 
     records: list[Message]
     refused: dict[str, str]
@@ -48,7 +48,7 @@ class MountDecision(NamedTuple):
 def decide_topics(
     image: ClusterImage, node_id: int, view: MountedView, mounted: AbstractSet[Uuid]
 ) -> MountDecision:
-    """The changes that make the metadata match a view. `mounted`: the topic ids of this mount."""
+    """Decide how to make the metadata match a view. `mounted`: the topic ids of this mount."""
     decision = MountDecision([], {})
     for topic in view.topics.values():
         if len(decision.records) > _RECORDS_MAX:

@@ -1,6 +1,6 @@
 """The file `mounted-topics` in the first log directory: the mount of each mounted topic id.
 
-It is written before a topic is created, so that the log of a mounted topic is never taken for a
+It is written before a topic is created, so that the log of a mounted topic is never mistaken for a
 local one, and read at startup, when the mounted tiers have not been read yet.
 """
 

@@ -11,8 +11,8 @@ in the metadata, offsets and timestamps are looked up, fetches are remote reads.
 differences: the log is read-only (`UnifiedLog.read_only_reason`), and the remote log manager, which
 copies, expires and deletes, does not get the topic. Nothing is ever written to a mounted tier.
 
-If a tier does not respond, this is logged once, and its last view is served as far as the caches
-have it. The topics of a mount that is no longer configured are removed.
+If a tier does not respond, this is logged once, and the caches still serve what they have of its
+last view. The topics of a mount that is no longer configured are removed.
 """
 
 import asyncio
@@ -77,13 +77,13 @@ class MountTools:
 
 
 class _ViewMetadata:
-    """The metadata of a mounted tier as of the last look, for its remote reads."""
+    """The metadata of a mounted tier as of the last refresh, for its remote reads."""
 
     def __init__(self) -> None:
         self.view = MountedView()
 
     def assign(self, partitions: Iterable[TopicIdPartition]) -> None:
-        """Does nothing: a look finds every partition."""
+        """Does nothing: a refresh finds every partition."""
 
     def is_ready(self, partition: TopicIdPartition) -> bool:
         return partition in self.view.partitions
@@ -99,7 +99,7 @@ class _ViewMetadata:
         """Does nothing: the next view leaves out what the tier has lost."""
 
     def watch_all(self) -> None:
-        """Does nothing: a look finds every partition."""
+        """Does nothing: a refresh finds every partition."""
 
     async def publish(self, event: RemoteLogMetadata) -> None:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, "A mounted tier is read-only.")
@@ -136,7 +136,7 @@ class _Mount:
 
     @property
     def reason(self) -> str:
-        """The reason why its topics are read-only."""
+        """Why the topics of this mount are read-only."""
         return f"The topic is mounted read-only from the tier {self.config.name} of another cluster"
 
     async def close(self) -> None:
@@ -159,7 +159,7 @@ class Mounts:
         self._tasks = TaskOwner(_TASKS_MAX)
 
     async def start(self) -> None:
-        """Remove the topics of former mounts, and start looking. Never waits for a tier."""
+        """Remove the topics of former mounts, and start the refreshes. Never waits for a tier."""
         lost = {each for each, name in self._file.mount_of.items() if name not in self._mounts}
         if lost:
             await self._tools.controller.decide(lambda image: Decision(removals(image, lost), None))
@@ -173,7 +173,7 @@ class Mounts:
             self._tasks.start(self._refresh(mount), f"mount {mount.config.name}")
 
     async def stop(self) -> None:
-        """Stop looking. Idempotent."""
+        """Stop the refreshes. Idempotent."""
         await self._tasks.stop()
         for mount in self._mounts.values():
             await mount.close()
@@ -240,7 +240,7 @@ class Mounts:
     def _not_mounted(self, partitions: Sequence[TopicIdPartition]) -> list[TopicIdPartition]:
         return [each for each in partitions if not self._is_mounted(each)]
 
-    # -- Looking ------------------------------------------------------------------------------
+    # -- Refreshes ----------------------------------------------------------------------------
 
     async def _refresh(self, mount: _Mount) -> None:
         while True:
@@ -305,7 +305,7 @@ class Mounts:
         mount.refused = decision.refused
 
     def _show(self, mount: _Mount, partition: TopicIdPartition) -> None:
-        """Make a partition's log match the last look."""
+        """Make a partition's log match the last view."""
         log = self._tools.log_manager.get_log(partition.topic_partition)
         if log is None or log.topic_id != partition.topic_id:
             return

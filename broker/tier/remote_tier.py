@@ -50,7 +50,7 @@ class ImageTopics:
 
 
 def topic_description(image: ClusterImage, partition: TopicIdPartition) -> TopicDescription | None:
-    """The topic's description for a partition's manifests; None once it is deleted."""
+    """The topic's description for a partition's manifests; None if the topic was deleted."""
     topic = image.topics_by_id.get(partition.topic_id)
     if topic is None:
         return None
@@ -66,7 +66,7 @@ def make_remote_log_manager(
     writer: str,
     supervisor: Supervisor,
 ) -> RemoteLogManager:
-    """Make the remote log manager, not started: it connects to a listener of this broker.
+    """Make the remote log manager without starting it: it connects to a listener of this broker.
 
     `writer` is the client id by which the broker recognises its producer.
     Raises KafkaError(INVALID_CONFIG) if a plugin cannot be loaded or configured.
@@ -89,7 +89,7 @@ Bootstrap = Callable[[], str]
 
 
 def metadata_client(config: BrokerConfig, listeners: Callable[[], Listeners]) -> Bootstrap:
-    """The address of the listener that is configured, unless a bootstrap address is."""
+    """The bootstrap address that is set, or else the address of the configured listener."""
     stated = stated_bootstrap(config.values)
     if stated:
         return lambda: stated
@@ -140,7 +140,7 @@ def owner_tools(
     resources: TierResources,
     image: Callable[[], ClusterImage],
 ) -> OwnerTools | None:
-    """The tools that check the ownership of the tier; None for a store in this process's memory."""
+    """The tools that check the ownership of the tier; None for a store in memory."""
     location = config.remote_storage
     assert location is not None
     if location.protocol == "memory":

@@ -1,10 +1,10 @@
 """The scrub that a broker runs by itself, every `tierlog.scrub.interval.ms`; off by default.
 
-An object that is unreferenced in two consecutive looks is removed if it is older than
+An object that is unreferenced in two consecutive scans is removed if it is older than
 `tierlog.scrub.grace.ms`. The rules are those of `tierlog tier scrub` (`tiering/tools/orphans.py`),
-and like that command it reads the whole metadata topic for each look, as a client of this broker.
-A failed look changes nothing; it is logged once, and the next look follows at the usual time. In a
-cluster the scrub of one broker is enough, and several do no harm.
+and like that command it reads the whole metadata topic for each scan, as a client of this broker. A
+failed scan changes nothing; it is logged once, and the next scan follows after the usual interval.
+In a cluster it is enough if one broker scrubs, but several do no harm.
 """
 
 import asyncio
@@ -56,11 +56,11 @@ class TierScrub:
         self._trouble = ""
 
     def start(self) -> None:
-        """Start; the first look follows after the first interval."""
+        """Start; the first scan follows after the first interval."""
         self._tasks.start(self._run(), "tier scrub")
 
     async def stop(self) -> None:
-        """Stop, even during a look. Idempotent."""
+        """Stop, even during a scan. Idempotent."""
         await self._tasks.stop()
         await self._tier.close()
 
@@ -80,7 +80,7 @@ class TierScrub:
             self._trouble = str(error)
 
     async def look_once(self) -> int:
-        """Look, and remove the ripe objects; returns how many were removed."""
+        """Scan the tier, and remove the orphans that are due; returns how many were removed."""
         if self._ownership is not None:
             await self._ownership.check()
         look = await self._scrubber.look()
@@ -98,7 +98,7 @@ def make_tier_scrub(
     supervisor: Supervisor,
     owner: OwnerTools | None,
 ) -> TierScrub:
-    """Make the scrub, not started: it is a client of the broker at `bootstrap`."""
+    """Make the scrub without starting it: it is a client of the broker at `bootstrap`."""
     environment, files, pool = resources
     tier = TierFileSystem(location, files, pool)
 

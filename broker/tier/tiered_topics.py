@@ -1,4 +1,4 @@
-"""Checks at startup: the tier that tiered topics need, and the metadata topic that it needs."""
+"""Checks at startup: the tier that tiered topics need, and the metadata topic of the tier."""
 
 import logging
 from collections.abc import Container
@@ -18,7 +18,7 @@ _TIERED = "remote.storage.enable"
 def check_tier_is_there(
     image: ClusterImage, is_tiered: bool, mounted: Container[Uuid] = ()
 ) -> None:
-    """Refuse to serve tiered topics without the tier that has a part of them.
+    """Refuse to serve tiered topics without the tier that stores a part of their records.
 
     Topics of a mounted tier do not need this broker's tier.
     Raises KafkaError(INVALID_CONFIG) with Kafka's message.
@@ -37,7 +37,7 @@ def check_tier_is_there(
 
 
 async def mend_metadata_topic(controller: Controller) -> None:
-    """Set the metadata topic's configuration so that it keeps its records. Raises KafkaError."""
+    """Change the metadata topic's configuration if it would delete records. Raises KafkaError."""
     mended = await controller.decide(lambda image: mend(controller.config, image))
     if mended:
         _log.warning(
