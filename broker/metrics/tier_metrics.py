@@ -1,9 +1,9 @@
 """The metrics of tiered storage, as in Kafka with remote storage (KIP-405, 963, 956).
 
 Each metric of `BrokerTopicMetrics` always exists for all topics together, and also for each topic
-with a value. A rate in Kafka is a total here; a timer has Count and Total, and Mean and Max of recent
-times, in milliseconds. The reader's queue size and idle percentage have two names each; Kafka has
-deprecated the one that begins with ``org.apache.kafka``.
+with a value. A rate in Kafka is a total here; a timer has Count and Total, and Mean and Max of
+recent times, in milliseconds. The reader's queue size and idle percentage have two names each;
+Kafka has deprecated the one that begins with ``org.apache.kafka``.
 
 Retention percentages are computed when they are read; Kafka computes them when it looks for
 segments to delete. One is the share of `retention.bytes` that a partition uses, in the tier and

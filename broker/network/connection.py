@@ -2,15 +2,15 @@
 
 A connection has at most one request in progress; Kafka calls the channel muted meanwhile. Nothing
 more is read until the response is made and the client has read it: TCP flow control holds back a
-client that sends faster than it reads. Bytes of the last read after the request in progress are
-kept; that is at most one read. A disconnect is noticed all the same (`Receiver.hung_up`), and
-cancels what the request waits for. A client that has only closed its sending side gets the
-responses before the cancelled one, and none after it.
+client that sends faster than it reads. If the last read brought more than the request in progress,
+those bytes are kept; they are at most one read. A disconnect is still noticed (`Receiver.hung_up`),
+and ends the wait of the request. A client that has only closed its sending side gets the responses
+before the cancelled one, and none after it.
 
 Requests that arrive together are answered together: responses are queued until the whole read is
 processed, and then sent in one call. A read with more requests than one turn allows takes several
 turns, and other connections have theirs in between (`turns.py`). The rest of a request that arrives
-in pieces is read when there is room for it (`receive_budget.py`).
+in pieces is read when there is memory for it (`receive_budget.py`).
 
     READY --defer--> WAITING --answer--> READY
     READY --block--> BLOCKED --drain---> READY
@@ -84,7 +84,7 @@ TRANSITIONS: dict[tuple[ConnectionState, ConnectionEvent], ConnectionState] = {
 }
 """Every legal transition; any other is a bug."""
 
-# Python 3.11 takes 0.1 µs to look up an enum member, which every request would pay.
+# In Python 3.11 looking up an enum member takes 0.1 µs, which would slow down every request.
 _READY = ConnectionState.READY
 
 
@@ -149,17 +149,17 @@ class ConnectionOwner(Protocol):
 
     @property
     def receive_budget(self) -> ReceiveBudget:
-        """The memory budget of its connections' requests."""
+        """The memory budget for the requests of all connections."""
         ...
 
     @property
     def unsent_answers(self) -> UnsentAnswers:
-        """The memory budget of its connections' responses."""
+        """The memory budget for the responses of all connections."""
         ...
 
     @property
     def turns(self) -> Turns:
-        """The queue of its connections that have many requests."""
+        """The queue of connections that have many requests."""
         ...
 
     def report(self, client: ConnectedClient, reason: str) -> None:
@@ -205,7 +205,7 @@ class Connection:
         self._admitted = 0
         """The number of the partial request that the budget has admitted; 0 if none."""
         self._rest: memoryview | None = None
-        """The bytes read after the request in progress: a copy, not a view of the scratch."""
+        """The bytes read after the request in progress: a copy, as the read buffer is shared."""
         self._is_hung_up = False
         self._is_muted = False
         """It waits although the response is sent: the client is throttled or paced."""
@@ -259,7 +259,7 @@ class Connection:
             self._settle()
 
     def _keep(self, rest: memoryview) -> None:
-        """Copy bytes that cannot be handled now: any connection's next read overwrites them.
+        """Copy bytes that cannot be handled now: the next read of any connection overwrites them.
 
         Some may be kept already, from looking ahead or from asyncio's transports.
         """
@@ -268,10 +268,10 @@ class Connection:
         self._rest = memoryview(kept)
 
     def _handle_all(self, view: memoryview, deadline: float | None = None) -> memoryview | None:
-        """Handle every request that these bytes complete, until one must wait or the turn is over:
-        at `deadline` if the connection was in the queue, else at a deadline of its own.
+        """Handle every request that these bytes complete, until one must wait or the turn is over.
 
-        Returns the bytes that are left; None if there are none.
+        The turn ends at `deadline` if the connection was in the queue, otherwise at a deadline of
+        its own. Returns the bytes that are left; None if there are none.
         """
         frames, time = self._frames, self._loop.time
         left = REQUESTS_A_TURN
@@ -315,7 +315,7 @@ class Connection:
             self._send(answer)
 
     def _send(self, answer: Sequence[Chunk]) -> None:
-        """Queue a response. One with records is sent in a call of its own, others together."""
+        """Queue a response. Responses without records are sent together in one call."""
         if self._is_silenced:
             return
         self._transport.send(answer)
@@ -363,7 +363,7 @@ class Connection:
             return
         self.last_active = now
         try:
-            # Also after a disconnect, because `respond` reports failures.
+            # Called even after a disconnect, because `respond` reports failures.
             chunks = respond(done)
         except Refused as error:
             self._refuse(error)
@@ -386,12 +386,12 @@ class Connection:
         self._continue()
 
     def progressed(self) -> None:
-        """The peer took some of the unsent bytes."""
+        """The peer has read some of the unsent bytes."""
         self.last_active = self._loop.time()
         self._owner.unsent_answers.owe(self, self._transport.unsent_bytes)
 
     def drained(self) -> None:
-        """The peer took all unsent bytes."""
+        """The peer has read all unsent bytes."""
         self._owner.unsent_answers.owe(self, 0)
         if self.state is ConnectionState.BLOCKED:
             self._move(ConnectionEvent.DRAIN)
@@ -405,10 +405,10 @@ class Connection:
             self._continue(deadline)
 
     def look_ahead(self) -> None:
-        """Look for the end of the stream after a request that waits.
+        """Check for the end of the stream while a request waits.
 
-        The end arrives after the bytes before it, and while those are not read there may be no room
-        for them in the socket's receive buffer.
+        The end arrives after all bytes before it. Unless those are read, the socket's receive
+        buffer may have no room for them.
         """
         if self.state is not ConnectionState.WAITING or self._is_hung_up:
             return
@@ -440,7 +440,7 @@ class Connection:
             pending.cancel()
 
     def _continue(self, deadline: float | None = None) -> None:
-        """Handle what was kept, then resume reading."""
+        """Handle the bytes that were kept, then resume reading."""
         rest, self._rest = self._rest, None
         try:
             if rest is not None and self.state is _READY:
@@ -469,12 +469,12 @@ class Connection:
             self.on_unread_input()
 
     def on_unread_input(self) -> None:
-        """More has arrived after the request in progress, and is not read until it is answered."""
+        """More bytes have arrived, which are not read until the request in progress is answered."""
         if self.state is ConnectionState.WAITING:
             self._budget.watch(self)
 
     def _account(self) -> None:
-        """Charge what is kept to the budget, and ask for room for the rest of a partial request."""
+        """Charge kept bytes to the budget, and request room for the rest of a partial request."""
         if self.state is ConnectionState.CLOSED:
             return
         frames, budget = self._frames, self._budget
@@ -505,16 +505,16 @@ class Connection:
             budget.admit_waiting()
 
     def _account_frame(self, size: int) -> bool:
-        """The fast path of `_account`, where nothing is kept except perhaps a partial request.
+        """The fast path of `_account`, when nothing is kept except perhaps a partial request.
 
-        False: there may be no room for all of it, and the full `_account` must decide.
+        Returns False if there may be no room for all of it; then the full `_account` must decide.
         """
         frames, budget = self._frames, self._budget
         if size and self._admitted == frames.begun:
             return self._charged_bytes == size
         if self._charged_bytes:
             if size and not self._admitted:
-                # It has waited, so what has arrived of it is charged already.
+                # The request has waited, so its bytes so far are charged already.
                 return False
             charged, self._charged_bytes, self._admitted = self._charged_bytes, 0, 0
             budget.finish(self, charged)
@@ -537,7 +537,7 @@ class Connection:
             self.close()
 
     def _flush(self) -> None:
-        """Send what is queued, and handle no more requests until the peer has taken it."""
+        """Send what is queued, and handle no more requests until the peer has read it."""
         self._corked = 0
         sent = self._transport.flush()
         if not sent and self.state is _READY:
@@ -569,7 +569,7 @@ class Connection:
             self._budget.forget(self)
             self._budget.charge(-self._charged_bytes)
             self._charged_bytes = 0
-            # Not at once: admitting one of them may have caused this disconnect.
+            # Not now: the admission of a waiting request may have caused this disconnect.
             self._loop.call_soon(self._budget.admit_waiting)
         self._owner.forget(self)
 

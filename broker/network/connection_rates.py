@@ -1,10 +1,10 @@
 """The limits on connection creation rates, in total and per address (KIP-402, KIP-612).
 
 Connections stay in the backlog while their total rate is above `max.connection.creation.rate`.
-Those of one address above its `connection_creation_rate` quota are not read, and are closed when
-the rate is down again or a second has passed, which slows down a client that retries at once. They
-do not count towards the rate, so that the address still gets its quota however hard it tries
-(`ConnectionQuotas`).
+Connections of an address above its `connection_creation_rate` quota are not read, and are closed
+when the rate is down again or a second has passed, which slows down a client that retries at once.
+Such connections do not count towards the rate, so that the address still gets its quota however
+often it tries (`ConnectionQuotas`).
 """
 
 from typing import TYPE_CHECKING
@@ -30,7 +30,7 @@ class ConnectionRates:
     def delay_s(self, address: str, now: float) -> float:
         """Count a connection from this address.
 
-        Returns 0 if it may be served; else the seconds after which it must be closed.
+        Returns 0 if it may be served, otherwise the seconds after which it must be closed.
         """
         limit = None if self.address_limit is None else self.address_limit(address)
         if limit is None:
@@ -43,7 +43,7 @@ class ConnectionRates:
         return min(excess_s, _DELAY_MAX_S)
 
     def rest_s(self, limit: int, now: float) -> float:
-        """Count a connection; returns for how many seconds to accept no more."""
+        """Count a connection; returns the seconds for which no more may be accepted."""
         if limit >= UNLIMITED:
             return 0.0
         self._all.record(1, now)

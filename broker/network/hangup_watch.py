@@ -1,10 +1,10 @@
 """Notices that clients disconnect while their sockets are not read.
 
 While a response must wait, reading stops as soon as more bytes arrive, and the end of a stream is
-seen only by reading up to it. The system reports it all the same, as `EPOLLRDHUP`. asyncio's loop
-does not request that event, so an epoll of our own does, and the loop watches that epoll.
+seen only by reading up to it. The system can still report it, as `EPOLLRDHUP`. asyncio's loop does
+not request that event, so an epoll object of our own does, which the loop watches.
 
-Without epoll, such connections are closed when their idle time is up.
+On systems without epoll, such connections are closed when their idle time is up.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ class HangupWatch:
         self._is_closed = not hasattr(select, "epoll")
 
     def add(self, descriptor: int, on_hangup: Callable[[], None]) -> None:
-        """Call `on_hangup` once if the peer of this socket sends no more, or has disconnected."""
+        """Call `on_hangup` once, when the peer of this socket sends no more or disconnects."""
         if self._is_closed:
             return
         if self._epoll is None:

@@ -7,8 +7,8 @@ and the number of connections are limited; any connection above a limit is close
 are served, and no request changes anything.
 
 A web page could point its own host name at this address (DNS rebinding) and so read the metrics.
-Therefore the `Host` of a request must be an IP address, localhost, or a name that the broker's
-configuration gives it.
+Therefore the `Host` of a request must be an IP address, localhost, or a host name from the broker's
+configuration.
 """
 
 import asyncio
@@ -27,8 +27,9 @@ _PLAIN = "text/plain; charset=utf-8"
 
 
 def answer_to(head: bytes, page: Callable[[], str], names: Collection[str] = ()) -> bytes:
-    """The HTTP response to a request with this head (all before the empty line); `names` are the
-    broker's host names.
+    """The HTTP response to a request with this head, without the empty line at its end.
+
+    `names` are the broker's host names.
     """
     words = head.split(b"\r\n", 1)[0].split(b" ")
     if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
@@ -54,7 +55,7 @@ def answer_to(head: bytes, page: Callable[[], str], names: Collection[str] = ())
 
 
 def _has_allowed_host(head: bytes, names: Collection[str]) -> bool:
-    """Whether every Host is one of our names or any address. HTTP/1.0 requests may have none."""
+    """Whether every Host is one of our names or an IP address. HTTP/1.0 does not require one."""
     for line in head.split(b"\r\n")[1:]:
         field, _, value = line.partition(b":")
         if field.strip().lower() != b"host":
@@ -90,7 +91,7 @@ class MetricsEndpoint:
     """Listens, and responds with the current metrics."""
 
     def __init__(self, network: Network, metrics: Metrics, names: Collection[str] = ()) -> None:
-        """`names` are the host names that the configuration gives this broker."""
+        """`names` are the host names of this broker in its configuration."""
         self._network = network
         self._metrics = metrics
         self._names = frozenset(name.lower() for name in names)
@@ -183,7 +184,7 @@ class _Exchange:
         """Never called, because reading never pauses."""
 
     def drained(self) -> None:
-        """The peer has taken the whole response."""
+        """The peer has read the whole response."""
         if self._is_answered:
             self._transport.end()
 

@@ -1,13 +1,13 @@
 """The memory budget for unanswered requests, shared by all connections of a server.
 
-A request that arrives in pieces needs a buffer of its size. After its first piece, it must be
-admitted before more of it is read: its size is charged to the budget until it has been answered. A
-request without room waits and is not read: its bytes stay in the socket and with the client. The
-smallest waiting request is admitted first, so that a few large ones do not hold up many small ones.
+A request that arrives in pieces needs a buffer of its size. Only its first piece is read before it
+is admitted, which charges its size to the budget until it has been answered. If there is no room,
+the request waits and is not read: its bytes stay in the socket and with the client. The smallest
+waiting request is admitted first, so that a few large ones do not hold up many small ones.
 
-The budget is never smaller than the largest request, so that one can always be finished. A client
-that was admitted and then sends almost nothing while others wait is disconnected. A request that is
-processed in steps counts until that work has ended, even if its client has disconnected.
+The budget is never smaller than the largest request, so that one request can always be finished. A
+client that was admitted and then sends almost nothing while others wait is disconnected. A request
+that is processed in steps counts until that work has ended, even if its client has disconnected.
 
 Bytes read after a request that must wait count too. When half of the budget is in use, reads are
 short. When all of it is in use, connections with more bytes after a waiting request are closed;
@@ -26,7 +26,7 @@ _SHORT_READ_BYTES = 16 * 1024
 
 _SMALL_BYTES = 64 * 1024
 _SMALL_PART = 32
-"""A request of up to this size, or this part of the budget, may exceed the budget by a quarter.
+"""A request of up to 64 KiB, or a 32nd of the budget, may exceed the budget by a quarter.
 
 So a request of the default maximum size (1 MiB) need not wait for a very large one.
 """
@@ -70,7 +70,7 @@ class Parked(Protocol):
     """A connection with a request that waits, and more bytes after it."""
 
     def look_ahead(self) -> None:
-        """See whether its client is still connected."""
+        """Check whether its client is still connected."""
         ...
 
     def shed(self, reason: str, /) -> None:
@@ -91,7 +91,7 @@ class ReceiveBudget:
         self._waiting: dict[Arrival, None] = {}
         # Bytes of requests that have fully arrived and are being processed.
         self._held = 0
-        # The value: how much had arrived at the last check; -1: not checked yet.
+        # The values are the bytes that had arrived at the last check; -1 before the first check.
         self._admitted: dict[Arrival, int] = {}
         self._look: asyncio.TimerHandle | None = None
         self._parked: dict[Parked, None] = {}
@@ -146,7 +146,7 @@ class ReceiveBudget:
         return True
 
     def admit(self, arrival: Arrival, has_bytes: int) -> bool:
-        """Whether its request may be read to the end; if not now, `admitted` is called later.
+        """Whether the request may be read to the end; if not now, `admitted` is called later.
 
         `has_bytes` of it are charged already; the rest is charged if it is admitted.
         """
@@ -167,7 +167,7 @@ class ReceiveBudget:
         return self.used + more <= bound or not (self._admitted or self._held)
 
     def finish(self, arrival: Arrival, nbytes: int) -> None:
-        """Release `nbytes`: its request is finished, and nothing is kept."""
+        """Release `nbytes`: the request is finished, and nothing is kept."""
         self._admitted.pop(arrival, None)
         self.charge(-nbytes)
         if self._waiting:
@@ -206,7 +206,7 @@ class ReceiveBudget:
         self.admit_waiting()
 
     def watch(self, connection: Parked) -> None:
-        """Make the connection look ahead from time to time while there is room."""
+        """Call `look_ahead` of the connection from time to time while there is room."""
         self._parked[connection] = None
         if self._look_ahead is None:
             self._look_ahead_later(_LOOK_AHEAD_S)
@@ -257,8 +257,8 @@ class UnsentAnswers:
 
     A connection handles no more requests until its client has read the earlier responses, but there
     are many connections. Above the bound, the connection with the most unsent bytes is closed; a
-    single one may exceed it. File regions are not in memory, and records from the tier have a bound
-    of their own.
+    single connection may exceed the bound. File regions are not in memory, and records from the
+    tier have a bound of their own.
     """
 
     def __init__(self, max_bytes: int) -> None:

@@ -1,11 +1,12 @@
 """Listening sockets and their accept loop.
 
-Four things that asyncio's servers get wrong for a broker are done by hand here: the backlog holds
-a burst of clients (1,000 connects take seconds with asyncio's 100); TCP_NODELAY is set on every
-connection (asyncio sets it only if the socket names its protocol; without it, a body written after
-its header waits for the peer's acknowledgement); connections from this machine are not paced
-(docs/decisions/011); and accepting can pause, which leaves further clients in the backlog as
-`max.connections` requires.
+They differ from asyncio's servers in four points:
+
+- The backlog holds a burst of clients. With asyncio's 100, 1,000 connects take seconds.
+- TCP_NODELAY is set on every connection; asyncio sets it only if the socket names its protocol.
+  Without it, a body written after its header waits for the peer's acknowledgement.
+- Connections from this machine are not paced (docs/decisions/011).
+- Accepting can pause, which leaves further clients in the backlog, as `max.connections` requires.
 
 Clients never get the process's last file descriptors: a log that cannot open its next segment takes
 its directory offline, and idle connections must not be able to cause that.
@@ -47,9 +48,9 @@ _KEPT_FOR_FILES = 1024
 """Descriptors reserved for files; an eighth of the limit if that is less."""
 _LOOPBACK = ("127.", "::1")
 _UNPACED = b"reno"
-"""The congestion control that Linux always has. Between two processes of one machine there is no
-congestion, and BBR, some systems' default, would set a timer for every packet or two. A connection
-that began with BBR stays paced even after a change, so it must inherit this one."""
+"""A congestion control that every Linux has. Between two processes of one machine there is no
+congestion, and BBR, the default of some systems, would set a timer for every packet or two. A
+connection that began with BBR stays paced even after a change, so it must inherit this setting."""
 _CONTROL_NAME_MAX = 16
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -63,12 +64,12 @@ class SocketOptions(NamedTuple):
 
 
 def local_host_name() -> str:
-    """This machine's fully qualified name, as far as the system knows it."""
+    """This machine's fully qualified name, if the system has it."""
     return socket.getfqdn()
 
 
 def _is_one_of_the_last(descriptor: int) -> bool:
-    """Whether few descriptors are left. The system always gives the lowest free number."""
+    """Whether few descriptors are left. The system always assigns the lowest free number."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return limit != resource.RLIM_INFINITY and descriptor >= limit - min(
         _KEPT_FOR_FILES, limit // 8
@@ -76,8 +77,9 @@ def _is_one_of_the_last(descriptor: int) -> bool:
 
 
 def _begin_unpaced(listening: socket.socket) -> bytes | None:
-    """Make accepted connections begin without pacing. Returns the congestion control that they
-    would have had; None if the system does not let us choose.
+    """Make accepted connections begin without pacing.
+
+    Returns the congestion control that they would have had; None if it cannot be changed.
     """
     if not hasattr(socket, "TCP_CONGESTION"):
         return None

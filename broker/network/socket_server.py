@@ -1,10 +1,14 @@
 """The socket server: owns all connections of the broker, their limits and their unfinished work.
 
-The limits are Kafka's: a connection above `max.connections.per.ip` (with overrides) is closed at
-once; `max.connections` leaves further clients in the backlog until another disconnects, and so does
-`max.connection.creation.rate` for a while; a connection that has been idle for
-`connections.max.idle.ms` is closed; `socket.request.max.bytes` bounds a request. A connection above
-its address's `connection_creation_rate` quota is kept waiting, and then closed.
+The limits are Kafka's:
+
+- A connection above `max.connections.per.ip` (with overrides) is closed at once.
+- At `max.connections`, further clients stay in the backlog until another client disconnects; above
+  `max.connection.creation.rate`, they stay there for a while.
+- A connection that has been idle for `connections.max.idle.ms` is closed.
+- `socket.request.max.bytes` bounds a request.
+- A connection above the `connection_creation_rate` quota of its address is kept waiting, and then
+  closed.
 
 The connection of a client that sends an invalid request is closed without a response, as in Kafka.
 That logs one line, and at most one such line a second however many clients misbehave.
@@ -236,7 +240,7 @@ class SocketServer:
         self._schedule_sweep()
 
     def stop_accepting(self) -> None:
-        """Accept no further clients; those connected stay."""
+        """Accept no further clients; the connected ones stay."""
         for listener in self._listeners:
             listener.close()
         self._listeners.clear()

@@ -11,7 +11,7 @@ implementations:
 
 The rules: the bytes passed to `received` are valid only during the call; copy them to keep them.
 `send` only queues and `flush` sends, so that the responses to many small requests that arrived
-together are sent together. What the peer does not take stays queued until `Receiver.drained` is
+together are sent together. Bytes that cannot be sent yet stay queued until `Receiver.drained` is
 called; the connection must handle no more requests until then, which bounds the queue.
 """
 
@@ -27,8 +27,8 @@ from ...storage.files import FileRegion
 from .hangup_watch import HangupWatch
 
 SCRATCH_BYTES = 512 * 1024
-"""Bytes read from the socket in one call. Only the request that is cut off at its end is copied:
-a larger buffer cuts off fewer requests, but fits the processor's cache less well."""
+"""Bytes read from the socket in one call. Only a request that the end of the buffer cuts off is
+copied: a larger buffer cuts off fewer requests, but fits the processor's cache less well."""
 
 _SMALL_REGION_BYTES = 32 * 1024
 """Up to this size, reading a region is cheaper than a `sendfile` call of its own."""
@@ -43,11 +43,11 @@ _MAX_BUFFERS = 64
 
 
 class Receiver(Protocol):
-    """The connection, as its transport sees it."""
+    """What a transport needs from its connection."""
 
     @property
     def readable_bytes(self) -> int:
-        """How many bytes it can take now. The others stay in the socket's receive buffer."""
+        """How many bytes it can handle now. Others stay in the socket's receive buffer."""
         ...
 
     def received(self, view: memoryview) -> None:
@@ -55,7 +55,7 @@ class Receiver(Protocol):
         ...
 
     def space(self) -> memoryview | None:
-        """Where to put the rest of a large request, so that it is not copied; None: anywhere."""
+        """The buffer for the rest of a large request, which is not copied then; None if none."""
         ...
 
     def filled(self, size: int) -> None:
@@ -63,20 +63,21 @@ class Receiver(Protocol):
         ...
 
     def progressed(self) -> None:
-        """The peer has taken some of the unsent bytes."""
+        """The peer has read some of the unsent bytes."""
         ...
 
     def drained(self) -> None:
-        """The peer has taken all unsent bytes."""
+        """The peer has read all unsent bytes."""
         ...
 
     def on_unread_input(self) -> None:
-        """More has arrived while `readable_bytes` is 0: reading pauses until `resume_reading`."""
+        """Bytes arrived while `readable_bytes` is 0: reading pauses until `resume_reading`."""
         ...
 
     def hung_up(self) -> None:
-        """The peer sends no more, which was noticed while reading was paused. What it sent before
-        that can still be read.
+        """The peer sends no more; this was noticed while reading was paused.
+
+        What it sent before can still be read.
         """
         ...
 
@@ -96,12 +97,12 @@ class Transport(Protocol):
         ...
 
     def flush(self) -> bool:
-        """Send what is queued; False if the peer has not taken all of it yet."""
+        """Send what is queued; False if some of it must wait for the peer."""
         ...
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes of responses in memory that the peer has not taken yet, without records."""
+        """Bytes of responses in memory that are not sent yet, without records."""
         ...
 
     def pause_reading(self) -> None: ...
@@ -109,8 +110,9 @@ class Transport(Protocol):
     def resume_reading(self) -> None: ...
 
     def read_ahead(self) -> memoryview | None:
-        """What has arrived while reading is paused, valid until anything else is read; empty at the
-        end of the stream, None if nothing has arrived or it cannot be read.
+        """What has arrived while reading is paused; valid until anything else is read.
+
+        Empty at the end of the stream; None if nothing has arrived, or if it cannot be read.
         """
         ...
 
@@ -120,16 +122,16 @@ class Transport(Protocol):
 
 
 Piece = bytes | bytearray | memoryview | FileRegion
-"""A chunk; in a broker its region is always part of a segment's file."""
+"""A chunk; in a broker a file region is always part of a segment's file."""
 
 
 def _is_large(piece: Piece) -> TypeGuard[FileRegion]:
-    """Whether it is sent with a `sendfile` call of its own."""
+    """Whether this piece is sent with a `sendfile` call of its own."""
     return type(piece) is FileRegion and piece.nbytes > _SMALL_REGION_BYTES
 
 
 def _answer_bytes(piece: Piece) -> int:
-    """Its bytes in memory; 0 for records, which are queued as views or file regions."""
+    """The bytes of a piece in memory; 0 for records, which are queued as views or file regions."""
     if isinstance(piece, memoryview):
         # The rest of a partly sent response is a view of bytes too.
         return len(piece) if isinstance(piece.obj, bytes) else 0
@@ -137,8 +139,10 @@ def _answer_bytes(piece: Piece) -> int:
 
 
 class SharedScratch:
-    """What the sockets of one listener share: the receive buffer, filled and emptied within one
-    callback, and the hang-up watch of the sockets that are not read.
+    """What the sockets of one listener share: the receive buffer and the hang-up watch.
+
+    The buffer is filled and emptied within one callback; the watch is for sockets that are not
+    read.
     """
 
     __slots__ = ("buffer", "hangups", "view")
@@ -207,8 +211,9 @@ class SocketTransport:
             return self._scratch.view[:0]
 
     def _peek(self) -> None:
-        """See what has arrived while the receiver takes nothing: the end of the stream, or bytes,
-        which stay in the socket. A peer that sends no more may still take its responses.
+        """Check what has arrived while nothing may be read: the end of the stream, or bytes.
+
+        Bytes stay in the socket. A peer that sends no more may still read its responses.
         """
         try:
             is_at_end = not self._socket.recv(1, socket.MSG_PEEK)
@@ -291,7 +296,7 @@ class SocketTransport:
             self._loop.remove_writer(self._fd)
 
     def _send_some(self) -> bool:
-        """Send until the queue is empty (True), the peer is full or this turn is over (False)."""
+        """Send until the queue is empty (True), or the socket is full or the turn over (False)."""
         queue = self._queue
         budget = _FLUSH_BYTES
         try:
@@ -327,7 +332,7 @@ class SocketTransport:
         return not queue
 
     def _send_gathered(self) -> tuple[int, int, int]:
-        """Send what is queued before a large region in one call: pieces, bytes, bytes taken."""
+        """Send the pieces before a large region in one call; returns pieces, bytes, bytes sent."""
         buffers: list[bytes | bytearray | memoryview] = []
         size = flags = 0
         for piece in self._queue:
@@ -371,12 +376,12 @@ class SocketTransport:
             receiver.disconnected()
 
     def end(self) -> None:
-        """Close when all responses are sent. Call it with nothing queued."""
+        """Close when all responses are sent. Must be called with nothing queued."""
         self.close()
 
 
 class StreamTransport(asyncio.Protocol):
-    """A `Transport` on an asyncio transport: file regions are read, and the loop buffers."""
+    """A `Transport` on an asyncio transport: regions are read, and the loop buffers writes."""
 
     def __init__(self, on_connected: "OnConnected") -> None:
         self._on_connected = on_connected
@@ -497,7 +502,7 @@ class StreamListener:
         self.port = port if isinstance(port, int) else 0
 
     def pause_accepting(self) -> None:
-        """Nothing: asyncio's server cannot pause, so `SocketServer` closes excess connections."""
+        """Does nothing: asyncio's server cannot pause. `SocketServer` closes excess connections."""
 
     def resume_accepting(self) -> None:
         """See `pause_accepting`."""

@@ -15,16 +15,16 @@ REQUESTS_A_TURN = 500
 """Bounds a turn where time does not: in a simulation, or for requests that cost almost nothing."""
 
 _ROUND_S = 0.005
-"""The time for all connections in the queue together in one round of the loop, and for all that are
-read in it. A connection read after that time is up handles one request, and joins the queue."""
+"""The time per round of the loop for all queued connections together, and the same for all newly
+read ones. When it is used up, a newly read connection handles one request, and joins the queue."""
 
 _SHORT_TURN_S = 0.0005
-"""The least time for one connection in the queue. While others are queued, a newly read connection
-gets no more than that, so that one with just a few requests need not join the queue."""
+"""The least time for a queued connection. While others are queued, a newly read connection gets
+only this time: enough for a few requests, so that it need not join the queue for them."""
 
 
 class TurnTaker(Protocol):
-    """A connection, as the queue sees it."""
+    """A connection that can be queued."""
 
     def take_turn(self, deadline: float, /) -> None:
         """Handle requests until the deadline, and join the queue again if there are more."""
@@ -40,7 +40,7 @@ class Turns:
         # The time that newly read connections have used in this round.
         self._spent = 0.0
         self._ends_round = False
-        # When the turn of the connection read last began; 0 when it is over.
+        # When the turn of the last read connection began; 0 if it is over.
         self._began = 0.0
 
     def __len__(self) -> int:
@@ -54,13 +54,13 @@ class Turns:
         return now + (min(_SHORT_TURN_S, left) if self._line else left)
 
     def over(self, now: float) -> None:
-        """End that turn."""
+        """End the turn of the newly read connection."""
         if not self._began:
             return
         self._spent += now - self._began
         self._began = 0.0
         if self._spent > _SHORT_TURN_S and not self._ends_round:
-            # Not for short turns, which most are: a callback makes the loop poll all sockets.
+            # Not after short turns, the usual case: a callback makes the loop poll all sockets.
             self._ends_round = True
             asyncio.get_running_loop().call_soon(self._end_round)
 
