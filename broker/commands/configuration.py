@@ -30,7 +30,7 @@ def add_configuration_arguments(parser: "ArgumentParser") -> None:
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="set a property, whatever the file sets it to; can be repeated",
+        help="a property that overrides the file; can be repeated",
     )
 
 

@@ -4,7 +4,7 @@
     meta.properties                         a new cluster id: the old one is not in the tier
     a log for each partition                empty; starts where the tier ends, with the leader
                                             epochs and producer state of its last segment
-    __remote_log_metadata                   the events of each segment, which is then finished
+    __remote_log_metadata                   two events for each segment: copy started and finished
     __cluster_metadata-0                    topics with their old ids, configs, leader epochs above
                                             any in the tier, producer ids above any in the tier
     remove the mark                         only now can a broker start on them

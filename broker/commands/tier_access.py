@@ -52,7 +52,7 @@ class StatedMetadata(NamedTuple):
 
     remote_logs: Mapping[TopicIdPartition, RemoteLog]
     findings: Sequence[Finding] = ()
-    """What could not be read of the topic."""
+    """The parts of the topic that could not be read."""
 
     def only(self, topic: str) -> "StatedMetadata":
         """The contents for this topic, with all findings, which may concern any topic."""
@@ -67,8 +67,8 @@ def metadata_of_log_dirs(
 ) -> StatedMetadata:
     """The contents of the metadata topic in the log directories of a stopped broker.
 
-    Records that are not events are skipped, and reported by `skipped`. Raises KafkaError, also if a
-    broker uses the directories.
+    Records that are not events are skipped, and reported by `skipped`. Raises KafkaError, for
+    example if a broker uses the directories.
     """
     files = OsFiles()
     metadata = KnownMetadata(skipped)

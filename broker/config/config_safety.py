@@ -27,11 +27,11 @@ class Protection(NamedTuple):
 
 
 _PROTECTIONS: Mapping[str, Protection] = {
-    "alter.config.policy.class.name": Protection("a policy that checks changes of configurations"),
+    "alter.config.policy.class.name": Protection("a policy that checks configuration changes"),
     "authorizer.class.name": Protection("access control"),
-    "client.quota.callback.class": Protection("quotas that a Java class decides"),
+    "client.quota.callback.class": Protection("quotas computed by a Java class"),
     "create.topic.policy.class.name": Protection("a policy that checks new topics"),
-    "principal.builder.class": Protection("principals that a Java class names", _PRINCIPALS),
+    "principal.builder.class": Protection("principals built by a Java class", _PRINCIPALS),
     "security.inter.broker.protocol": Protection("encryption between brokers", "PLAINTEXT"),
     "ssl.client.auth": Protection("certificates of clients", "none"),
     _METADATA_CLIENT_PROTOCOL: Protection("encryption of the metadata topic", "PLAINTEXT"),

@@ -1,4 +1,4 @@
-"""The broker's properties by name: the values that are set, checked by the tables, and defaults.
+"""The broker's properties by name: values that are set, checked against the tables, and defaults.
 
 A property that is in no table causes a warning with the nearest known name, not an error, because
 plugins and other distributions have their own names. A value that breaks its rule is an error
@@ -107,7 +107,7 @@ class ConfigValues:
         return value if isinstance(value, list) else []
 
     def with_prefix(self, prefix: str) -> dict[str, str]:
-        """The properties set whose names start with `prefix`, by the rest of the name."""
+        """The properties that are set and start with `prefix`, by the rest of the name."""
         start = len(prefix)
         return {name[start:]: text for name, text in self.stated.items() if name.startswith(prefix)}
 

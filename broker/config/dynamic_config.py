@@ -113,7 +113,7 @@ _REPLICATION_RATES: Mapping[str, ConfigDef] = {
         "replica.alter.log.dirs.io.max.bytes.per.second",
     )
 }
-"""They cannot be set in a file. A single broker only moves replicas between directories."""
+"""Properties that a file cannot set. A single broker uses only the last one, to move replicas."""
 
 
 def is_dynamic(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""The broker properties of Apache Kafka 4.3.1 that tierlog knows by name but does not act on.
+"""The broker properties of Apache Kafka 4.3.1 that tierlog recognises but does not act on.
 
 A server.properties file for Kafka may contain them. Their types are checked and they are otherwise
 ignored, so that such a file does not cause a page of warnings; one line in the log counts and lists

@@ -3,7 +3,7 @@
 `check_values` applies at startup and to every change; `check_change` applies only to a change at
 run time. A change may at most double or halve a thread count, because Kafka starts or stops that
 many threads at once. Here some thread counts limit concurrency and the others have no effect, but
-Kafka's tools can rely on the same rule.
+the rule applies to all of them, as in Kafka.
 """
 
 from ...clients.config_def import invalid

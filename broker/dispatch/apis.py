@@ -13,7 +13,7 @@ decoding on. Whether a Produce request is large depends on its partitions, not o
 The headers of a client's requests usually differ only in the correlation id. A header that matches
 the last one in all other bytes is not parsed again.
 
-An error here closes its own connection and no other: an API key or version that is not served
+An error here closes its own connection and no other: an API key or version that is not supported
 (except ApiVersions, which is answered in version 0 with error 35, KIP-511), a body that does not
 match its header, or an internal error. Only an internal error logs a traceback.
 """
@@ -57,7 +57,7 @@ _SIZE_BYTES = 4
 _HEAD = Format(">ii")
 """The start of a response: size and correlation id."""
 _HEADS = {4: _HEAD, 5: Format(">iix")}
-"""By the length of the response header: without tagged fields, or with an empty set of them."""
+"""By the length of the response header, which has no tagged fields or an empty set of them."""
 
 _LARGE_REQUEST_BYTES = 16 * 1024
 """Larger requests wait for their turn. A request of this size has 16,000 elements at most, which

@@ -45,7 +45,7 @@ _FIRST_PAUSE_S = (0.9, 1.3)
 _BURST_RESPONSES_MIN = 2
 _BURST_BYTES_MIN = 2 * 1024 * 1024
 _BURST_FACTOR_MIN = 2.0
-"""How much faster than on average, pause included, the responses before a pause must have been."""
+"""Before a pause, responses must have been at least this many times as fast as with the pause."""
 
 _FIRST_FRACTION = 0.6
 _GROWTH_A_SECOND = 0.2
@@ -276,7 +276,7 @@ class FetchPacing:
         floor = _FLOOR_FACTOR * self._unpaced
         self._ceiling = _CEILING_FRACTION * self.rate
         self._is_confirmed = True
-        # The sooner the queue was full, the further the speed is above the application's.
+        # The sooner the queue was full, the further the speed is above that of the application.
         self.rate *= 0.5 if held_s < 0.5 else 0.7 if held_s < 2 else 0.85
         self._pauses += 1
         self._delivered = delivered

@@ -64,7 +64,7 @@ def handle(
         return DescribeConfigsResponse(
             results=[_not_a_type(each, strange[0].resource_type) for each in request.resources]
         )
-    # Describe a resource once, however often it is requested: a few bytes of a request cause 13 KB.
+    # Describe each resource once, even if it is named often: a few request bytes cost 13 KB.
     distinct = {
         (each.resource_type, each.resource_name, frozenset(each.configuration_keys or ())): each
         for each in request.resources

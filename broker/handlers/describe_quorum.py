@@ -30,7 +30,7 @@ _FIRST_WITH_NODES = 2
 def handle(
     broker: BrokerContext, context: RequestContext, request: DescribeQuorumRequest
 ) -> DescribeQuorumResponse:
-    """Describe the metadata log; any other partition is UNKNOWN_TOPIC_OR_PARTITION."""
+    """Describe the metadata log; any other partition gets UNKNOWN_TOPIC_OR_PARTITION."""
     partitions = [
         (topic.topic_name, each.partition_index)
         for topic in request.topics

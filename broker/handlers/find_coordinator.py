@@ -39,7 +39,7 @@ def handle(
     keys = request.coordinator_keys if several else [request.key]
     if request.key_type not in (_GROUP, _TRANSACTION):
         kind = "Share groups" if request.key_type == _SHARE else "Coordinators of this type"
-        sentence = f"{kind} are not served by this broker."
+        sentence = f"{kind} are not supported by this broker."
 
         def refuse(key: str) -> Coordinator:
             return _none(key, ErrorCode.INVALID_REQUEST, sentence)

@@ -1,7 +1,7 @@
 """ListGroups (key 16), versions 0-5: the groups that this broker coordinates.
 
 While a partition of the offsets topic is loading, the error is COORDINATOR_LOAD_IN_PROGRESS,
-because clients could not recognize an incomplete list.
+because clients could not recognise an incomplete list.
 
 v1: throttle time
 v3: flexible

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from ..request.transaction_membership import Support
 
 _BATCH_HEADER = Struct(">8xi4xb5xB38x")
-"""Length, magic and attributes, in the 61 bytes that begin a batch."""
+"""Length, magic and attributes, in the first 61 bytes of a batch."""
 _LENGTH = slice(8, 12)
 _LOG_OVERHEAD = 12
 _SMALLEST_RECORD = 14
@@ -85,7 +85,7 @@ _NOTHING = memoryview(b"")
 
 
 class _Sorted(NamedTuple):
-    """A request's partitions, and those that have passed the checks so far."""
+    """All partitions of a request, and those that have passed the checks so far."""
 
     entries: _Entries
     allowed: _Entries

@@ -2,8 +2,8 @@
 
 The group's partition of `__consumer_offsets` must be part of the transaction.
 
-v0-v1: while the coordinator loads, the error is COORDINATOR_NOT_AVAILABLE; on others these clients
-    fail (KAFKA-7296)
+v0-v1: while the coordinator loads, the error is COORDINATOR_NOT_AVAILABLE, because these clients
+    cannot handle the usual one (KAFKA-7296)
 v2: leader epoch
 v3: flexible; member id and generation: a consumer that is no longer a member of the generation
     gets UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION or FENCED_INSTANCE_ID (KIP-447)

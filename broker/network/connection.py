@@ -33,7 +33,7 @@ from .transport import Transport
 from .turns import REQUESTS_A_TURN, Turns
 
 _READ_AHEAD_MAX = 4 * 1024 * 1024
-"""How much to read after a waiting request to see whether the client is still connected: the
+"""How much to read after a waiting request to check whether the client is still connected: the
 default maximum of the client's TCP send buffer."""
 
 _CORK_BYTES = 256 * 1024
@@ -89,7 +89,7 @@ _READY = ConnectionState.READY
 
 
 class Refused(Exception):
-    """The request cannot be answered: the connection is closed, and `str(error)` says why."""
+    """The request cannot be answered: the connection is closed, and `str(error)` is the reason."""
 
 
 Work = asyncio.Future[object] | Coroutine[object, object, object]
@@ -230,7 +230,7 @@ class Connection:
 
     @property
     def arrived_bytes(self) -> int:
-        """How much of that request has arrived."""
+        """The bytes of the partial request that have arrived."""
         return self._frames.arrived_bytes
 
     def received(self, view: memoryview) -> None:
@@ -294,7 +294,7 @@ class Connection:
         return self._frames.space()
 
     def filled(self, size: int) -> None:
-        """Handle `size` more bytes of that request, which are in `space()`."""
+        """Handle `size` more bytes of the large request, which are in `space()`."""
         self.last_active = self._loop.time()
         frame = self._frames.received(size)
         if frame is None:

@@ -1,7 +1,7 @@
 """The memory budget for unanswered requests, shared by all connections of a server.
 
 A request that arrives in pieces needs a buffer of its size. Only its first piece is read before it
-is admitted, which charges its size to the budget until it has been answered. If there is no room,
+is admitted; then its size is charged to the budget until it has been answered. If there is no room,
 the request waits and is not read: its bytes stay in the socket and with the client. The smallest
 waiting request is admitted first, so that a few large ones do not hold up many small ones.
 
@@ -41,7 +41,7 @@ _LOOKED_AT = 16
 """How many of these clients are checked at once."""
 
 _LEAST_PROGRESS_BYTES = 64 * 1024
-"""What an admitted client must send between two checks."""
+"""An admitted client must send at least this much between two checks."""
 
 
 class Arrival(Protocol):
@@ -54,7 +54,7 @@ class Arrival(Protocol):
 
     @property
     def arrived_bytes(self) -> int:
-        """How much of that request has arrived."""
+        """The bytes of that request that have arrived."""
         ...
 
     def admitted(self) -> None:
@@ -174,7 +174,7 @@ class ReceiveBudget:
             self.admit_waiting()
 
     def forget(self, arrival: Arrival) -> None:
-        """Remove a connection whose request is finished, or never will be."""
+        """Remove a connection whose request is finished, or will never be finished."""
         self._waiting.pop(arrival, None)
         self._admitted.pop(arrival, None)
 
@@ -229,7 +229,7 @@ class ReceiveBudget:
                 each.look_ahead()
             else:
                 # Otherwise large requests find no room until these connections are closed as idle.
-                each.shed("memory is short, and it has sent more behind a request that waits")
+                each.shed("memory is short, and it has sent more after a request that waits")
         if self._parked:
             self._look_ahead_later(
                 min(_LOOK_AHEAD_S, max(_LOOK_AHEAD_S * _LOOKED_AT / len(self._parked), 0.01))

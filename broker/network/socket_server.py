@@ -168,7 +168,7 @@ class SocketServer:
         if self._per_ip[host] >= limit or len(self._connections) >= limits.max_connections:
             self._refused.add()
             self.report(
-                client, f"the limit on connections is reached, its address has {self._per_ip[host]}"
+                client, f"the limit on connections is reached; its address has {self._per_ip[host]}"
             )
             transport.close()
             return

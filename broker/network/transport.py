@@ -51,11 +51,11 @@ class Receiver(Protocol):
         ...
 
     def received(self, view: memoryview) -> None:
-        """Bytes arrived. They are overwritten when this returns."""
+        """Bytes arrived. They are overwritten once this returns."""
         ...
 
     def space(self) -> memoryview | None:
-        """The buffer for the rest of a large request, which is not copied then; None if none."""
+        """The buffer for the rest of a large request, to save a copy; None if there is none."""
         ...
 
     def filled(self, size: int) -> None:

@@ -14,7 +14,7 @@ from ..coordinator.transaction.transaction_coordinator import ProducerIdentity
 from ..coordinator.transaction.transaction_shard import TakeProducerId
 
 IdentityCall = Callable[[TakeProducerId], ResultOrFuture[ProducerIdentity] | None]
-"""Calls the coordinator; None if it needs a producer id and none is left in the block."""
+"""Calls the coordinator; returns None if it needs a producer id and the block has none left."""
 
 
 def identity_of(

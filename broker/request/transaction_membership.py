@@ -8,8 +8,8 @@ an open transaction of the same producer and epoch, the coordinator is not calle
 
 If the coordinator answers at once, as it does when it is on this broker and has one replica, the
 append follows in the same call, and nothing can happen in between. Otherwise only the epoch
-protects from late batches, which is enough from Produce 12 on, because each transaction has its own
-epoch.
+protects against late batches, which is enough from Produce 12 on, because each transaction has its
+own epoch.
 """
 
 import asyncio
