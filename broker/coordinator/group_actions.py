@@ -29,7 +29,7 @@ class GroupProtocol(NamedTuple):
 
 
 class JoinRequest(NamedTuple):
-    """A JoinGroup request, with the implications of its version as fields."""
+    """A JoinGroup request, with its version-dependent rules as fields."""
 
     group_id: str
     member_id: str

@@ -24,7 +24,7 @@ class ConsumerGroupBounds(NamedTuple):
 
 
 class GroupCoordinatorConfig(NamedTuple):
-    """The broker properties of these names; see Kafka's GroupCoordinatorConfig."""
+    """The broker properties with these names; see Kafka's GroupCoordinatorConfig."""
 
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
@@ -101,7 +101,7 @@ def group_config(config: BrokerConfig) -> GroupCoordinatorConfig:
 def consumer_group_config(
     config: GroupCoordinatorConfig, overrides: Mapping[str, str]
 ) -> ConsumerGroupConfig:
-    """The configuration of a group with these overrides, named without `group.`.
+    """The configuration of a group with these overrides, whose names omit `group.`.
 
     The bounds may have changed since the overrides were checked: as in Kafka, a value outside them
     is clamped.

@@ -3,8 +3,8 @@
 A key starts with its type and a value with its version, two bytes each, followed by the fields of
 the schema (OffsetCommitKey.json and so on). The versions written are those of Apache Kafka 4.3.1:
 groups as version 3; offsets as version 4, which has the topic id, or as version 1 if the client
-set a retention time (OffsetCommit v2-v4). A null value is a tombstone. Older versions can be read,
-and keys of type 0 (offsets from before 0.9) too.
+set a retention time (OffsetCommit v2-v4). A null value is a tombstone. Older versions can also be
+read, and so can keys of type 0 (offsets from before 0.9).
 """
 
 import struct
@@ -85,7 +85,7 @@ class CommittedOffset(NamedTuple):
     leader_epoch: int
     metadata: str
     commit_timestamp_ms: int
-    # When it expires if the client set a retention time; None if the broker's applies.
+    # When it expires if the client set a retention time; None if the broker's retention applies.
     expire_timestamp_ms: int | None
     topic_id: Uuid
     record_offset: int = -1
@@ -99,14 +99,14 @@ class GroupRecord(NamedTuple):
 
 
 class OffsetEntry(NamedTuple):
-    """A record read back; `committed` is None for a tombstone."""
+    """A decoded record; `committed` is None for a tombstone."""
 
     key: OffsetKey
     committed: CommittedOffset | None
 
 
 class GroupEntry(NamedTuple):
-    """A record read back; `snapshot` is None for a tombstone."""
+    """A decoded record; `snapshot` is None for a tombstone."""
 
     group_id: str
     snapshot: GroupSnapshot | None

@@ -26,7 +26,7 @@ from .offsets_log import OffsetsLog
 _log = logging.getLogger(__name__)
 
 _RECORDS_PER_TURN = 4096
-"""Records to fold before other tasks run. One batch may have a hundred times as many."""
+"""Records to apply before other tasks run. One batch may have a hundred times as many."""
 
 Skip = Callable[[int, Exception], None]
 """Called with the offset of a skipped record or batch, and the reason."""
@@ -69,15 +69,15 @@ class CoordinatorShard(ABC):
         self.state = ShardState.LOADING
 
     def apply(self, event: ShardEvent) -> None:
-        """Change the state as `TRANSITIONS` says; anything else is a programming error."""
+        """Change the state according to `TRANSITIONS`; other events are programming errors."""
         self.state = TRANSITIONS[self.state, event]
 
     def replay(self, batch: RecordBatch) -> None:
-        """Fold one batch. Raises KafkaError for an invalid record."""
+        """Apply one batch. Raises KafkaError for an invalid record."""
         finished(self.replay_steps(batch, _raise))
 
     def replay_steps(self, batch: RecordBatch, skip: Skip) -> Generator[None]:
-        """Fold one batch, with pauses."""
+        """Apply one batch, with pauses."""
         offset = batch.base_offset
         try:
             if batch.is_control:
@@ -98,11 +98,11 @@ class CoordinatorShard(ABC):
 
     @abstractmethod
     def replay_marker(self, batch: RecordBatch) -> None:
-        """Fold a control batch. Raises KafkaError."""
+        """Apply a control batch. Raises KafkaError."""
 
     @abstractmethod
     def replay_record(self, batch: RecordBatch, record: Record) -> None:
-        """Fold one record of a batch. Raises KafkaError."""
+        """Apply one record of a batch. Raises KafkaError."""
 
 
 def _raise(_: int, error: Exception) -> None:
@@ -113,7 +113,7 @@ S = TypeVar("S", bound=CoordinatorShard)
 
 
 class ShardLog(NamedTuple):
-    """The topic that shards are loaded from; `content` names its content in messages."""
+    """The topic that shards are loaded from; log messages call its content `content`."""
 
     log: OffsetsLog
     topic: str
@@ -186,7 +186,7 @@ class LedShards(Generic[S]):
             self._loading[shard.partition] = loop.call_soon(self._load, shard, steps)
 
     def _replay(self, shard: S, position: int, end: int) -> Generator[None]:
-        """Fold the log, a chunk at a time."""
+        """Replay the log, a chunk at a time."""
         skip = partial(self._skip, shard.partition)
         while position < end:
             size = self._source.load_buffer_size

@@ -1,8 +1,8 @@
 """The committed offsets of the groups of one `__consumer_offsets` partition.
 
-Pure state, folded from the log. A commit is prepared here, written by the coordinator, and applied
-here once it is in the log, so that a fetch never returns an offset that could still be lost. After
-Kafka's OffsetMetadataManager; expiry follows KIP-211.
+Pure state, built from the log. A commit is prepared here, written by the coordinator, and applied
+here once it is in the log, so that a fetch never returns an offset that could still be lost. Based
+on Kafka's OffsetMetadataManager; expiry follows KIP-211.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -37,14 +37,14 @@ class OffsetsProducer(NamedTuple):
 
 
 class CommitRequest(NamedTuple):
-    """An OffsetCommit or TxnOffsetCommit, with the implications of its version as fields."""
+    """An OffsetCommit or TxnOffsetCommit, with its version-dependent rules as fields."""
 
     group_id: str
     identity: MemberIdentity
     generation: int
     # How long to keep the offsets (v2-v4); None if the broker's retention applies.
     retention_ms: int | None
-    # A missing group is GROUP_ID_NOT_FOUND from version 9 on, ILLEGAL_GENERATION before.
+    # The error for a missing group: GROUP_ID_NOT_FOUND from version 9, else ILLEGAL_GENERATION.
     knows_group_id_not_found: bool
     offsets: Sequence[OffsetToCommit]
     # None outside a transaction: the offsets take effect at once.
@@ -67,7 +67,7 @@ class MemberClaim(NamedTuple):
 
 
 NOBODY = MemberClaim()
-"""The claim of a request without a member: by an administrator or a classic member."""
+"""The claim in a request from an administrator or a classic member."""
 
 _LATEST_MS = (1 << 63) - 1
 NO_COMMITTED_OFFSET = CommittedOffset(NO_OFFSET, NO_LEADER_EPOCH, "", 0, None, ZERO_UUID)

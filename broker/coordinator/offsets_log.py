@@ -28,7 +28,7 @@ class OffsetsLog(Protocol):
         ...
 
     def read(self, partition: int, offset: int, max_bytes: int) -> bytes | memoryview:
-        """Whole batches from `offset` on, at least one if there is one. Raises KafkaError."""
+        """Whole batches from `offset` on, at least one if any exist. Raises KafkaError."""
         ...
 
 

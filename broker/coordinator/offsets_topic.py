@@ -32,7 +32,7 @@ def partition_for(group_id: str, partition_count: int) -> int:
 def creatable_internal_topic(name: str, config: GroupCoordinatorConfig) -> CreatableTopic:
     """How to create an internal topic (GroupCoordinatorService.groupMetadataTopicConfigs).
 
-    Topics other than `__consumer_offsets` are also compacted, with the broker's defaults.
+    Topics other than `__consumer_offsets` are also compacted, but use the broker's defaults.
     """
     topic = CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
     configs = {"cleanup.policy": "compact", "compression.type": "producer"}

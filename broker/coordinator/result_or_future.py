@@ -1,4 +1,4 @@
-"""The result of a request to a coordinator, which is often there at once.
+"""The result of a request to a coordinator, which is often available at once.
 
 A future is returned only when a request has to wait, so that most requests need no task.
 """

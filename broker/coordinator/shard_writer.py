@@ -22,7 +22,7 @@ class ShardWriter(Generic[S]):
     def __init__(self, log: OffsetsLog, shards: LedShards[S]) -> None:
         self._log = log
         self._shards = shards
-        # The newest append of each partition, while it has no outcome.
+        # The newest append of each partition, until its outcome arrives.
         self._last_writes: dict[int, asyncio.Future[Appended]] = {}
 
     def append(

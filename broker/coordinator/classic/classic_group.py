@@ -3,7 +3,7 @@
 Sans-IO: a method takes a request or an expired timer and the current time, and returns actions
 (answer a waiter, set a timer, write the group). The coordinator carries them out in order and
 reports the results of writes to `stored`. The tables of `group_state.py` define the reaction in
-each state. After the classic part of Kafka's GroupMetadataManager; KIP-345 for static members,
+each state. Based on the classic part of Kafka's GroupMetadataManager; KIP-345 for static members,
 KIP-394 for MEMBER_ID_REQUIRED, KIP-814 for skipping the assignment.
 """
 
@@ -122,7 +122,7 @@ class ClassicGroup:
     # Requests.
 
     def join(self, request: JoinRequest, waiter: Waiter, now_ms: int) -> list[Action]:
-        """Handle a JoinGroup: errors are returned at once, other answers with the generation."""
+        """Handle a JoinGroup. Errors are answered at once, others when the generation begins."""
         self._rebalance.begin(now_ms)
         if not self._has_room_for(request.member_id):
             # A member that rejoins too late, when others have filled the group, is removed.
@@ -166,7 +166,7 @@ class ClassicGroup:
     def heartbeat(
         self, identity: MemberIdentity, generation: int, now_ms: int
     ) -> tuple[ErrorCode, list[Action]]:
-        """Handle a Heartbeat: NONE, REBALANCE_IN_PROGRESS if it must rejoin, or an error."""
+        """Handle a Heartbeat: NONE, REBALANCE_IN_PROGRESS if the member must rejoin, or an error."""
         self._rebalance.begin(now_ms)
         if self.state is GroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE, []
@@ -222,7 +222,7 @@ class ClassicGroup:
         return ErrorCode.NONE, self._actions.drain()
 
     def check_transactional_commit(self, identity: MemberIdentity, generation: int) -> ErrorCode:
-        """Whether a transaction may commit offsets. Checks the member and generation if sent.
+        """Whether a transaction may commit offsets. Checks the member and generation if they are sent.
 
         TxnOffsetCommit has had these fields since version 3 (KIP-447).
         """
@@ -381,7 +381,7 @@ class ClassicGroup:
     # Static members.
 
     def _replace_static(self, request: JoinRequest, waiter: Waiter) -> None:
-        """Replace a static member that is back: fence its old id, if possible without rebalance."""
+        """Replace a static member that returns and fence its old id, if possible without rebalance."""
         assert request.instance_id is not None
         reaction = self._rebalance.reaction(GroupEvent.JOIN_REPLACING)
         if reaction in REFUSALS:
@@ -405,7 +405,7 @@ class ClassicGroup:
             case Reaction.REPLACE_AND_WAIT:
                 self._rebalance.rebalance_or_complete(Reaction.COMPLETE_IF_NOT_INITIAL)
             case Reaction.REPLACE_AND_REBALANCE:
-                # The leader may already have the old id, and would assign to a fenced member.
+                # The leader may already have the old id and would assign partitions to a fenced member.
                 self._rebalance.begin_rebalance()
             case _ if self.members.select_protocol() != self.protocol_name:
                 self._rebalance.begin_rebalance()
@@ -428,7 +428,7 @@ class ClassicGroup:
         """Answer the returning member, or restore its old id if the write has failed."""
         member = self.members.by_id.get(sequel.new_member_id)
         if member is None or member.join_waiter is None:
-            # During the write, the member has left or a rebalance has answered it.
+            # The member left, or a rebalance answered it, before the write was done.
             return
         if not error:
             answer = self._rebalance.generation_for(member.member_id)
@@ -436,7 +436,7 @@ class ClassicGroup:
                 leads = self.members.leader_id == member.member_id
                 self._actions.answer_join(member, answer._replace(skip_assignment=leads))
             else:
-                # As leader it would compute an assignment, so it gets the leader's old id instead.
+                # A leader would compute an assignment, so the response names its old id as leader.
                 self._actions.answer_join(
                     member, answer._replace(leader=sequel.old_leader, members=())
                 )

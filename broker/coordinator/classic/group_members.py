@@ -23,14 +23,14 @@ class ClassicMember:
     session_timeout_ms: int
     protocols: tuple[GroupProtocol, ...]
     assignment: bytes = b""
-    # Whether its first JoinGroup is unanswered: it does not know its id and cannot heartbeat.
+    # Whether its first JoinGroup is unanswered: its client has no id and cannot heartbeat.
     is_new: bool = False
     join_waiter: Waiter | None = None
     sync_waiter: Waiter | None = None
 
     @property
     def outlives_session(self) -> bool:
-        """Whether a parked request keeps the member. Not if it is new: its client may be gone."""
+        """Whether a parked request keeps the member alive. A new member's client may be gone."""
         parked = self.join_waiter is not None or self.sync_waiter is not None
         return parked and not self.is_new
 
@@ -48,7 +48,7 @@ class GroupMembers:
     def __init__(self) -> None:
         self.by_id: dict[str, ClassicMember] = {}
         self.static_ids: dict[str, str] = {}
-        # Member ids given out (KIP-394), which must join within the session timeout.
+        # Ids assigned to members (KIP-394) that must rejoin within the session timeout.
         self.pending_joins: set[str] = set()
         # Members that have joined the generation and must sync within the rebalance timeout.
         self.pending_syncs: set[str] = set()
@@ -84,7 +84,7 @@ class GroupMembers:
     def replace_static(
         self, instance_id: str, new_member_id: str
     ) -> tuple[ClassicMember, ClassicMember]:
-        """Give an instance id to a new member id, which inherits all but the parked requests.
+        """Assign an instance id to a new member, which inherits all but the parked requests.
 
         Returns the old and the new member. The old id is fenced from now on.
         """
@@ -142,7 +142,7 @@ class GroupMembers:
         ]
 
     def elect_joined_leader(self) -> bool:
-        """Replace a leader that has not rejoined; False if no member has."""
+        """Replace a leader that has not rejoined; False if no member has rejoined."""
         if self.leader_id is None:
             return False
         if self.by_id[self.leader_id].join_waiter is not None:
@@ -162,7 +162,7 @@ class GroupMembers:
         return common or set()
 
     def select_protocol(self) -> str:
-        """Select the protocol with the most votes: each member's first one that all support."""
+        """Return the protocol with most votes; members vote for their first that all support."""
         candidates = self.common_protocols()
         votes: dict[str, int] = {}
         for member in self.by_id.values():

@@ -132,7 +132,7 @@ class GroupRebalance:
     # The state and the reactions.
 
     def begin(self, now_ms: int) -> None:
-        """Begin an event at this time. The previous event's actions must have been drained."""
+        """Begin to handle an event. The previous event's actions must have been drained."""
         assert not self._actions, "the actions of the previous event were not taken"
         self._now_ms = now_ms
 

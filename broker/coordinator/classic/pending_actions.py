@@ -25,7 +25,7 @@ class PendingActions:
         return len(self._actions)
 
     def append(self, action: Action) -> None:
-        """Add an action after those of the event so far."""
+        """Append an action."""
         self._actions.append(action)
 
     def drain(self) -> list[Action]:

@@ -1,8 +1,8 @@
 """The server-side assignors of the consumer protocol (KIP-848).
 
 They are pure functions from a group's members and the sizes of their topics to a target assignment.
-The result is that of Apache Kafka 4.3.1's `UniformAssignor` and `RangeAssignor` for the same
-members in the same order. Kafka's own order is that of hash maps and cannot be relied on; here
+They return the same result as Apache Kafka 4.3.1's `UniformAssignor` and `RangeAssignor` for the
+same members in the same order. Kafka iterates over hash maps, whose order cannot be relied on; here
 members are in the order of the mapping, and topics in the order of their ids.
 
 - `uniform` gives each member the same number of partitions, plus or minus one, with as few moves as
@@ -42,7 +42,7 @@ def assign_uniform(members: Members, sizes: TopicSizes) -> dict[str, Partitions]
 def _assign_evenly(
     members: Members, sizes: TopicSizes, every: Sequence[Partition]
 ) -> dict[str, Partitions]:
-    """Let members keep partitions up to their quota; the rest fills up the others, in order."""
+    """Let members keep partitions up to their quota; the rest go to the others, in order."""
     had = {member_id: kept(member, sizes) for member_id, member in members.items()}
     kept_by_any = {partition for partitions in had.values() for partition in partitions}
     free = [partition for partition in every if partition not in kept_by_any]
@@ -56,7 +56,7 @@ def _assign_evenly(
         remaining = quota - len(keeps)
         took_extra = extras > 0
         if remaining and took_extra and len(members) - index > extras:
-            # A later member may already own an extra partition; enough members are left for it.
+            # Leave the extra to a later member, which may own one already: enough are left.
             remaining -= 1
             took_extra = False
         missing[member_id] = remaining

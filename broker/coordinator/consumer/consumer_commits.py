@@ -2,7 +2,7 @@
 
 A member epoch in a commit proves that the member still has its partitions. With an older epoch, it
 may still commit for partitions that it was assigned at that epoch or before, because no other
-member can have had them since (KIP-1251). After Kafka's ConsumerGroup.
+member can have had them since (KIP-1251). Based on Kafka's ConsumerGroup.
 """
 
 from collections.abc import Callable

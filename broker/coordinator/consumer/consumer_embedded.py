@@ -1,7 +1,7 @@
 """Encode and decode ConsumerProtocol: the subscriptions and assignments of classic members.
 
 Each message starts with its version. A classic group treats these messages as opaque bytes. A
-group of the consumer protocol decodes and encodes them for its members that use the classic one.
+group of the consumer protocol decodes and encodes them for its classic protocol members.
 """
 
 import struct

@@ -1,4 +1,4 @@
-"""A group of the consumer protocol (KIP-848): its state, folded from its records.
+"""A group of the consumer protocol (KIP-848): its state, built by applying its records.
 
     group + records = group'
 
@@ -15,7 +15,7 @@ target assignment is computed for a group epoch; each member reconciles to it at
     RECONCILING   some member has not reached the target assignment
     STABLE        all members have reached it
 
-After Kafka's ConsumerGroup and ModernGroup.
+Based on Kafka's ConsumerGroup and ModernGroup.
 """
 
 from collections.abc import Iterable, Mapping
@@ -110,7 +110,7 @@ class ConsumerGroup:
         self._name_subscribers: dict[str, int] = {}
         self._regex_subscribers: dict[str, int] = {}
 
-    # The fold.
+    # Applying records.
 
     def apply(self, entry: ConsumerGroupEntry) -> None:
         """Apply a record. `ConsumerGroups` handles the tombstone of the group itself."""
@@ -215,7 +215,7 @@ class ConsumerGroup:
         return None if member_id is None else self.members.get(member_id)
 
     def target_of(self, member_id: str, instance_id: str | None) -> Partitions:
-        """A member's target assignment. A new static member gets that of the one it replaces."""
+        """A member's target assignment. A new static member inherits the replaced member's."""
         if instance_id is not None:
             member_id = self.static_members.get(instance_id, member_id)
         return self.targets.get(member_id, NOTHING)
@@ -297,7 +297,7 @@ class ConsumerGroup:
         topics = image.topics_by_name
         return frozenset(topics[name].topic_id for name in names if name in topics)
 
-    # The end.
+    # Deletion.
 
     def tombstones(self, renamed: Mapping[str, str] | None = None) -> list[ConsumerGroupEntry]:
         """The tombstones that delete the group, in Kafka's order.
@@ -322,7 +322,7 @@ def departed(held: Held) -> Held:
     """The current assignment of a static member that has left and may come back.
 
     It keeps the assigned partitions, but not those being revoked. The assignment epochs become 0,
-    so that the member that replaces it, which starts at epoch 0, may commit for all partitions.
+    so that its replacement, which starts at epoch 0, may commit for all partitions.
     """
     assigned = dict.fromkeys(held.assigned, 0)
     return held._replace(epoch=LEAVE_GROUP_STATIC_EPOCH, assigned=assigned, revoking=NOTHING_HELD)

@@ -11,7 +11,7 @@ steps in either protocol:
     assign      the target assignment is computed, unless the last one is too recent
     reconcile   the member moves towards its target assignment
 
-After Kafka's GroupMetadataManager and TargetAssignmentBuilder, with the same order of records.
+Based on Kafka's GroupMetadataManager and TargetAssignmentBuilder, with the same order of records.
 """
 
 from collections.abc import Iterable, Mapping
@@ -120,7 +120,7 @@ class GroupUpdate:
     # The steps.
 
     def replace(self, old: ConsumerGroupMember, new_member_id: str) -> ConsumerGroupMember:
-        """Replace a static member that is back under a new id. It keeps what it had."""
+        """Replace a static member that returns with a new id but keeps its assignment."""
         group_id = self.group.group_id
         held = old.held._replace(epoch=0, previous_epoch=0)
         member = ConsumerGroupMember(new_member_id, old.metadata, held)
@@ -168,7 +168,7 @@ class GroupUpdate:
         compile_regex(regex)
 
     def _is_lookup_due(self, regexes: set[str], is_wanted: bool) -> bool:
-        """Whether to look up the regexes now. A group's are looked up together: one rebalance."""
+        """Whether to look up the regexes now; all at once, so that there is only one rebalance."""
         resolved = next(iter(self.group.regexes.values()), None)
         if resolved is None:
             return True
@@ -221,7 +221,7 @@ class GroupUpdate:
         sizes = {topic_id: len(topics[topic_id].partitions) for topic_id in topic_ids}
         assignor = group.preferred_assignor(member, updated)
         if assignor is None or assignor not in ASSIGNORS:
-            # The broker that wrote the record may have offered other assignors.
+            # The broker that wrote the record may have supported other assignors.
             assignor = context.config.consumer_assignors[0]
         targets = ASSIGNORS[assignor](assignor_members, sizes)
         for member_id, target in targets.items():
@@ -232,7 +232,7 @@ class GroupUpdate:
         return MemberTarget(self.epoch, targets[updated.member_id])
 
     def _may_assign(self) -> bool:
-        """Whether the assignment interval has passed, so that joins close together share one."""
+        """Whether the assignment interval has passed; joins within it share one assignment."""
         since_ms, interval_ms = (
             self.group.target_timestamp_ms,
             self.context.settings.assignment_interval_ms,

@@ -1,8 +1,8 @@
 """The groups of the consumer protocol in one partition of `__consumer_offsets`.
 
-A request returns the records to write and what to do next; the groups change when they fold the
-records, as soon as these are appended to the log. The first member's records create a group, and
-its tombstone deletes it. After the consumer half of GroupMetadataManager.
+A request returns the records to write and what to do next; the groups change when the records are
+applied, as soon as they are appended to the log. The first member's records create a group, and
+the group's tombstone deletes it. Based on the consumer half of Kafka's GroupMetadataManager.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -123,7 +123,7 @@ class ConsumerGroups:
             return ErrorCode.NON_EMPTY_GROUP
         return group.tombstones()
 
-    # The fold.
+    # Applying records.
 
     def fold(self, entry: ConsumerGroupEntry) -> None:
         """Apply a record; create or remove its group if necessary."""
@@ -142,12 +142,12 @@ class ConsumerGroups:
         self._groups.pop(group_id, None)
 
     def follow(self, group_id: str, change: GroupChange) -> None:
-        """Finish a change that has been written and folded."""
+        """Finish a change that has been written and applied."""
         group = self._groups.get(group_id)
         if group is not None and change.is_refreshed:
             group.is_metadata_stale = False
 
-    # The context.
+    # Topic changes and leadership.
 
     def topics_changed(self, topics: Collection[str]) -> None:
         """Let the groups that subscribe to a topic check their topics at the next heartbeat."""

@@ -2,7 +2,7 @@
 
 A member joins with epoch 0, stays alive with its current epoch and leaves with -1. A static member
 that will return leaves with -2. An invalid request raises KafkaError with Kafka's error code and
-message, and changes nothing. Otherwise the response follows once the change is in the log. Based
+message, and changes nothing. Otherwise the response is sent once the change is in the log. Based
 on Kafka's GroupCoordinatorService and GroupMetadataManager (KIP-848, KIP-345).
 """
 
@@ -118,7 +118,7 @@ def _invalid(sentence: str) -> KafkaError:
 def heartbeat(
     group: ConsumerGroup, request: ConsumerHeartbeat, context: GroupContext
 ) -> tuple[GroupChange, HeartbeatAnswer]:
-    """Handle a heartbeat of a joining or current member, which has an id. Raises KafkaError."""
+    """Handle a heartbeat of a joining or current member; its id is set. Raises KafkaError."""
     refuse_if_full(group, request.member_id, context)
     update = GroupUpdate(group, context)
     member = _member_of(update, group, request)

@@ -1,11 +1,11 @@
 """The records of consumer protocol groups in `__consumer_offsets` (KIP-848).
 
-They are byte for byte those of Apache Kafka 4.3.1: a key starts with its record type instead of a
+They equal those of Apache Kafka 4.3.1 byte for byte: a key starts with its record type instead of a
 version, and values have version 0. A group has several types of records: its epoch (type 3), each
 member's metadata (5), the target assignment epoch (6), each member's target assignment (7), each
 member's current assignment (8), and the topics that a regular expression matches (16). Type 4 held
 the topics' partitions until Kafka 4.1; its value is ignored, and it is deleted with the group.
-Partitions are written in order, so that the same state gives the same bytes.
+Partitions are written in order, so that equal states are encoded as equal bytes.
 
 A record with a null value is a tombstone. Tagged fields of a newer Kafka are skipped.
 """
@@ -63,7 +63,7 @@ class GroupMetadataEntry(NamedTuple):
 
 
 class PartitionMetadataEntry(NamedTuple):
-    """The topic metadata that Kafka before 4.1 stored. Only whether it exists matters."""
+    """The topic metadata that Kafka stored before 4.1. Only its existence matters."""
 
     group_id: str
     is_deleted: bool
@@ -102,7 +102,7 @@ class MemberEntry(NamedTuple):
 
 
 class TargetEpochValue(NamedTuple):
-    """The group epoch that the target assignment was computed for, and when."""
+    """The group epoch for which the target assignment was computed, and the time."""
 
     epoch: int
     timestamp_ms: int = 0
@@ -172,8 +172,8 @@ def consumer_record(entry: ConsumerGroupEntry) -> GroupRecord:
 def read_consumer_record(kind: int, key: bytes, value: bytes | None) -> ConsumerGroupEntry | None:
     """Decode a record of type `kind`; None if the type is not one of these.
 
-    Raises KafkaError(CORRUPT_MESSAGE) for a value of another version than 0, and ProtocolError
-    if the key or value does not follow its schema.
+    Raises KafkaError(CORRUPT_MESSAGE) if the value's version is not 0, and ProtocolError if the key
+    or value does not follow its schema.
     """
     reader = _READERS.get(kind)
     if reader is None:
@@ -245,7 +245,7 @@ def _value_of(entry: ConsumerGroupEntry) -> Message | None:
 
 
 def by_topic(partitions: Iterable[Partition]) -> dict[Uuid, list[int]]:
-    """The partitions of each topic, topics and partitions in order."""
+    """The partitions of each topic; topics and partitions are sorted."""
     topics: dict[Uuid, list[int]] = {}
     for topic_id, partition in sorted(partitions):
         topics.setdefault(topic_id, []).append(partition)
@@ -391,7 +391,7 @@ def _read_current(key: bytes, value: bytes | None) -> CurrentAssignmentEntry:
 
 
 def _epochs_of(topics: Iterable[TopicPartitions], member_epoch: int) -> PartitionEpochs:
-    """The assignment epochs; the member's epoch if they are missing (before 4.3) or do not fit."""
+    """The assignment epochs, or the member's if they are missing (before 4.3) or too few or many."""
     held: dict[Partition, int] = {}
     for topic in topics:
         epochs = topic.assignment_epochs

@@ -45,8 +45,8 @@ class ConsumerGroupMemberMetadataValue(Message, key=5, versions="0", flexible="0
     subscribed_topic_regex: str | None = field("0+", nullable="0+")
     rebalance_timeout_ms: int32 = field("0+", default=-1)
     server_assignor: str | None = field("0+", nullable="0+")
-    # Kafka's definition has `"default": null` without quotes, which its generator takes for no
-    # default: the empty struct. So null is written for a member of the consumer protocol.
+    # Kafka's definition has `"default": null` without quotes, which its generator ignores, so the
+    # default is the empty struct, and null is written for a member of the consumer protocol.
     classic_member_metadata: ClassicMemberMetadata | None = field("0+", nullable="0+", tag=0)
 
 

@@ -5,8 +5,8 @@ continue with the classic protocol in the new group, and keep the assignment of 
 When the last member of the consumer protocol leaves, the group is downgraded to a classic group.
 `group.consumer.migration.policy` allows upgrades, downgrades, both or neither.
 
-Pure: a conversion is the records that delete the one group and create the other. After
-ConsumerGroup's fromClassicGroup, ClassicGroup's fromConsumerGroup and GroupMetadataManager.
+Pure: a conversion is a list of records that delete one group and create the other. Based on Kafka's
+ConsumerGroup.fromClassicGroup, ClassicGroup.fromConsumerGroup and GroupMetadataManager.
 """
 
 from collections.abc import Collection, Iterable, Mapping

@@ -13,7 +13,7 @@ moves to the target's epoch and takes the free partitions. A partition that anot
 assigned or being revoked, is not free. Invariant: no two members ever hold the same partition.
 
 When a member unsubscribes from a topic, it must revoke the topic's partitions at once, before there
-is a new target assignment. After Kafka's CurrentAssignmentBuilder.
+is a new target assignment. Based on Kafka's CurrentAssignmentBuilder.
 """
 
 from collections.abc import Callable
@@ -120,7 +120,7 @@ REACTIONS: dict[tuple[MemberState, MemberEvent], MemberReaction] = {
 def reconciled(held: Held, aim: Aim, is_held: Callable[[Partition], bool]) -> Held:
     """The member's current assignment after this heartbeat.
 
-    `is_held` says whether any member holds a partition. Raises KafkaError(FENCED_MEMBER_EPOCH).
+    `is_held` returns whether any member holds a partition. Raises KafkaError(FENCED_MEMBER_EPOCH).
     """
     reaction = REACTIONS[held.state, _event(held, aim)]
     if reaction is MemberReaction.ADVANCE:
@@ -143,7 +143,7 @@ def _event(held: Held, aim: Aim) -> MemberEvent:
 
 
 def _owns_any(revoking: PartitionEpochs, aim: Aim) -> bool:
-    """Whether the member may still own a partition being revoked. Without a report, it may."""
+    """Whether the member may still own a partition being revoked. True if it does not report."""
     return aim.owned is None or any(partition in aim.owned for partition in revoking)
 
 

@@ -1,7 +1,7 @@
 """Finds the topics that regular expressions match, in small steps.
 
 A group's regular expressions are looked up together against one image of the cluster. There may be
-thousands of topics, so the caller can let other tasks run between the steps. After Kafka's
+thousands of topics, so the caller can let other tasks run between the steps. Based on Kafka's
 TopicRegexResolver.
 """
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ....clients.linear_regex import Pattern
 
 NAMES_PER_STRETCH = 20
-"""Topic names per step. A name takes microseconds, or some milliseconds in the worst case."""
+"""Topic names per step. Matching a name takes microseconds, or milliseconds in the worst case."""
 
 
 class RegexLookup:
@@ -32,7 +32,7 @@ class RegexLookup:
             try:
                 self._patterns.append((compile_regex(regex), topics))
             except KafkaError:
-                # It was valid for the coordinator that checked it when the member sent it.
+                # The coordinator that the member sent it to accepted it.
                 continue
 
     def is_done_after_next(self) -> bool:

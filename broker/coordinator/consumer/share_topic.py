@@ -1,7 +1,7 @@
 """The settings of the internal topic `__share_group_state` (`shareGroupStateTopicConfigs`).
 
-Share groups are not supported, but a client's Metadata request may auto-create the topic. It gets
-the settings that Kafka gives it, so that a later version can use it.
+Share groups are not supported, but a client's Metadata request may auto-create the topic. It has
+the same settings as in Kafka, so that a later version can use it.
 """
 
 from ....clients.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig

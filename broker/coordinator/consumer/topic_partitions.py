@@ -1,6 +1,6 @@
 """Partitions of consumer protocol groups, by topic id and partition number.
 
-Topic names are not used, because a topic that is deleted and created again is another topic.
+Topic names are not used, because a topic that is deleted and created again is a different topic.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Compiles the regular expressions by which members subscribe to topics (KIP-848).
 
 Apache Kafka uses RE2/J; this uses Google's RE2 (`clients/linear_regex.py`). The maximum length is
-what a key in `__consumer_offsets` can hold. Matching a name usually takes microseconds, and 10 to
+that of a key in `__consumer_offsets`. Matching a name usually takes microseconds, and 10 to
 20 ms in the worst case; `regex_lookup.py` goes through the names in small steps, so that other
 tasks can run even then.
 """

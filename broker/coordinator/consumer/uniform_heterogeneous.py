@@ -1,13 +1,13 @@
 """The uniform assignor for members that subscribe to different topics.
 
-After Kafka's `UniformHeterogeneousAssignmentBuilder`. Each member keeps the partitions that it had
-and still subscribes to. Free partitions go to the least loaded subscribers of their topic; topics
-with the most partitions per subscriber come first, because they leave the least choice. Then each
-topic is balanced: its most loaded subscribers hand partitions of it to its least loaded ones until
-they differ by at most one. This repeats until a whole round moves nothing, at most 16 rounds.
+Based on Kafka's `UniformHeterogeneousAssignmentBuilder`. Each member keeps its partitions of topics
+that it still subscribes to. Free partitions go to the least loaded subscribers of their topic;
+topics with the most partitions per subscriber come first, because they leave the least choice. Then
+each topic is balanced: its most loaded subscribers give partitions to its least loaded ones until
+their loads differ by at most one. This repeats until a round moves nothing, at most 16 times.
 
-In the end each topic's subscribers are balanced. Members without a common topic may still differ by
-more: chains of exchanges through a third member are not searched for.
+In the end each topic's subscribers are balanced. The loads of members without a common topic may
+still differ by more, because exchanges through a third member are not tried.
 """
 
 import struct
@@ -24,7 +24,7 @@ _NOBODY = -1
 
 
 def assign_balanced(members: Members, sizes: TopicSizes) -> dict[str, Partitions]:
-    """The assignment of each member. Internally, a member is its position in the mapping."""
+    """The assignment of each member. Internally, members are positions in the mapping."""
     return _Balancing(members, sizes).assignment()
 
 
@@ -89,7 +89,7 @@ class _Balancing:
         for partition, owner in enumerate(owners):
             owned.setdefault(owner, []).append(partition)
         moved = False
-        # `owned` does not get the received partitions: they must not be moved again.
+        # Received partitions are not added to `owned`, so that they are not moved again.
         while (giver := scales.next_giver(owned)) is not None:
             partition = owned[giver].pop()
             receiver = scales.next_receiver()

@@ -2,10 +2,10 @@
 
 These members differ from others only in their requests. A JoinGroup acts like a
 ConsumerGroupHeartbeat and is answered at once, with the member epoch as the generation; SyncGroup
-returns the member's current assignment; Heartbeat makes it rejoin when it must revoke partitions or
-can get more. There is no leader: the coordinator assigns. A member that must rejoin has its
-rebalance timeout to do so, and the same time again to sync. After the classic half of
-GroupMetadataManager's ConsumerGroup methods.
+returns the member's current assignment; Heartbeat makes a member rejoin when it must revoke
+partitions or can get more. There is no leader: the coordinator computes the assignment. A member
+that must rejoin has its rebalance timeout to do so, and the same time again to sync. Based on the
+classic half of the ConsumerGroup methods in Kafka's GroupMetadataManager.
 """
 
 from collections.abc import Sequence
@@ -192,7 +192,10 @@ def sync(
 def heartbeat(
     group: ConsumerGroup, identity: MemberIdentity, generation: int
 ) -> tuple[ErrorCode, GroupChange]:
-    """Handle a Heartbeat: NONE, or REBALANCE_IN_PROGRESS to make it rejoin. Raises KafkaError."""
+    """Handle a Heartbeat: NONE, or REBALANCE_IN_PROGRESS to make the member rejoin.
+
+    Raises KafkaError.
+    """
     member, classic = _checked_member(group, identity, generation)
     timers = [_session(group, member, classic)]
     is_called = (

@@ -1,8 +1,8 @@
 """Connects the groups of the consumer protocol to the log, timers and cluster metadata.
 
-A change to a group is appended to the log and at once applied in memory ("folded"). The request is
-answered when all in-sync replicas have the change. A request that changes nothing is answered after
-the earlier writes. Regular expressions are resolved in the background, a few topics at a time, so
+A change to a group is appended to the log and immediately applied in memory. The request is
+answered when all in-sync replicas have the change. A request that changes nothing is answered when
+they have all earlier changes. Regular expressions are resolved in the background, a few topics at a time, so
 that no request waits for them.
 """
 
@@ -156,7 +156,7 @@ class ConsumerProtocol:
         return group is not None and bool(group.members)
 
     def join(self, shard: GroupShard, request: JoinRequest, waiter: Waiter) -> None:
-        """Handle a JoinGroup; the answer follows once the change is in the log."""
+        """Handle a JoinGroup; the answer is sent once the change is in the log."""
         group = shard.consumer_groups.get(request.group_id)
         assert group is not None
         try:
@@ -175,7 +175,7 @@ class ConsumerProtocol:
     def delete_empty_consumer_group(self, shard: GroupShard, request: JoinRequest) -> ErrorCode:
         """Delete an empty group of the consumer protocol that a new classic member joins.
 
-        UNKNOWN_MEMBER_ID if the request has a member id; the append's error if that fails.
+        Returns UNKNOWN_MEMBER_ID if the request has a member id, or the error of the append.
         """
         group = shard.consumer_groups.get(request.group_id)
         if group is None:
@@ -190,7 +190,7 @@ class ConsumerProtocol:
 
         change = GroupChange(tuple(group.tombstones()))
         self.write(shard, request.group_id, change, written)
-        # An appended change is folded at once, even while its replication is under way.
+        # An appended change is applied at once, even before it is replicated.
         return refusal if request.group_id in shard.consumer_groups else ErrorCode.NONE
 
     def sync(self, shard: GroupShard, request: SyncRequest, waiter: Waiter) -> None:
@@ -264,7 +264,7 @@ class ConsumerProtocol:
         change: GroupChange,
         then: Callable[[ErrorCode], None],
     ) -> None:
-        """Write a change, fold it, and call `then` with the outcome, now or later."""
+        """Write a change, apply it, and call `then` with the outcome, now or later."""
         is_folded = False
 
         def fold() -> None:
@@ -292,7 +292,7 @@ class ConsumerProtocol:
         records = [entry_record(entry) for entry in change.entries]
         pending = self._partitions.writer.append(shard, records, self._now_ms(), written)
         if pending is not None:
-            # It is in the local log: the next request must see the changed group.
+            # The change is in the local log, so the next request must see it.
             fold()
 
     def _fold(self, shard: GroupShard, group_id: str, change: GroupChange) -> None:

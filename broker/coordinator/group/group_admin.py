@@ -60,7 +60,7 @@ DEAD_GROUP = GroupDescription(GroupState.DEAD.value, "", "", ())
 def listed(
     shard: GroupShard, states: Iterable[str], types: Iterable[str]
 ) -> Iterable[GroupOverview]:
-    """The shard's groups with one of the states and types; an empty filter matches all.
+    """The shard's groups whose state and type match; an empty filter matches all.
 
     The filters are case-insensitive.
     """

@@ -2,7 +2,7 @@
 
 A thin shell that carries out the actions decided by the shards, one per partition of the topic
 (`group_shard.py`), and by their groups: it keeps parked requests as futures, sets timers on the
-event loop and appends records to the log. An answer that depends on a write waits for its append.
+event loop and appends records to the log. An answer that depends on a write is sent after it.
 
 Requests are answered at once where possible (`ResultOrFuture`): on a single broker only joins and
 syncs that need other members wait.
@@ -122,7 +122,7 @@ class GroupCoordinator:
         if topic is not None:
             # The topic may have been created with a different partition count than configured.
             self._partitions.count = len(topic.partitions)
-        # Separate steps, as in Kafka's `BrokerMetadataPublisher`: if one fails, the others go on.
+        # Separate steps, as in Kafka's `BrokerMetadataPublisher`: if one fails, the others still run.
         with self._supervisor.attempt(PUBLICATION, listener_name(self._consumers.publish)):
             self._consumers.publish(image, delta)
         deleted = [
@@ -301,7 +301,7 @@ class GroupCoordinator:
         return error, described_consumers(group, self.config)
 
     def delete_group(self, group_id: str) -> ResultOrFuture[ErrorCode]:
-        """Delete a group: NONE once that is in the log; GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
+        """Delete a group. NONE once that is in the log; GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP."""
         shard = self._partitions.shard_of(group_id)
         error = shard_error(shard)
         if error or shard is None:
@@ -312,7 +312,7 @@ class GroupCoordinator:
     def delete_offsets(
         self, group_id: str, offsets: Sequence[tuple[str, int]]
     ) -> tuple[ResultOrFuture[ErrorCode], frozenset[str]]:
-        """Delete offsets: NONE once that is in the log, and the topics that are still in use."""
+        """Delete offsets. Returns NONE once that is in the log, and the topics still in use."""
         shard = self._partitions.shard_of(group_id)
         error = self._group_id_error(group_id) or shard_error(shard)
         if error or shard is None:
@@ -326,14 +326,14 @@ class GroupCoordinator:
     def new_member_id(self, prefix: str) -> str:
         """A member id: the client id or instance id and a random UUID, in Kafka's format."""
         raw = self._environment.random_uuid().hex()
-        # The name may already have the maximum length of a string, and the id is a string, too.
+        # The prefix may have the maximum length of a string, which the id must not exceed.
         prefix = prefix[:_MEMBER_ID_PREFIX_MAX]
         return f"{prefix}-{raw[:8]}-{raw[8:12]}-{raw[12:16]}-{raw[16:20]}-{raw[20:]}"
 
     # Transactions.
 
     def marker_error(self, partition: int) -> ErrorCode:
-        """NOT_LEADER_OR_FOLLOWER if the partition cannot take markers, as while it is loading."""
+        """NOT_LEADER_OR_FOLLOWER if the partition cannot accept markers, e.g. while it loads."""
         shard = self._partitions.shards.get(partition)
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if shard_error(shard) else ErrorCode.NONE
 

@@ -1,7 +1,7 @@
 """The groups and offsets of one partition of `__consumer_offsets`.
 
 Sans-IO, like its groups: requests return answers and actions, and the log is replayed into state
-when the broker becomes the partition's leader. Property: everything acknowledged is in the log, so
+when the broker becomes the partition's leader. Invariant: all that is acknowledged is in the log, so
 another broker that replays the log gets the same groups and offsets.
 
 A group id belongs to a classic group or to a group of the consumer protocol, never to both: the
@@ -91,7 +91,7 @@ class GroupShard(CoordinatorShard):
         founding = group.snapshot({})
         actions = group.join(request, waiter, now_ms)
         if group.is_simple:
-            # The join was refused: the group is not kept.
+            # The join was refused, so the group is dropped.
             return actions
         self.groups[request.group_id] = group
         return [*actions, StoreGroup(founding, None)]
@@ -137,7 +137,7 @@ class GroupShard(CoordinatorShard):
         return change._replace(entries=entries), answer
 
     def converted(self, group_id: str, change: GroupChange, now_ms: int) -> list[Action]:
-        """Fold a group's change, including a conversion between protocols."""
+        """Apply a group's change, including a conversion between protocols."""
         actions: list[Action] = []
         classic = self.groups.get(group_id)
         if classic is not None and GroupEntry(group_id, None) in change.entries:
@@ -153,7 +153,7 @@ class GroupShard(CoordinatorShard):
         return actions
 
     def check_commit(self, request: CommitRequest, now_ms: int) -> tuple[ErrorCode, list[Action]]:
-        """Check a commit: NONE, or an error code that refuses the whole commit."""
+        """Check a commit: NONE, or an error code that rejects the whole commit."""
         if request.producer is not None:
             return self._check_transactional(request, now_ms), []
         consumers = self.consumer_groups.get(request.group_id)
@@ -242,7 +242,7 @@ class GroupShard(CoordinatorShard):
         return with_tombstones(self.offsets.keys_of_topic(topic), [])
 
     def forget(self, forgotten: Forgotten, now_ms: int) -> None:
-        """Delete these, once the tombstones are in the log. A group with a new member stays."""
+        """Delete these once their tombstones are in the log, except groups with new members."""
         for key in forgotten.offsets:
             self.offsets.apply(key, None)
         for group_id in forgotten.group_ids:
@@ -280,12 +280,12 @@ class GroupShard(CoordinatorShard):
                 self.pending.add(producer.producer_id, [OffsetEntry(key, committed)])
 
     def replay_marker(self, batch: RecordBatch) -> None:
-        """Fold the end of a transaction. Raises KafkaError."""
+        """Apply the end of a transaction. Raises KafkaError."""
         is_commit = batch.control_type() is ControlRecordType.COMMIT
         self.end_transaction(batch.producer_id, is_commit, batch.max_timestamp)
 
     def replay_record(self, batch: RecordBatch, record: Record) -> None:
-        """Fold one record of the log. Raises KafkaError(CORRUPT_MESSAGE)."""
+        """Apply one record of the log. Raises KafkaError(CORRUPT_MESSAGE)."""
         entry = read_entry(record.key or b"", record.value, record.offset)
         if entry is None:
             return
@@ -311,7 +311,7 @@ class GroupShard(CoordinatorShard):
         return [action for group in self.groups.values() for action in group.resume(now_ms)]
 
     def unload(self, error: ErrorCode) -> list[Action]:
-        """Answer every parked request with the error: the partition is no longer led."""
+        """The partition is no longer led: answer every parked request with the error."""
         actions = [action for group in self.groups.values() for action in group.unload(error)]
         return [*actions, *self.consumer_groups.unload()]
 

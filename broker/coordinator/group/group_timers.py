@@ -1,8 +1,8 @@
 """The timers of the groups, on the running event loop.
 
 Every heartbeat extends a session timer, so this must be cheap: a later deadline is only recorded,
-and when the event loop's timer fires before it, that timer is set again for the rest. There is at
-most one loop timer per key, and the groups bound the keys: at most four kinds per group or member.
+and if the event loop's timer fires earlier, it is set again for the remaining time. There is at
+most one loop timer per key, and at most four keys per group or member.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Producer ids for idempotent producers, from blocks that the controller allocates (KIP-730).
 
-Each block belongs to one broker, so ids are unique without a request for each. The unused rest of a
+Each block belongs to one broker, so ids are unique without a request per id. The unused rest of a
 block is lost when the broker stops, which is harmless: there are 2^63 ids.
 """
 
@@ -12,7 +12,7 @@ PRODUCER_ID_BLOCK_SIZE = 1_000
 
 
 class ProducerIds:
-    """Gives out producer ids; `allocate(count)` returns the first id of a new block."""
+    """Hands out producer ids; `allocate(count)` returns the first id of a new block."""
 
     def __init__(self, allocate: Callable[[int], Awaitable[int]]) -> None:
         self._allocate = allocate

@@ -46,7 +46,7 @@ def transaction_config(config: BrokerConfig) -> TransactionConfig:
 
 
 def transaction_topic(config: TransactionConfig) -> CreatableTopic:
-    """The `__transaction_state` topic to create: unclean elections could lose a decision."""
+    """The topic to create. Unclean elections are disabled, because they could lose decisions."""
     configs = {
         "unclean.leader.election.enable": "false",
         "compression.type": "uncompressed",

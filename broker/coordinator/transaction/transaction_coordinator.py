@@ -3,7 +3,7 @@
 A thin shell that carries out the decisions of the shards, one per partition of the topic
 (`transaction_shard.py`): it appends states to the log, sends markers through `TransactionMarkers`,
 and runs two sweeps, for timed-out transactions and for unused ids. An answer that depends on a
-write waits for its append.
+write is sent after it.
 
 Markers are retried until every partition has one, for as long as this broker coordinates the id. A
 deleted partition needs none.
@@ -174,7 +174,7 @@ class TransactionCoordinator:
         return shard.verify_partitions(request)
 
     def end(self, request: Ending, take: TakeProducerId) -> ResultOrFuture[ProducerIdentity] | None:
-        """Commit or abort. NONE once that is in the log; markers follow. None: see `initialize`."""
+        """Commit or abort. NONE once that is in the log. Returns None when `initialize` does."""
         shard = self._shard_of(request.transactional_id)
         if isinstance(shard, ErrorCode):
             return ProducerIdentity(shard)

@@ -1,7 +1,7 @@
 """Writes transaction markers to the partitions of a transaction.
 
 A marker is a control batch with the producer's id and epoch; it ends the producer's transaction in
-that log. The coordinator uses `TransactionMarkers`, which hides who leads a partition.
+that log. The coordinator uses `TransactionMarkers`, which hides which broker leads a partition.
 `LocalMarkers` appends to the partitions that this broker leads, with acks=all.
 """
 
@@ -48,7 +48,7 @@ class OffsetMarkers(Protocol):
     """The part of the group coordinator that transactions with offsets need."""
 
     def marker_error(self, partition: int) -> ErrorCode:
-        """The reason why this partition of `__consumer_offsets` cannot take a marker now."""
+        """The reason why this partition of `__consumer_offsets` cannot accept a marker now."""
         ...
 
     def transaction_ended(self, partition: int, producer_id: int, is_commit: bool) -> None:
@@ -108,7 +108,7 @@ class LocalMarkers:
         return errors
 
     def _objection(self, marker: Marker, partition: TopicPartition) -> ErrorCode:
-        """The reason not to append the marker, by checks that the log does not do itself."""
+        """The reason not to append the marker, from checks that the log does not make itself."""
         try:
             log = self._replicas.partition(partition).leader_log()
         except KafkaError as error:

@@ -4,10 +4,10 @@ Immutable: a transition returns a new value, which takes effect once it is in `_
 All arithmetic of producer ids and epochs is here (Kafka's TransactionMetadata):
 
 - a producer that initializes its id gets the next epoch, which fences the previous producer;
-- with KIP-890 the decision of a transaction also bumps the epoch, so that no late write or request
-  of it can count for the next transaction;
-- 32766 is the last epoch that a producer gets, so that one is left to fence it with. After that it
-  gets a new producer id with epoch 0.
+- with KIP-890 the decision of a transaction also bumps the epoch, so that none of its late writes
+  or requests can count towards the next transaction;
+- a producer's last epoch is 32766, which leaves one epoch to fence it with. After that, the
+  producer gets a new producer id with epoch 0.
 """
 
 from collections.abc import Iterable
@@ -79,7 +79,7 @@ class Transaction(NamedTuple):
     def prepared(
         self, state: TransactionState, client_version: int, next_producer_id: int, now_ms: int
     ) -> "Transaction":
-        """Decide the transaction. Writes of its epoch belong to this transaction only."""
+        """Decide the transaction; from version 2 on, this also bumps the epoch."""
         is_empty = self.state is not TransactionState.ONGOING
         decided = self.apply(state, now_ms)._replace(
             next_producer_id=next_producer_id,
