@@ -233,7 +233,7 @@ def _snapshot(group_id: str, value: bytes) -> GroupSnapshot:
     for ids in ([each.member_id for each in parsed.members], instance_ids):
         if len(set(ids)) < len(ids):
             raise KafkaError(
-                ErrorCode.CORRUPT_MESSAGE, "A group record has two members of one name."
+                ErrorCode.CORRUPT_MESSAGE, "A group record has two members with the same id."
             )
     check_names(parsed.protocol_type, parsed.protocol, parsed.leader)
     for each in parsed.members:

@@ -40,7 +40,7 @@ class ConfigChange(NamedTuple):
 
 
 class ConfigAlteration(NamedTuple):
-    """A resource and its changes; `replaces` removes the properties that they don't name.
+    """A resource and its changes; `replaces` removes all properties that are not among them.
 
     `broker_lists` are the definitions of a broker's list properties.
     """
@@ -61,7 +61,7 @@ def alter_configs(
     alterations: Sequence[ConfigAlteration],
     validate_only: bool,
 ) -> Decision[AlterationResults]:
-    """Decide on each alteration by itself."""
+    """Decide on each alteration separately."""
     records: list[Message] = []
     results: list[KafkaError | None] = []
     for alteration in alterations:

@@ -2,9 +2,9 @@
 
 A broker registers with a new incarnation id and gets an epoch, the offset of the record that
 registers it. It starts fenced and is unfenced once it has caught up with the log; a broker that is
-its own controller always has.
+its own controller is never behind.
 
-A restarted broker has lost whatever it had not flushed before, so each partition that it led gets
+A restarted broker may have lost records that it had not flushed, so each partition that it led gets
 a new leader epoch even if it leads again: records written before the restart can't be mistaken for
 those written at the same offsets after it (KIP-101, KIP-320).
 """
@@ -62,7 +62,7 @@ def register_broker(
 ) -> Decision[int]:
     """Register and unfence a broker that has caught up; the answer is its epoch.
 
-    `offset` is where the first record will be. Raises KafkaError(INVALID_REGISTRATION) for a broker
+    `offset` is that of the first record. Raises KafkaError(INVALID_REGISTRATION) for a broker
     without an address.
     """
     if not registration.endpoints:
@@ -103,9 +103,9 @@ def register_broker(
 
 
 def _restart_records(image: ClusterImage, registration: BrokerRegistration) -> list[Message]:
-    """New leader epochs for partitions the broker led, or that have no leader and it can lead.
+    """New leader epochs for partitions that the broker led, and leaderless ones that it can lead.
 
-    A replica in a directory that the broker has not come back with loses its leadership.
+    A replica whose directory is missing after the restart loses its leadership.
     """
     records: list[Message] = []
     for topic in image.topics_by_name.values():
@@ -163,7 +163,7 @@ def allocate_producer_ids(
     count: int = PRODUCER_ID_BLOCK_SIZE,
     used: Sequence[int] = (),
 ) -> Decision[int]:
-    """Give a broker the next `count` producer ids, none of `used`; the answer is the first."""
+    """Allocate the next `count` producer ids, none of them in `used`; the answer is the first."""
     broker = image.brokers.get(broker_id)
     if broker is None:
         raise KafkaError(
@@ -183,7 +183,7 @@ def unregister_broker(image: ClusterImage, own_id: int, broker_id: int) -> Decis
     """Unregister a broker that will not come back, and remove it from every ISR.
 
     Raises KafkaError: BROKER_ID_NOT_REGISTERED, and INVALID_REQUEST for the broker of this node,
-    which would go on serving partitions that it no longer leads according to the metadata.
+    which would continue to serve partitions that it no longer leads according to the metadata.
     """
     broker = image.brokers.get(broker_id)
     if broker is None:

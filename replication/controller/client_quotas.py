@@ -37,7 +37,7 @@ class QuotaAlteration(NamedTuple):
 def alter_client_quotas(
     image: ClusterImage, alterations: Sequence[QuotaAlteration], validate_only: bool
 ) -> Decision[Sequence[KafkaError | None]]:
-    """Decide on each entity by itself; the answer is an error or None for each, in order."""
+    """Decide on each entity separately; the answer is an error or None for each, in order."""
     records: list[Message] = []
     results: list[KafkaError | None] = []
     for alteration in alterations:
@@ -114,7 +114,7 @@ def _refuse(sentence: str) -> KafkaError:
 
 
 class QuotaFilter(NamedTuple):
-    """A condition on one entity type: `match` 0 this name, 1 the default, 2 any."""
+    """A condition on one entity type; `match` is 0 for this name, 1 for the default, 2 for any."""
 
     entity_type: str
     match: int

@@ -1,8 +1,8 @@
 """Checks changes of topic configuration, and computes effective values.
 
-An effective value comes from the first of: the topic, this broker's dynamic configuration, the
-cluster-wide one, the node's file, Kafka's default (`ConfigurationControlManager`,
-`KafkaConfigSchema`). A change is checked as a whole: the resulting configuration must be valid.
+An effective value comes from the first of these that sets it: the topic, this broker's dynamic
+configuration, the cluster-wide one, the node's file, Kafka's defaults
+(`ConfigurationControlManager`, `KafkaConfigSchema`). A change is checked as a whole: the resulting configuration must be valid.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ from .controller_config import ConfigSource, ControllerConfig
 
 
 class ConfigInForce(NamedTuple):
-    """One property of a topic: its value and who set it."""
+    """One property of a topic: its value and where the value comes from."""
 
     name: str
     value: str
@@ -29,7 +29,7 @@ class ConfigInForce(NamedTuple):
 def validate_topic_config(
     config: ControllerConfig, before: Mapping[str, str], after: Mapping[str, str]
 ) -> LogConfig:
-    """The `LogConfig` of the overrides `after`. Raises KafkaError(INVALID_CONFIG).
+    """The `LogConfig` with the overrides `after`. Raises KafkaError(INVALID_CONFIG).
 
     `before` are the topic's current overrides; disabling remote storage for a topic that uses it
     requires a decision about the remote data (KIP-950).

@@ -1,17 +1,17 @@
-"""The controller, which makes every change of the cluster's state, one at a time (KIP-500).
+"""The controller, which makes every change to the cluster's state, one at a time (KIP-500).
 
     request -> decision (pure, against the newest image) -> metadata log -> fsync -> image -> answer
 
 One worker makes the decisions in order of arrival, each against the image that the previous ones
 will result in; one fsync then flushes all decisions that gathered while the disk was busy. Only
 when the records are on the disk is the image updated, then its listeners are called, and then the
-requests are answered: a client that learns of a topic finds its log in place.
+requests are answered: when a client learns of a topic, its log already exists.
 
-Rules it keeps:
+Rules:
 
 - no request is answered before its change is committed, and no committed change is lost in a crash;
-- a failed fsync ends the controller's leadership: no retry, because what is on the disk is then
-  unknown. Waiting requests are answered NOT_CONTROLLER;
+- a failed fsync ends the controller's leadership. It is not retried, because the state of the disk
+  is then unknown. Waiting requests are answered NOT_CONTROLLER;
 - the queue is bounded, and a request whose timeout has passed is not started (REQUEST_TIMED_OUT).
 """
 
@@ -81,11 +81,11 @@ _WRITES_PER_FLUSH = 500
 _DEFAULT_TIMEOUT_MS = 30_000
 
 PUBLICATION = "Publication of metadata"
-"""The supervisor's name for applying an image; its failures are counted under it."""
+"""The name under which the supervisor counts failures to apply an image."""
 
 
 class ControllerState(Enum):
-    """Whether the controller takes writes."""
+    """Whether the controller accepts writes."""
 
     STARTING = "replaying the log"
     ACTIVE = "deciding"
@@ -115,7 +115,7 @@ TRANSITIONS: Mapping[tuple[ControllerState, ControllerEvent], ControllerState] =
         (ControllerState.STOPPED, ControllerEvent.DISK_FAILED): ControllerState.STOPPED,
     }
 )
-"""A failed controller takes no more writes; a restart replays what is on the disk."""
+"""A failed controller accepts no more writes; a restart replays what is on the disk."""
 
 
 class Controller:
@@ -162,7 +162,7 @@ class Controller:
         return self._metadata_log
 
     def subscribe(self, listener: ImageListener) -> None:
-        """Call `listener` at once with the current image, and with every later one."""
+        """Call `listener` now with the current image, and later with every new one."""
         self._listeners.append(listener)
         if self.image.offset >= 0:
             empty = ClusterImage(self.image.cluster_id, self.image.controller_id)
@@ -173,7 +173,7 @@ class Controller:
         registration: BrokerRegistration,
         check: Callable[[ClusterImage], None] | None = None,
     ) -> None:
-        """Replay the log, win the election, register this node's broker; then take writes.
+        """Replay the log, win the election, register this node's broker; then accept writes.
 
         If `check` raises for the replayed image, nothing is written. Blocks on the disk. Raises
         KafkaError when the log can't be read or written.
@@ -197,7 +197,7 @@ class Controller:
     async def stop(self) -> None:
         """Finish the current writes, answer the others NOT_CONTROLLER, and close the log.
 
-        The last records shut this node's broker down. No listener gets them.
+        The last records are those of this broker's controlled shutdown; no listener gets them.
         """
         self._apply(ControllerEvent.STOP)
         self._fail_queued()
@@ -250,7 +250,7 @@ class Controller:
         decide: Callable[[ClusterImage], Decision[AnswerT]],
         timeout_ms: int = _DEFAULT_TIMEOUT_MS,
     ) -> AnswerT:
-        """Queue a write and wait for its answer. Raises KafkaError: 41, 7, the decision's."""
+        """Queue a write and wait for its answer. Raises KafkaError: 41, 7, or as `decide` does."""
         if self._state is not ControllerState.ACTIVE:
             raise _not_controller()
         loop = asyncio.get_running_loop()
@@ -314,7 +314,7 @@ class Controller:
                 delta = ClusterDelta(image)
                 delta.replay_all(records)
             except Exception as error:
-                # None of it is written, so only it fails. The caller reports unexpected errors.
+                # Nothing was written, so only this write fails. The caller reports other errors.
                 write.fail(error)
                 continue
             if not records:
@@ -423,7 +423,7 @@ class Controller:
         await self._write(lambda image: update_features(image, supported, updates, validate_only))
 
     def use_topic_defaults(self, log_config: LogConfig) -> None:
-        """Set the defaults against which topics are checked."""
+        """Set the defaults used to check topic configurations."""
         self._config = replace(self._config, log_config=log_config)
 
     async def elect_leaders(self, request: "ElectLeadersRequest") -> "ElectLeadersResponse":
@@ -451,7 +451,7 @@ class Controller:
             return refused_reassignments(error)
 
     async def decide(self, decide: Callable[[ClusterImage], Decision[AnswerT]]) -> AnswerT:
-        """Queue a decision and wait for it. Raises KafkaError: 41, 7, the decision's."""
+        """Queue a decision and wait for it. Raises KafkaError: 41, 7, or as `decide` does."""
         return await self._write(decide)
 
     async def unregister_broker(self, broker_id: int) -> None:
@@ -472,7 +472,7 @@ class Controller:
     ) -> int:
         """The first of a block of `count` unique producer ids. Raises KafkaError: 41, 7.
 
-        `used` are ids in use that the metadata log does not know of.
+        `used` are ids in use that are missing from the metadata log.
         """
         return await self._write(
             lambda image: allocate_producer_ids(image, self._config.node_id, count, used)

@@ -1,7 +1,7 @@
 """The node's settings for the controller, and the `Decision` type.
 
 The decisions themselves (`topic_control.py`, `partition_control.py`, `config_control.py`,
-`broker_control.py`) are pure: an image, a request and this configuration in, a `Decision` out.
+`broker_control.py`) are pure functions of an image, a request and this configuration.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ RECORDS_PER_OPERATION_MAX = 10_000
 
 
 PartitionCharge: TypeAlias = Callable[[int], None]
-"""Counts partitions created or deleted against their client's quota.
+"""Charges created or deleted partitions to the client's quota.
 
 Raises KafkaError(THROTTLING_QUOTA_EXCEEDED).
 """
@@ -67,7 +67,7 @@ class ControllerConfig:
 
 @dataclass(frozen=True, slots=True)
 class Decision(Generic[ResultT_co]):
-    """Records to be committed, and the answer to give once they are."""
+    """Records to commit, and the answer to send once they are committed."""
 
     records: Sequence[Message]
     answer: ResultT_co

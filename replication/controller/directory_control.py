@@ -1,9 +1,9 @@
 """Records each replica's log directory, and handles failed directories (KIP-858).
 
-A broker reports the directory of each new replica, and of each moved replica before it takes over
-there. A replica whose directory has failed can neither lead nor be in sync; the last one in sync
-becomes an eligible leader replica (KIP-966), so that it leads again when the broker comes back
-with the directory (`ReplicationControlManager.handleAssignReplicasToDirs`,
+A broker reports the directory of each new replica, and the new directory of each moved replica
+before it is used. A replica whose directory has failed can neither lead nor be in sync; the last
+in-sync replica becomes an eligible leader replica (KIP-966), so that it leads again when the
+directory is back online (`ReplicationControlManager.handleAssignReplicasToDirs`,
 `handleDirectoriesOffline`).
 """
 
@@ -74,7 +74,7 @@ def elect(record: PartitionChangeRecord, partition: PartitionImage, broker_id: i
 def directories_failed(
     image: ClusterImage, broker_id: int, failed: Collection[Uuid]
 ) -> Decision[None]:
-    """Take all replicas in a broker's failed directories out of leadership and ISR.
+    """Remove all replicas in a broker's failed directories from leadership and ISR.
 
     Raises KafkaError(BROKER_ID_NOT_REGISTERED).
     """

@@ -1,8 +1,8 @@
 """Decides on UpdateFeatures (KIP-584, KIP-778, `FeatureControlManager`).
 
-All changes are made or none. A level may be raised within what this node supports; lowering the
-metadata version is refused, because records are always written in the newest level's format.
-Any other feature may be lowered by a request that asks for a downgrade.
+Either all changes are made or none. A level may be raised as far as this node supports; lowering
+the metadata version is refused, because records are always written in the newest format. Any other
+feature may be lowered by a request that asks for a downgrade.
 """
 
 from collections.abc import Mapping, Sequence

@@ -47,7 +47,7 @@ class PendingWrite(Generic[AnswerT]):
 
 
 class DecidedWrite:
-    """A decided write with its place in the history; no delta if it changes nothing."""
+    """A decided write and the image that results; `delta` is None if nothing changes."""
 
     __slots__ = ("delta", "image", "write")
 

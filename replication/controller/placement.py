@@ -1,9 +1,9 @@
 """Chooses the brokers of a new partition's replicas (`StripedReplicaPlacer`, KIP-36).
 
 Replicas are spread over racks first and then over the brokers of a rack: racks take turns, and
-inside a rack brokers take turns, each starting at a random place that moves on with every
+inside a rack brokers take turns, each starting at a random position that advances with every
 partition. A fenced broker gets replicas only when there are too few active ones, and never the
-first, so that every partition has a leader from the start.
+first replica, so that every partition has a leader from the start.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,7 +47,7 @@ def place_replicas(
 
 
 def _racks(brokers: Iterable[BrokerImage], random: "Random") -> list[list[int]]:
-    """Broker ids by rack, with racks and brokers in an order chosen for each topic."""
+    """Broker ids by rack, with racks and brokers in random order."""
     racks: dict[str | None, list[int]] = {}
     for broker in sorted(brokers, key=lambda broker: broker.broker_id):
         racks.setdefault(broker.rack, []).append(broker.broker_id)
@@ -64,7 +64,7 @@ def _striped(racks: Sequence[Sequence[int]], start: int) -> list[int]:
         return []
     first_rack = start % len(racks)
     ordered = [*racks[first_rack:], *racks[:first_rack]]
-    # A rack's brokers move on once every rack has been first.
+    # The brokers of a rack rotate once every rack has been first.
     turn = start // len(racks)
     longest = max(map(len, ordered))
     return [

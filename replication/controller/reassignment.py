@@ -1,9 +1,9 @@
 """Reassigns partitions to other brokers, and lists ongoing reassignments (KIP-455).
 
 A reassignment adds the new replicas to the old ones, waits until all of them are in sync, and then
-removes the old ones. Only the replica set, the adding and the removing replicas show that one is
-under way. If nothing needs to be waited for, it completes in the same change, and if the replicas
-stay the same, nothing is recorded. If cancelled, the partition keeps its old replicas
+removes the old ones. A partition is being reassigned exactly while it has adding or removing
+replicas. If there is nothing to wait for, the reassignment completes in the same change, and if the
+replicas stay the same, nothing is recorded. If cancelled, the partition keeps its old replicas
 (Kafka's `PartitionReassignmentReplicas`, `PartitionReassignmentRevert`).
 """
 
@@ -74,7 +74,7 @@ def _ongoing(index: int, partition: PartitionImage) -> OngoingPartitionReassignm
 def alter_reassignments(
     image: ClusterImage, request: AlterPartitionReassignmentsRequest
 ) -> Decision[AlterPartitionReassignmentsResponse]:
-    """Decide on each partition: reassign it, or with null cancel its reassignment."""
+    """Decide on each partition: reassign it, or cancel its reassignment if replicas are null."""
     records: list[Message] = []
     answer = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change, error_message=None
@@ -147,7 +147,7 @@ def _change(
         return _call_off(image, partition, record)
     target = partition_request.replicas
     check_assignment(image, target, None)
-    # Replicas being added count neither as current nor as to be removed.
+    # Replicas that are still being added are not current, and are not removed either.
     current = [each for each in partition.replicas if each not in partition.adding_replicas]
     if not may_change_factor and len(target) != len(current):
         raise KafkaError(

@@ -1,6 +1,6 @@
 """The properties of groups and of client metrics subscriptions.
 
-They are those of `GroupConfig` and `ClientMetricsConfigs`.
+They are the same as in Kafka's `GroupConfig` and `ClientMetricsConfigs`.
 
 A property that a group does not set takes its default from a broker property; a subscription has
 Kafka's defaults. Both are checked here as in Kafka's controller: by value, and then against the
@@ -93,7 +93,7 @@ _GROUP_BOUNDS: Mapping[str, tuple[str, int | None, int]] = MappingProxyType(
         "streams.session.timeout.ms": ("group.streams.{}session.timeout.ms", 45_000, 60_000),
     }
 )
-"""The broker properties that limit a group's, with `{}` for min. and max., and their defaults."""
+"""The broker properties that limit a group property, `{}` being min. or max., and defaults."""
 
 CLIENT_METRICS_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(
     {
@@ -190,7 +190,7 @@ def validate_client_metrics(name: str, values: Mapping[str, str]) -> None:
 
 
 def client_patterns(text: str) -> Mapping[str, Pattern]:
-    """The patterns that a client must match, by what they match. Raises KafkaError.
+    """The patterns that a client must match, by client attribute. Raises KafkaError.
 
     Of several patterns with the same key only the last one is compiled and used.
     """

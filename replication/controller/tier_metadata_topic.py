@@ -5,11 +5,11 @@ to the topic, delete it or shorten its retention:
 
 - only this broker's own producer writes to it, identified by a client id that no other client
   can guess (`ReplicaManager.metadata_writer`);
-- its records are kept for as long as the broker's configuration says, its partition count cannot
-  change, since it determines which partition holds a segment's events, and it can be deleted only
-  once the tier is switched off.
+- its records are kept for as long as the broker is configured to;
+- its partition count, which determines the partition of a segment's events, cannot change;
+- it can be deleted only once the tier is switched off.
 
-A cluster without a tier, or with its metadata elsewhere, treats it as any other topic.
+A cluster without a tier, or with its metadata elsewhere, treats it like any other topic.
 """
 
 from collections.abc import Mapping
@@ -54,7 +54,7 @@ def check_is_kept(config: ControllerConfig, topic: str, result: LogConfig) -> No
 
 
 def mend(config: ControllerConfig, image: ClusterImage) -> Decision[Mapping[str, str]]:
-    """Make the topic keep its records, if it exists; the answer is what was changed."""
+    """Correct the topic's configuration, if it exists; the answer is the corrections."""
     if TOPIC not in image.topics_by_name:
         return Decision([], {})
     result = LogConfig.from_properties(image.topic_config(TOPIC), config.log_config)
@@ -63,7 +63,7 @@ def mend(config: ControllerConfig, image: ClusterImage) -> Decision[Mapping[str,
 
 
 def _wrong(config: ControllerConfig, topic: str, result: LogConfig) -> dict[str, str]:
-    """The properties that would lose records, and what they should be."""
+    """The properties that would lose records, with their required values."""
     least_ms = config.tier_metadata_retention_ms
     if topic != TOPIC or least_ms is None:
         return {}

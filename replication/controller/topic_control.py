@@ -1,8 +1,8 @@
 """Creates and deletes topics, and adds partitions to them (`ReplicationControlManager`).
 
-Pure: the image, a request and the node's configuration in; records and the answer out. Each topic
-of a request succeeds or fails by itself, and every error has Kafka's code and message. One request
-creates at most 10,000 partitions.
+Pure functions from the image, a request and the node's configuration to records and the answer.
+Each topic of a request succeeds or fails independently, and every error has Kafka's code and
+message. One request creates at most 10,000 partitions.
 """
 
 from collections import Counter
@@ -157,7 +157,7 @@ def _create_topic(
 
 
 def check_room(config: ControllerConfig, image: ClusterImage, created: int, more: int) -> None:
-    """Raises KafkaError(POLICY_VIOLATION) if `more` partitions are too many.
+    """Raises KafkaError(POLICY_VIOLATION) if `more` additional partitions are too many.
 
     `created` is how many this request has created so far. Each partition keeps a file open;
     without this check, running out of file descriptors would be noticed too late.
@@ -175,9 +175,9 @@ def check_room(config: ControllerConfig, image: ClusterImage, created: int, more
 def _overrides(config: ControllerConfig, topic: CreatableTopic) -> dict[str, str]:
     """The topic's overrides, with remote storage enabled if that is the default for new topics.
 
-    The default is written into the topic rather than looked up: a later change of it must not
-    disable remote storage for topics that have remote data. Topics that cannot be tiered (compacted
-    ones, say) are created without it.
+    The default is written into the topic rather than looked up: a later change of the default must
+    not disable remote storage for topics that have remote data. Topics that cannot be tiered, for
+    example compacted ones, are created without it.
     """
     stated = [(each.name, each.value) for each in topic.configs]
     is_asked = any(name == _REMOTE_STORAGE for name, _ in stated)
@@ -209,7 +209,7 @@ def _check_new_name(image: ClusterImage, name: str) -> None:
 def _assignments(
     control: TopicControl, image: ClusterImage, topic: CreatableTopic
 ) -> Sequence[Sequence[int]]:
-    """The replicas of each partition: those in the request, or placed here."""
+    """The replicas of each partition, as given in the request or else chosen here."""
     if topic.assignments:
         return _stated_assignments(image, topic)
     config = control.config

@@ -181,7 +181,7 @@ class FollowedPartition:
     # -- Leaders ------------------------------------------------------------------------------
 
     def follow(self, leader_epoch: int) -> None:
-        """Follow the leader of this epoch. Does nothing if that is already so."""
+        """Follow the leader of this epoch. Does nothing if it is already followed."""
         if leader_epoch == self.leader_epoch and self.state is not FetchState.FAILED:
             return
         self.leader_epoch = leader_epoch
@@ -297,7 +297,7 @@ class FollowedPartition:
             self._delay(reason, now_ms)
 
     def _is_awaited(self, ask: Ask) -> bool:
-        """Whether `ask` is the outstanding request; if so, it no longer is."""
+        """Whether `ask` is the outstanding request; if so, clear it."""
         if ask is not self._outstanding:
             return False
         self._outstanding = None
@@ -318,11 +318,11 @@ class FollowedPartition:
         self._continue_at_end(max(0, answer.high_watermark - log.log_end_offset))
 
     def _of_known_epochs(self, records: memoryview) -> memoryview:
-        """The batches up to our leader epoch; makes an empty log start at the first one.
+        """The batches up to our leader epoch. May also move the start of an empty log.
 
         Batches of a later epoch come from a leader that we do not follow yet: the histories must
-        be compared first. The first batch may begin below our end if the leader's log starts in the
-        middle of it: an empty log then starts at its base offset.
+        be compared first. If the leader's log starts in the middle of the first batch, an empty log
+        is restarted at the base offset of that batch.
         """
         log, size = self.log, 0
         for batch in batches(records):
@@ -349,7 +349,7 @@ class FollowedPartition:
             if epoch_end < 0:
                 self._cut(min(leader.end_offset, end), is_enough=True)
             elif epoch != leader.epoch:
-                # Ours is older: the leader has none of the epochs that we have after it.
+                # Our epoch is older: the leader has none of our later epochs.
                 self._cut(min(epoch_end, end), is_enough=False)
             else:
                 self._cut(min(leader.end_offset, epoch_end, end), is_enough=True)

@@ -1,7 +1,7 @@
 """The partitions that this broker follows from one leader (Kafka's `AbstractFetcherThread`).
 
 Each has its own state (`fetch_state.py`). The owner sends the result of `asks`, all asks of a kind
-in one request, and hands the responses back: one partition's pause or failure delays no other.
+in one request, and hands the responses back. A paused or failed partition does not delay others.
 Partitions that have advanced go to the end of the next fetch, since a response has room for only a
 few of them.
 """
@@ -38,7 +38,7 @@ class FollowedPartitions:
     def follow(
         self, name: TopicIdPartition, log: UnifiedLog, leader_epoch: int
     ) -> FollowedPartition:
-        """Follow the leader of this epoch with `log`. Does nothing if that is already so."""
+        """Follow the leader of this epoch with `log`. Does nothing if it is already followed."""
         partition = self._partitions.get(name)
         if partition is None or partition.log is not log:
             partition = FollowedPartition(name, log, self._options)
@@ -47,12 +47,12 @@ class FollowedPartitions:
         return partition
 
     def unfollow(self, names: Iterable[TopicIdPartition]) -> None:
-        """Stop following these: they have another leader, none, or no replica here any more."""
+        """Stop following partitions whose leader has changed or whose replica has been removed."""
         for name in names:
             self._partitions.pop(name, None)
 
     def asks(self, now_ms: int) -> list[Asked]:
-        """Every request that is due, in the order that the leader should fill its response."""
+        """Every request that is due, in the order in which the leader should add records."""
         asks: list[Asked] = []
         for partition in self._partitions.values():
             ask = partition.ask(now_ms)

@@ -10,7 +10,7 @@ from concurrent.futures import Executor
 from ...storage.manager.log_manager import LogManager
 
 FLUSH_THREADS = 8
-"""How many threads the executor should have; more bring no gain."""
+"""How many threads the executor should have; more would not help."""
 
 
 async def close_logs(

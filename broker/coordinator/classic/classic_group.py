@@ -166,7 +166,7 @@ class ClassicGroup:
     def heartbeat(
         self, identity: MemberIdentity, generation: int, now_ms: int
     ) -> tuple[ErrorCode, list[Action]]:
-        """Handle a Heartbeat: NONE, REBALANCE_IN_PROGRESS if the member must rejoin, or an error."""
+        """Handle a Heartbeat: NONE, REBALANCE_IN_PROGRESS to make the member rejoin, or an error."""
         self._rebalance.begin(now_ms)
         if self.state is GroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE, []
@@ -222,9 +222,9 @@ class ClassicGroup:
         return ErrorCode.NONE, self._actions.drain()
 
     def check_transactional_commit(self, identity: MemberIdentity, generation: int) -> ErrorCode:
-        """Whether a transaction may commit offsets. Checks the member and generation if they are sent.
+        """Whether a transaction may commit offsets.
 
-        TxnOffsetCommit has had these fields since version 3 (KIP-447).
+        Checks the member and generation if they are sent (TxnOffsetCommit v3, KIP-447).
         """
         if self.state is GroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -381,7 +381,7 @@ class ClassicGroup:
     # Static members.
 
     def _replace_static(self, request: JoinRequest, waiter: Waiter) -> None:
-        """Replace a static member that returns and fence its old id, if possible without rebalance."""
+        """Replace a returning static member and fence its old id, without rebalance if possible."""
         assert request.instance_id is not None
         reaction = self._rebalance.reaction(GroupEvent.JOIN_REPLACING)
         if reaction in REFUSALS:
@@ -405,7 +405,7 @@ class ClassicGroup:
             case Reaction.REPLACE_AND_WAIT:
                 self._rebalance.rebalance_or_complete(Reaction.COMPLETE_IF_NOT_INITIAL)
             case Reaction.REPLACE_AND_REBALANCE:
-                # The leader may already have the old id and would assign partitions to a fenced member.
+                # The leader may have the old id already and would assign to a fenced member.
                 self._rebalance.begin_rebalance()
             case _ if self.members.select_protocol() != self.protocol_name:
                 self._rebalance.begin_rebalance()

@@ -146,7 +146,7 @@ class ConsumerGroup:
                 raise KafkaError(
                     ErrorCode.CORRUPT_MESSAGE,
                     f"The members {holder!r:.300} and {member_id!r:.300} of a consumer group have "
-                    "one instance id.",
+                    "the same instance id.",
                 )
         if previous is not None:
             self._count(previous, -1)

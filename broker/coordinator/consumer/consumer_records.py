@@ -391,7 +391,7 @@ def _read_current(key: bytes, value: bytes | None) -> CurrentAssignmentEntry:
 
 
 def _epochs_of(topics: Iterable[TopicPartitions], member_epoch: int) -> PartitionEpochs:
-    """The assignment epochs, or the member's if they are missing (before 4.3) or too few or many."""
+    """The assignment epochs; the member's if they are missing (before 4.3) or too few or many."""
     held: dict[Partition, int] = {}
     for topic in topics:
         epochs = topic.assignment_epochs

@@ -167,7 +167,7 @@ def sync(
     if other_type or request.protocol_name not in {None, first.name}:
         raise KafkaError(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-            f"The protocol of member {member.member_id} is another one.",
+            f"Member {member.member_id} uses a different protocol.",
         )
     if group.target_epoch > member.epoch and not _is_revoking(member):
         raise KafkaError(

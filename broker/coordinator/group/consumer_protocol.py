@@ -2,8 +2,8 @@
 
 A change to a group is appended to the log and immediately applied in memory. The request is
 answered when all in-sync replicas have the change. A request that changes nothing is answered when
-they have all earlier changes. Regular expressions are resolved in the background, a few topics at a time, so
-that no request waits for them.
+they have all earlier changes. Regular expressions are resolved in the background, a few topics at a
+time, so that no request waits for them.
 """
 
 import asyncio

@@ -122,7 +122,7 @@ class GroupCoordinator:
         if topic is not None:
             # The topic may have been created with a different partition count than configured.
             self._partitions.count = len(topic.partitions)
-        # Separate steps, as in Kafka's `BrokerMetadataPublisher`: if one fails, the others still run.
+        # Separate steps, as in Kafka's `BrokerMetadataPublisher`: if one fails, the rest still run.
         with self._supervisor.attempt(PUBLICATION, listener_name(self._consumers.publish)):
             self._consumers.publish(image, delta)
         deleted = [

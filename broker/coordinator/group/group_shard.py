@@ -1,8 +1,8 @@
 """The groups and offsets of one partition of `__consumer_offsets`.
 
 Sans-IO, like its groups: requests return answers and actions, and the log is replayed into state
-when the broker becomes the partition's leader. Invariant: all that is acknowledged is in the log, so
-another broker that replays the log gets the same groups and offsets.
+when the broker becomes the partition's leader. Invariant: everything acknowledged is in the log,
+so another broker that replays the log gets the same groups and offsets.
 
 A group id belongs to a classic group or to a group of the consumer protocol, never to both: the
 record that creates one deletes the other.

@@ -85,7 +85,7 @@ def _subscription_topics(metadata: bytes) -> list[str]:
         (length,) = struct.unpack_from(">h", metadata, position)
         position += 2
         if not 0 <= length <= len(metadata) - position:
-            raise ValueError("a topic name ends behind the subscription")
+            raise ValueError("a topic name extends past the end of the subscription")
         topics.append(metadata[position : position + length].decode())
         position += length
     return topics

@@ -264,7 +264,7 @@ class TransactionCoordinator:
             decided.client_version,
         )
         remaining = shard.get(decided.transactional_id)
-        assert remaining is not None, "What is decided is not forgotten."
+        assert remaining is not None, "An id with a decided transaction is kept."
         outcome = self._markers.write(marker, remaining.partitions)
         if isinstance(outcome, asyncio.Future):
             outcome.add_done_callback(lambda done: self._marked(shard, decided, done.result()))
@@ -365,7 +365,7 @@ def _after_end(
     if error:
         return ProducerIdentity(error)
     following = current if target is None else target.completed(target.last_update_ms)
-    assert following is not None, "An id whose transaction was ended is known."
+    assert following is not None, "An id with an ended transaction is kept."
     return ProducerIdentity(error, following.producer_id, following.producer_epoch)
 
 

@@ -21,7 +21,7 @@ _KEY_VERSION = 0
 _NEWEST_VALUE_VERSION = 1
 _PREFIX = struct.Struct(">h")
 
-# The index is the state's number in the log. Dead (6) is never written: a tombstone is.
+# The index is the state's number in the log. For Dead (6), a tombstone is written instead.
 _STATES = tuple(each for each in TransactionState if each is not TransactionState.DEAD)
 
 
@@ -56,7 +56,7 @@ class TransactionRecord(NamedTuple):
 
 
 class TransactionEntry(NamedTuple):
-    """A record read back; `transaction` is None for a tombstone."""
+    """A decoded record; `transaction` is None for a tombstone."""
 
     transactional_id: str
     transaction: Transaction | None
@@ -144,8 +144,8 @@ def _transaction(transactional_id: str, value: bytes) -> Transaction:
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE,
             f"A transaction record has the producer id {parsed.producer_id} with the epoch "
-            f"{parsed.producer_epoch}, before that {parsed.previous_producer_id} and then "
-            f"{parsed.next_producer_id}.",
+            f"{parsed.producer_epoch}, the previous id {parsed.previous_producer_id} and the next "
+            f"id {parsed.next_producer_id}.",
         )
     check_names(*(topic.topic for topic in parsed.transaction_partitions or ()))
     partitions = frozenset(

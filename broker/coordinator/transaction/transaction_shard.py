@@ -4,7 +4,7 @@ Sans-IO: a request returns its answer and the state to write before answering. A
 transition in progress at a time; other requests meanwhile get CONCURRENT_TRANSACTIONS. A transition
 takes effect once it is in the log (`written`). After a decision, markers are sent until every
 partition has one, across leader changes and broker restarts: `resume` continues from the log.
-Property: in every interleaving, all partitions of a transaction get the same marker, and no epoch
+Invariant: in every interleaving, all partitions of a transaction get the same marker, and no epoch
 is reused.
 
 The producer id and epoch of a request are checked here, before the reaction is looked up (Kafka's
@@ -76,7 +76,7 @@ class SendMarkers(NamedTuple):
 
 
 TakeProducerId = Callable[[], int | None]
-"""Takes an unused producer id, or returns None: retry after a new block of ids is allocated."""
+"""Returns an unused producer id, or None: retry once a new block of ids has been allocated."""
 
 _FORGETTABLE = frozenset(
     {TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
@@ -281,7 +281,7 @@ class TransactionShard(CoordinatorShard):
             reaction = entry.react(TransactionEvent.TIME_OUT)
             if entry.pending is not None or not is_late or reaction is TransactionReaction.IGNORE:
                 continue
-            # Without a new producer id the fence may take EPOCH_MAX, which no producer ever has.
+            # Without a new producer id, the fence may use EPOCH_MAX, which no producer ever gets.
             transition = self._fence(entry, ErrorCode.NONE, lambda: NO_PRODUCER_ID, now_ms)
             assert transition is not None, "It has an id."
             assert transition.target is not None, "A fence is written."
@@ -346,10 +346,10 @@ class TransactionShard(CoordinatorShard):
         """Ignore the marker: this log has no transactional records."""
 
     def replay_record(self, batch: RecordBatch, record: Record) -> None:
-        """Fold one record of the log. Raises KafkaError(CORRUPT_MESSAGE).
+        """Apply one record of the log. Raises KafkaError(CORRUPT_MESSAGE).
 
-        An invalid record also drops the id's earlier state: acting on that could both commit and
-        abort one transaction.
+        An invalid record also drops the id's earlier state: acting on it could both commit and
+        abort the same transaction.
         """
         key = record.key or b""
         transactional_id = read_transactional_id(key)

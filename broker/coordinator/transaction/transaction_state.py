@@ -9,8 +9,8 @@ CompleteCommit or CompleteAbort, and the next transaction may begin. An unused i
     Empty ─┤      │                                                                   ├─> ...
            └──────┴─────abort────> PrepareAbort ───markers written──> CompleteAbort ──┘
 
-All decisions by state are in two tables, after Kafka's TransactionState and TransactionCoordinator:
-`REACTIONS` has the reaction to every event in every state, `NEXT_STATES` the legal transitions.
+Two tables define the state machine, as in Kafka's TransactionState and TransactionCoordinator:
+`REACTIONS` has the reaction to every event in every state, `NEXT_STATES` the valid transitions.
 With KIP-890 (EndTxn 5) the epoch of a request identifies its transaction: the current one, or the
 previous one if its answer may have been lost. Older requests do not identify it, so a late request
 applies to the current transaction.
