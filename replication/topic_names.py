@@ -1,4 +1,4 @@
-"""Which topic names are allowed (`org.apache.kafka.common.internals.Topic`).
+"""Checks topic names (`org.apache.kafka.common.internals.Topic`).
 
 A name is 1 to 249 characters of ``[a-zA-Z0-9._-]`` and neither ``.`` nor ``..``, because it becomes
 part of a directory's name. Metric names replace ``.`` with ``_``, so a topic that differs from an
@@ -43,7 +43,7 @@ def validate_topic_name(name: str) -> None:
 
 
 def unified_name(name: str) -> str:
-    """The name as used in metrics; topics with equal ones collide."""
+    """The name as used in metrics; topics with equal metric names collide."""
     return name.replace(".", "_")
 
 

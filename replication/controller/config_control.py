@@ -2,7 +2,8 @@
 
 An effective value comes from the first of these that sets it: the topic, this broker's dynamic
 configuration, the cluster-wide one, the node's file, Kafka's defaults
-(`ConfigurationControlManager`, `KafkaConfigSchema`). A change is checked as a whole: the resulting configuration must be valid.
+(`ConfigurationControlManager`, `KafkaConfigSchema`). A change is checked as a whole: the resulting
+configuration must be valid.
 """
 
 from collections.abc import Iterable, Mapping

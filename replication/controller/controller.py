@@ -314,7 +314,7 @@ class Controller:
                 delta = ClusterDelta(image)
                 delta.replay_all(records)
             except Exception as error:
-                # Nothing was written, so only this write fails. The caller reports other errors.
+                # Nothing was written: only this write fails. Its caller reports unexpected errors.
                 write.fail(error)
                 continue
             if not records:

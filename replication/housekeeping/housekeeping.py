@@ -1,14 +1,14 @@
 """A broker's periodic work on its logs.
 
 Retention, the removal of deleted files, fsync of closed segments, the checkpoints of high
-watermarks, recovery points and log starts, and the expiration of idle producers: each at its own
+watermarks, recovery points and log starts, and the expiration of idle producers each have their own
 interval (`LogManager.startup`, `ReplicaManager.startHighWatermarkCheckPointThread`). Compaction is
 in `log_compaction.py`.
 
 Everything runs on the event loop, which owns the logs, except for flushes, file removal and the
-cleaner's I/O, which run in the given executors. Retention that deletes segments syncs the epoch
-checkpoint, and yields before the next log. A failed disk takes its directory offline inside the log
-manager; any other failure skips one log for this round, and the supervisor reports it.
+cleaner's I/O, which run in the given executors. After deleting segments, retention syncs the epoch
+checkpoint and yields before the next log. If a disk fails, the log manager takes its directory
+offline; any other failure skips one log for this round, and the supervisor reports it.
 """
 
 import asyncio
@@ -195,7 +195,7 @@ class Housekeeping:
 
 
 def _report(log_dir: LogDir, error: OSError) -> None:
-    """Take the directory offline for `error`; raise an error that is not the disk's."""
+    """Take the directory offline if its disk has failed; otherwise raise the error."""
     failure = log_dir.fail(error)
     if log_dir.is_online:
         raise failure from error

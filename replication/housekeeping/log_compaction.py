@@ -77,7 +77,7 @@ class LogCompaction:
     # -- Metrics ------------------------------------------------------------------------------
 
     def metrics(self) -> dict[str, float]:
-        """Values of the last cleaning and of now, by the names of Kafka's MBeans."""
+        """Current values and those of the last cleaning, by the names of Kafka's MBeans."""
         metrics = {
             _CLEANER + "max-buffer-utilization-percent": 0.0,
             _CLEANER + "cleaner-recopy-percent": 0.0,
@@ -236,8 +236,8 @@ class LogCompaction:
         await self._in_steps(cleaning.read_keys())
         checkpoint = self._checkpoint(cleaning.log_dir)
         if not checkpoint.knows(cleaning.log):
-            # Before the first gap, which a start must not take for a tail lost in a power failure,
-            # even if the topic is no longer compacted (`log_loader.py`).
+            # Noted before the first gap, so that the next start does not mistake the gap for a tail
+            # lost in a power failure, even if the topic is no longer compacted (`log_loader.py`).
             await self._note(cleaning.log, checkpoint.first_dirty_offset(cleaning.log))
         for group in cleaning.groups():
             if not cleaning.is_log_current:
@@ -249,7 +249,7 @@ class LogCompaction:
             self._count(cleaning.stats, wall_clock_ms() - started_ms)
 
     def _abandon(self, cleaning: "LogCleaning | None") -> None:
-        """Remove the files of an unfinished cleaning, after a failure that is not the disk's."""
+        """Remove the files of an unfinished cleaning, after a failure unrelated to the disk."""
         if cleaning is None:
             return
         try:

@@ -2,10 +2,10 @@
 
 The partitions whose timestamps may lie in the tier are searched at the same time, and no request
 thread waits for any of them. The request is answered when every search is done, or after the
-client's timeout (TimeoutMs, version 10; without it, remote.list.offsets.request.timeout.ms). Then
-partitions still being searched get REQUEST_TIMED_OUT, and the others get their offsets. A partition
-that this broker ceases to lead is settled at once, with the leadership error. A search that no
-request waits for any more goes on, and fills the caches for the client's retry.
+client's timeout (TimeoutMs, version 10; without it, remote.list.offsets.request.timeout.ms). After
+a timeout, partitions still being searched get REQUEST_TIMED_OUT, and the others get their offsets.
+A partition that this broker ceases to lead is settled at once, with the leadership error. A search
+continues when no request waits for it any more, and fills the caches for the client's retry.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ OffsetResults = list[OffsetResult]
 
 
 class RemoteSearch:
-    """A search of one partition, and the result that it fills once."""
+    """A search in one partition, and the result that it fills."""
 
     __slots__ = ("is_settled", "leader_epoch", "partition", "result")
 
@@ -60,7 +60,7 @@ class RemoteSearch:
 
 
 class DelayedListOffsets(DelayedOperation):
-    """A request of which some partitions are being searched in the remote tier."""
+    """A request with partitions that are being searched in the remote tier."""
 
     __slots__ = ("_expired", "_on_complete", "_results", "_searches")
 
@@ -108,7 +108,7 @@ class OffsetListing:
         self._leader_of = leader_of
         self._remote_tier = remote_tier
         self.timeout_ms = timeout_ms
-        """The timeout if the client gives none: remote.list.offsets.request.timeout.ms."""
+        """The timeout if the client sets none: remote.list.offsets.request.timeout.ms."""
         self._loop = asyncio.get_running_loop()
         self._tasks = TaskOwner(_SEARCHES_MAX)
         self.expired: Counter[TopicPartition] = Counter()
@@ -120,7 +120,7 @@ class OffsetListing:
     ) -> "OffsetResults | asyncio.Future[OffsetResults]":
         """The results in request order; a future when the remote tier must be searched.
 
-        Cancelling the future ends the wait; the searches go on.
+        Cancelling the future ends the wait, but not the searches.
         """
         results: OffsetResults = []
         searches: list[tuple[RemoteSearch, Coroutine[object, object, TimestampAndOffset]]] = []

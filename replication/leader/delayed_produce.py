@@ -1,10 +1,11 @@
 """A produce with acks=all that waits for its followers (`DelayedProduce`).
 
-A partition is settled when the high watermark has passed its records, when too few replicas are in
-sync although it has (NOT_ENOUGH_REPLICAS_AFTER_APPEND), or when this broker no longer leads it.
-A partition not settled by the timeout is answered REQUEST_TIMED_OUT: its records may survive.
+A partition is settled when the high watermark has passed its records (with the error
+NOT_ENOUGH_REPLICAS_AFTER_APPEND if too few replicas are then in sync), or when this broker no
+longer leads it. A partition not settled by the timeout is answered REQUEST_TIMED_OUT: its records
+may survive.
 
-With one replica nothing ever waits here: the high watermark has moved before the append returns.
+With one replica no request waits here: the high watermark has moved before the append returns.
 """
 
 from dataclasses import dataclass

@@ -4,15 +4,15 @@ All remote partitions of a fetch are read at the same time. The fetch is answere
 them is done, when this broker ceases to lead one, or when remote.fetch.max.wait.ms has passed
 (KIP-1018); a read that isn't done by then returns no records and no error.
 
-A read that failed and may succeed later returns its error, but not before the fetch would have
-been answered anyway, unless another partition has records: a Java consumer retries at once, some
-two thousand times a second, so an unavailable store would cost it and this broker a core.
+The error of a read that may succeed later is held back until the maximum wait has passed, unless
+another partition has records: a Java consumer retries at once, some two thousand times a second, so
+an unavailable store would keep a core busy in the consumer and in this broker.
 
 If every read returns nothing although there are records, because each first batch was larger than
-its partition's limit, one partition is read again with a whole batch: a consumer never gets stuck
-behind an empty partition that came first (KAFKA-19795).
+its partition's limit, one partition is read again with a whole batch, so that a consumer never gets
+stuck behind an earlier partition that is empty (KAFKA-19795).
 
-A read goes on when its fetch no longer waits for it: interrupting it would waste what it has read
+A read continues when its fetch no longer waits for it: interrupting it would waste the bytes read
 and could damage the caches it fills (KAFKA-15776), while finishing it makes the client's next
 fetch quick. That is why the reads are tasks of the replica manager and not of the request.
 """
@@ -43,7 +43,7 @@ class RemoteReadsOfFetch(NamedTuple):
 
 
 class DelayedRemoteFetch(DelayedOperation):
-    """A fetch of which some partitions are being read from the remote tier."""
+    """A fetch with partitions that are being read from the remote tier."""
 
     __slots__ = (
         "_has_failed",
@@ -87,7 +87,7 @@ class DelayedRemoteFetch(DelayedOperation):
     def on_complete(self) -> None:
         for read in self._pending:
             if not read.partition.is_leader:
-                # Unless its read finished before the leadership ended.
+                # Keep the records of a read that finished before the leadership ended.
                 result = self._results[read.index]
                 if not result.records:
                     result.error_code = read.partition.not_leader().code
@@ -95,7 +95,7 @@ class DelayedRemoteFetch(DelayedOperation):
         self._on_complete(self._results)
 
     def fill(self, pending: PendingRemoteRead, fetched: "RemoteFetchResult") -> None:
-        """Put in the result of one read; ignored if the fetch has been answered already."""
+        """Store the result of one read; ignored if the fetch has been answered already."""
         if self.is_completed:
             return
         result = self._results[pending.index]
@@ -107,7 +107,7 @@ class DelayedRemoteFetch(DelayedOperation):
         self._one_done()
 
     def fail(self, pending: PendingRemoteRead, error: ErrorCode) -> None:
-        """Put in the error of a failed read, for its partition only (pitfall 5.4)."""
+        """Store the error of a failed read, for its partition only (pitfall 5.4)."""
         if self.is_completed:
             return
         result = self._results[pending.index]

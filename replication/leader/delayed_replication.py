@@ -1,8 +1,8 @@
-"""A request that waits until the followers have replicated what the leader has done.
+"""A request that waits until the followers have replicated the leader's changes.
 
 Produce with acks=all and DeleteRecords wait in the same way. Each of the request's partitions is
-settled by itself; one that is not settled by the timeout is answered REQUEST_TIMED_OUT, and the
-leader's change stays. With one replica nothing ever waits here.
+settled independently; one that is not settled by the timeout is answered REQUEST_TIMED_OUT, but the
+leader keeps the change. With one replica no request waits here.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ class Unreplicated(Protocol):
 
 
 class DelayedReplication(DelayedOperation, Generic[ResultT]):
-    """A request of which some partitions are not settled yet."""
+    """A request with partitions that are not settled yet."""
 
     __slots__ = ("_on_complete", "_results", "_unsettled")
 

@@ -1,4 +1,4 @@
-"""DeleteRecords: moves a partition's log start offset forward for good (KIP-107).
+"""DeleteRecords: permanently moves a partition's log start offset forward (KIP-107).
 
 The leader moves its log start offset at once, and the followers do so when they fetch. The request
 is answered when the low watermark, the smallest log start offset of the live replicas, has reached
@@ -14,7 +14,7 @@ from ..topic_names import REMOTE_LOG_METADATA_TOPIC
 from .delayed_replication import DelayedReplication
 
 UP_TO_HIGH_WATERMARK = -1
-"""As an offset: everything that consumers can see."""
+"""The offset that deletes everything that consumers can see."""
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ def delete_records_of(partition: Partition, offset: int) -> int:
     """Move the leader's log start offset; return the offset that every replica must reach.
 
     Raises KafkaError: INVALID_TOPIC_EXCEPTION for the coordinators' topics, POLICY_VIOLATION for
-    topics that don't delete, OFFSET_OUT_OF_RANGE, and what `Partition.leader_log` raises.
+    topics without the delete policy, OFFSET_OUT_OF_RANGE, or as `Partition.leader_log` does.
     """
     if partition.is_internal:
         raise KafkaError(

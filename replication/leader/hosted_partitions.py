@@ -1,20 +1,21 @@
 """The partitions that this broker hosts, kept in line with the cluster image.
 
-`publish` gets every committed change. A partition whose replicas include this broker gets a
-log and a role; one whose replicas no longer do, or whose topic is gone, loses both. The remote log
-manager learns which tiered partitions this broker leads, and the listener of a topic (the
-coordinator of `__consumer_offsets`) learns when a leadership begins or ends.
+`publish` gets every committed change. A partition with a replica on this broker gets a log and a
+role, and loses both when the replica is removed or the topic is deleted. The remote log manager is
+notified of the tiered partitions that this broker leads, and the listener of a topic (the
+coordinator of `__consumer_offsets`) is notified when a leadership begins or ends.
 
-Rules it keeps:
+Rules:
 
 - a log belongs to a topic id: the log of an older topic of the same name is never served (KIP-516);
 - a log is deleted only if the cluster's metadata says that its topic was deleted or that its
   replica has left this broker. A log that merely has another topic's id is set aside (`-stray`);
 - the role ends before the log: waiting requests are answered and listeners notified before any
   file of the partition is touched;
-- one partition whose log directory fails doesn't keep the others from being published;
-- a step that fails unexpectedly stops no other step, as in Kafka's `BrokerMetadataPublisher`. It is
-  logged and counted; a second later all steps of the partition run again on the newest image.
+- a partition whose log directory fails doesn't prevent others from being published;
+- if a step fails unexpectedly, the other steps still run, as in Kafka's `BrokerMetadataPublisher`.
+  The failure is logged and counted; a second later all steps of the partition run again on the
+  newest image.
 """
 
 import logging
@@ -57,7 +58,7 @@ StepArguments = TypeVarTuple("StepArguments")
 
 _STRAYS_SHOWN = 10
 
-# Receivers of a publication that are no objects of their own.
+# Names of receivers of a publication that are not objects.
 _CONFIG = "LogConfig"
 _PURGATORIES = "the purgatories"
 
@@ -88,7 +89,7 @@ class HostedConfig(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """A step of a publication, as the log names it."""
+    """A step of a publication, as named in log lines."""
 
     subject: object
     receiver: object
@@ -100,7 +101,7 @@ class _Step(NamedTuple):
 
 
 class _RoleChanges:
-    """The changes of one publication that the remote tier must know, passed on together."""
+    """The changes in one publication that are passed on to the remote tier, all together."""
 
     def __init__(self) -> None:
         self.leaders: list[Partition] = []
@@ -130,13 +131,13 @@ class HostedPartitions:
         self.by_name: dict[TopicPartition, Partition] = {}
         # Partitions that the image assigns to this broker but whose log could not be opened.
         self.offline: set[TopicPartition] = set()
-        # Partitions of which a step failed: when they are published again, all steps are done.
+        # Partitions with a failed step: when they are published again, all steps are repeated.
         self._unfinished: set[TopicPartition] = set()
         self._image = ClusterImage("", config.node_id)
         self._backlog = PartitionBacklog(self._make_waiting, self._delete_logs)
 
     def listen(self, topic: str, listener: LeadershipListener) -> None:
-        """Notify `listener` of leadership of the topic's partitions, starting with the current."""
+        """Notify `listener` of this broker's leaderships in the topic, current and later ones."""
         self._listeners[topic] = listener
         for partition in list(self.by_name.values()):
             if partition.topic_partition.topic == topic and partition.is_leader:
@@ -173,7 +174,7 @@ class HostedPartitions:
                 self._settle_unclaimed(image)
 
     def stop(self) -> None:
-        """Delete the logs that are still to be deleted, and create no more partitions."""
+        """Delete the logs that are queued for deletion, and create no more partitions."""
         self._backlog.stop()
 
     def _make_waiting(self, name: TopicPartition) -> None:
@@ -188,7 +189,7 @@ class HostedPartitions:
             self._tell_remote_tier(changes, str(name))
 
     def _attempt(self, subject: object, receiver: object) -> Attempt:
-        """Contain an unexpected failure of a step, so that the others go on."""
+        """Contain an unexpected failure of a step, so that the others still run."""
         return self._supervisor.attempt(PUBLICATION, _Step(subject, receiver))
 
     def _run(
@@ -210,7 +211,7 @@ class HostedPartitions:
         self._backlog.make_again(name)
 
     def _settle_unclaimed(self, image: ClusterImage) -> None:
-        """Delete logs of deleted topics that a crash left; warn of others without a partition.
+        """Delete logs of deleted topics after a crash; warn of other logs without a partition.
 
         The other logs are kept, because the metadata could be wrong.
         """
@@ -271,13 +272,13 @@ class HostedPartitions:
         partition_image: PartitionImage,
         changes: _RoleChanges,
     ) -> None:
-        """Give the partition its role, and notify all who depend on it."""
+        """Give the partition its role, and notify everything that depends on it."""
         name = partition.topic_partition
         had_led = partition.is_leader
         leads_anew = partition.update(partition_image)
         if name in self._unfinished:
             self._unfinished.remove(name)
-            # Whoever missed the last change must see one now, even if the image is the same.
+            # Receivers that missed the last change must get it now, even if the image is the same.
             had_led, leads_anew = True, partition.is_leader
             config = self._log_config(image, name.topic)
             self._run(name, _CONFIG, self._configure, partition, config, changes)
@@ -336,7 +337,7 @@ class HostedPartitions:
     ) -> None:
         """Delete, repair or set aside a log that has another topic's id. Raises KafkaError.
 
-        A log that lost its topic id in a power loss is kept as this topic's: its records may have
+        A log that lost its topic id in a power loss is kept for this topic: its records may have
         been acknowledged.
         """
         stored_id, manager = log.topic_id, self._log_manager

@@ -45,7 +45,7 @@ class LeaderFetch:
     ) -> "FetchResults | asyncio.Future[FetchResults]":
         """The results in request order, or a future of them if the fetch has to wait.
 
-        Cancelling the future ends the wait; remote reads under way go on.
+        Cancelling the future ends the wait, but not the remote reads under way.
         """
         outcome = self._reader.read(params, partitions)
         if outcome.remote:
@@ -89,7 +89,7 @@ class LeaderFetch:
     def _fetch_remote(
         self, outcome: ReadOutcome, answer: "asyncio.Future[FetchResults] | None" = None
     ) -> "asyncio.Future[FetchResults]":
-        """Read every remote partition at the same time; `DelayedRemoteFetch` decides the end."""
+        """Read all remote partitions at the same time; `DelayedRemoteFetch` answers the fetch."""
         future: asyncio.Future[FetchResults] = answer or self._loop.create_future()
 
         def respond(results: FetchResults) -> None:
@@ -131,7 +131,7 @@ class LeaderFetch:
         delayed: DelayedRemoteFetch,
         pending: PendingRemoteRead,
     ) -> None:
-        """Put the result or the error of one read into its fetch, if that still waits."""
+        """Store the result or the error of one read in its fetch, if it is still waiting."""
         try:
             fetched = await remote_tier.read(pending.read)
         except KafkaError as error:

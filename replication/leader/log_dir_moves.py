@@ -3,16 +3,17 @@
     requested -> the future log is filled, one partition at a time, no faster than
                  replica.alter.log.dirs.io.max.bytes.per.second allows
               -> it has caught up: it is flushed, and its directory reported to the controller
-              -> the records appended meanwhile are copied in one go, and it takes over
+              -> the records appended meanwhile are copied in one go, and the future log takes over
 
 Nothing else runs during the last step, so no record is appended between the last one copied and
 the first one appended to the new log. A request for the directory that the replica is already in
-cancels the move; a request for a third directory starts it over. A move interrupted by a stop or a
+cancels the move; a request for a third directory restarts it. A move interrupted by a stop or a
 crash resumes by itself (`ReplicaAlterLogDirsManager` and `ReplicaAlterLogDirsThread`).
 
-Rules it keeps:
+Rules:
 
-- a move that cannot go on (a disk has failed, the partition is gone) ends without affecting others;
+- a move that cannot continue (a disk has failed, the partition is gone) ends without affecting
+  others;
 - after every wait, the state is checked again before the next step.
 """
 
@@ -120,7 +121,7 @@ class LogDirMoves:
         """Stop the moves; the next start resumes them."""
         await self._tasks.stop()
 
-    # -- The mover ----------------------------------------------------------------------------
+    # -- Moving -------------------------------------------------------------------------------
 
     async def _run(self) -> None:
         while self._moves:
@@ -201,7 +202,7 @@ class LogDirMoves:
         return False
 
     async def _flush(self, move: _Move) -> bool:
-        """Flush the copied records; return whether the move is still wanted afterwards."""
+        """Flush the copied records; return whether the move is still current afterwards."""
         future = move.copy.future
         task = future.prepare_flush()
         if task is not None:

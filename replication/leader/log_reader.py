@@ -52,7 +52,7 @@ class PendingRemoteRead:
 
 @dataclass(slots=True)
 class ReadOutcome:
-    """What one pass over the partitions has found."""
+    """The results of one pass over the partitions."""
 
     results: FetchResults
     readable_bytes: int = 0
@@ -110,7 +110,7 @@ class LogReader:
         may_exceed: bool,
         outcome: ReadOutcome,
     ) -> int:
-        """Append one partition's result; return how many bytes of the limit it takes."""
+        """Append one partition's result; return how many bytes of the limit it uses."""
         partition = self.partition_for(fetch_partition)
         log = partition.leader_log(fetch_partition.current_leader_epoch)
         offset, isolation = fetch_partition.fetch_offset, params.isolation
@@ -184,7 +184,7 @@ class LogReader:
         return partition
 
     def refused(self, fetch_partition: FetchPartition, error: KafkaError) -> PartitionData:
-        """The result for an error, with the current leader where that helps."""
+        """The result for an error; leadership errors include the current leader."""
         answer = PartitionData(
             partition_index=fetch_partition.topic_id_partition.partition,
             error_code=error.code,

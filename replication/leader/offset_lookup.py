@@ -8,9 +8,9 @@
     -6 earliest pending       the first offset that isn't copied to the tier yet (KIP-1023)
     >= 0                      the first record with that timestamp or a later one, in either tier
 
-Except for the log's start offsets, no offset at or beyond the end that the reader may see is ever
-returned: -6 returns -1 when all is copied. A leader that has not yet moved the high watermark past
-the start of its epoch doesn't know that end (OFFSET_NOT_AVAILABLE).
+Except for the log's start offsets, only offsets below the end that the reader may see are returned:
+-6 returns -1 when everything is copied. Until a leader has moved the high watermark past the start
+of its epoch, it doesn't know that end (OFFSET_NOT_AVAILABLE).
 """
 
 from collections.abc import Coroutine, Generator
@@ -136,14 +136,14 @@ async def _look_up_remote(
 
 
 class _Sight(NamedTuple):
-    """The offset up to which a reader may see."""
+    """The offset up to which a reader may read."""
 
     partition: Partition
     isolation: FetchIsolation
     end: int
 
     def of(self, entry: TimestampAndOffset | None) -> TimestampAndOffset:
-        """The entry, or nothing if it lies beyond the end. Raises what `check` raises."""
+        """The entry, or NO_OFFSET if it lies beyond the end. Raises as `check` does."""
         if entry is not None and entry.offset < self.end:
             return entry
         self.check()

@@ -1,10 +1,10 @@
 """A queue of partitions whose files the event loop has yet to create or delete.
 
-A request of fifty bytes may create ten thousand partitions, and each takes a directory and two
-files: done at once, that would block every client for many seconds. So one turn of the loop does a
-few right away, which is all that most requests need; the rest waits here and is done a few per
-turn, with other requests served in between. Kafka's brokers, too, answer CreateTopics when the
-topic is recorded and create the logs when they get the record; until then clients must retry
+A request of fifty bytes may create ten thousand partitions, each with a directory and two files:
+creating all of them at once would block every client for many seconds. So one turn of the loop
+creates a few right away, which is enough for most requests; the rest wait here and are created a
+few per turn, with other requests served in between. Kafka's brokers, too, answer CreateTopics when
+the topic is recorded and create the logs when they get the record; until then clients must retry
 (NOT_LEADER_OR_FOLLOWER).
 
 Each turn is limited by counts, not by time, so that a simulation can replay it.
@@ -20,7 +20,7 @@ AT_ONCE = 64
 """The most partitions that are created or deleted without waiting for a later turn."""
 _MADE_PER_TURN = 4
 _DELETED_PER_TURN = 64
-"""More than are created: a deletion is a rename, with one fsync of the directory per turn."""
+"""More than for creation: a deletion is a rename, with one fsync of the directory per turn."""
 _RETRY_S = 1.0
 
 Make = Callable[[TopicPartition], None]
@@ -54,7 +54,7 @@ class PartitionBacklog:
         self._wake()
 
     def make_again(self, name: TopicPartition) -> None:
-        """Retry later a partition that could not be created because file descriptors ran out."""
+        """Try again later to create a partition, for example if file descriptors ran out."""
         self._again[name] = None
         if self._retry is None:
             self._retry = asyncio.get_running_loop().call_later(_RETRY_S, self._try_again)
@@ -100,7 +100,7 @@ class PartitionBacklog:
                     # One at a time, so that an unexpected failure affects only one partition.
                     self._make(*_take(self._new, 1))
         finally:
-            # Also after such a failure, so that the others don't wait for ever.
+            # Even after such a failure, so that the others don't wait forever.
             if self._deleted or self._new:
                 self._wake()
 

@@ -31,7 +31,7 @@ Decide = Callable[[Callable[[ClusterImage], Decision[None]]], Awaitable[None]]
 
 
 class ReplicaDirectories:
-    """See the top of this file. `decide` is the method of the controller."""
+    """See the top of this file. `decide` is `Controller.decide`."""
 
     def __init__(self, node_id: int, decide: Decide, supervisor: Supervisor) -> None:
         self._node_id = node_id
@@ -59,7 +59,7 @@ class ReplicaDirectories:
         await self._assign({replica: directory})
 
     async def stop(self) -> None:
-        """Stop reporting; the next start reports whatever was not reported."""
+        """Stop reporting; the next start sends the remaining reports."""
         self._is_stopped = True
         await self._tasks.stop()
 
@@ -84,7 +84,7 @@ class ReplicaDirectories:
             await asyncio.sleep(self._supervisor.pause_seconds(_ASSIGNMENT))
 
     async def _tell_some(self) -> None:
-        # Replicas that have left a failed directory must not be counted as lost with it.
+        # Assignments first: replicas that have left a failed directory are not lost with it.
         if not self._pending:
             failed = frozenset(self._failed)
             await self._decide(lambda image: directories_failed(image, self._node_id, failed))
@@ -99,7 +99,7 @@ class ReplicaDirectories:
 
 
 class MoveTools(NamedTuple):
-    """What moves need from the broker: a directory reporter and a thread that may block."""
+    """The parts of the broker that moves use; tasks in `executor` may block."""
 
     directories: ReplicaDirectories
     executor: Executor

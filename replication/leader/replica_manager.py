@@ -1,12 +1,12 @@
 """The partitions of this broker, and the client requests on them (`ReplicaManager`).
 
-The cluster image says which partitions have a replica here and who leads them; `publish` applies
-it. Produce, Fetch, ListOffsets, OffsetForLeaderEpoch and DeleteRecords are handled and answered
+The cluster image has the partitions with a replica here and their leaders; `publish` applies it.
+Produce, Fetch, ListOffsets, OffsetForLeaderEpoch and DeleteRecords are handled and answered
 partition by partition: an error of one partition never affects another.
 
-Rules it keeps:
+Rules:
 
-- an append or a fetch that need not wait is answered in the same call: no future, no task;
+- an append or a fetch that need not wait is answered in the same call, without a future or a task;
 - an append, a new high watermark or a change of leader, each of which may complete a waiting
   operation, reaches the purgatories before the call that caused it returns;
 - a partition that has left this broker is removed before its log is deleted, so nothing can be
@@ -114,7 +114,7 @@ class ReplicaManager:
         self._loop = loop
         self._remote_tier = remote_tier
         self.metadata_writer: str | None = None
-        """The only client id that may write to the tier's metadata topic; None: any may."""
+        """The only client id that may write to the tier's metadata topic; None allows any."""
         self._hosted = HostedPartitions(
             HostedConfig(config.node_id, config.replica_lag_time_max_ms),
             environment,
@@ -201,7 +201,7 @@ class ReplicaManager:
         self._offsets.timeout_ms = list_offsets_timeout_ms
 
     def listen(self, topic: str, listener: LeadershipListener) -> None:
-        """Notify `listener` of leadership of the topic's partitions, starting with the current."""
+        """Notify `listener` of this broker's leaderships in the topic, current and later ones."""
         self._hosted.listen(topic, listener)
 
     def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
@@ -270,7 +270,7 @@ class ReplicaManager:
     async def check_at_length(self, entry: AppendEntry) -> None:
         """Check the entry's records, with pauses; only one entry is checked at a time.
 
-        The entry must own its records: they may be changed, and are read across the pauses.
+        The entry must own its records: they may be changed, and are still read after each pause.
         """
         async with self.long_work:
             steps = self._long_check(entry)
@@ -396,7 +396,7 @@ class ReplicaManager:
     ) -> "OffsetResults | asyncio.Future[OffsetResults]":
         """The results in request order; a future when the remote tier must be searched.
 
-        With 0 the broker's own timeout for such searches applies.
+        If `timeout_ms` is 0, the broker's own timeout for such searches applies.
         """
         return self._offsets.list_offsets(queries, isolation, timeout_ms)
 

@@ -1,7 +1,7 @@
 """The log directories of this broker's replicas (`ReplicaManager.alterReplicaLogDirs`).
 
-This is the part of moving replicas that every start needs: it reports directories that the
-controller does not know. The code that moves replicas is loaded with the first move.
+This part is loaded at every start: it reports directories that the controller has not recorded. The
+code that moves replicas is loaded with the first move.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ class ReplicaMovement:
         return ErrorCode.NONE
 
     def _report(self, name: TopicPartition, error: KafkaError) -> None:
-        """Log the refusal, at most once a second: a request may name a hundred thousand."""
+        """Log the refusal, at most once a second: a request may name 100,000 partitions."""
         now = asyncio.get_running_loop().time()
         if now < self._next_report:
             self._unreported += 1
@@ -105,7 +105,7 @@ class ReplicaMovement:
         if self._bytes_per_second is not None:
             moves.quota.bytes_per_second = self._bytes_per_second
 
-    # -- Changes of partitions ----------------------------------------------------------------
+    # -- Partition changes --------------------------------------------------------------------
 
     def resume(self, partition: Partition) -> None:
         """Resume a move that a stop or a crash has interrupted."""
@@ -117,7 +117,7 @@ class ReplicaMovement:
             self._moves.forget(topic_partition)
 
     def tell_directory(self, partition: Partition) -> None:
-        """Make sure that the controller knows the replica's directory."""
+        """Report the replica's directory unless the controller has recorded it."""
         directory = partition.log.log_dir.directory_id
         directory_id = partition.image.directory(partition.node_id)
         future = self._log_manager.future_logs.get(partition.topic_partition)

@@ -1,6 +1,6 @@
 """Logs the cluster's changes: topics created and deleted, and partitions led by this broker.
 
-A publication may hold thousands of partitions, so more than a few share one line.
+A publication may hold thousands of partitions; if there are more than a few, they share one line.
 """
 
 import logging
@@ -25,7 +25,7 @@ class Announcements:
         self._log_of = log_of
 
     def publish(self, _image: ClusterImage, delta: ClusterDelta) -> None:
-        """Log a new image's changes. Subscribe it after the subscribers that open the logs."""
+        """Log a new image's changes. Must be subscribed after the subscribers that open logs."""
         led = self._newly_led(delta)
         if delta.base.offset < 0:
             if led:

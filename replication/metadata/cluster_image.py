@@ -3,7 +3,7 @@
     image + records = image'
 
 An image never changes, so its holder may read it at any time. A `ClusterDelta` collects the changes
-of a run of records, tells listeners what has changed, and makes the next image. The new image
+of a run of records, shows listeners what has changed, and builds the next image. The new image
 shares the old image's maps where nothing changed.
 
 Rules:
@@ -166,7 +166,7 @@ _NO_CONFIG: Mapping[str, str] = MappingProxyType({})
 
 
 class TopicDelta:
-    """The changes of a run of records to one topic, new or existing."""
+    """The changes that a run of records makes to one topic, new or existing."""
 
     __slots__ = ("changed_partitions", "name", "topic_id", "was_created")
 
@@ -179,7 +179,7 @@ class TopicDelta:
 
 
 class ClusterDelta:
-    """The changes of a run of records to an image."""
+    """The changes that a run of records makes to an image."""
 
     def __init__(self, base: ClusterImage) -> None:
         self.base = base
@@ -420,7 +420,7 @@ class ClusterDelta:
 
 
 def changed_partition(before: PartitionImage, record: PartitionChangeRecord) -> PartitionImage:
-    """The partition after a change record; null fields stay as they are."""
+    """The partition after a change record; null fields change nothing."""
 
     def new(named: list[int] | None, old: tuple[int, ...]) -> tuple[int, ...]:
         return old if named is None else tuple(named)
@@ -451,7 +451,7 @@ V = TypeVar("V")
 
 
 def _merge(base: Mapping[K, V], changes: Mapping[K, V | None]) -> Mapping[K, V]:
-    """`base` with changes; None removes a key. Without changes it is `base` itself."""
+    """`base` with changes; None removes a key. Returns `base` itself if there are none."""
     if not changes:
         return base
     merged = dict(base)

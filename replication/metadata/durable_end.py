@@ -1,7 +1,7 @@
-"""The `durable-end` file: how far the metadata log was flushed, so that recovery cuts no lower.
+"""The `durable-end` file: the flushed end of the metadata log, which recovery must not go below.
 
 Recovery truncates a log at the first damaged batch. After a crash that is right for records that
-were never synced, but one flipped bit among committed records would undo every record after it.
+were never synced, but one flipped bit among committed records would lose every record after it.
 So each flush is recorded in a small file, and a start that would lose flushed records fails
 before it changes anything.
 
@@ -9,10 +9,10 @@ The file is written after the fsync and never synced itself: it may be lost or s
 is checked, but it is never ahead of the disk.
 
 Apache Kafka may since have run on the directory, recovered the log its own way and appended to it.
-What it cut is lost, and its records are the valid state. The epochs show this: a log that we
-flushed to the recorded offset has no batch below it with a later epoch than the recorded one.
-Damage does not look like that: a later epoch begins with a control record, is not above the epoch
-in `quorum-state`, and is followed by no batch of an older epoch.
+The records that it truncated are lost, and its log is the valid state. The epochs show this: in a
+log that we flushed to the recorded offset, no batch below that offset has a later epoch than the
+recorded one. To rule out damage, a later epoch must begin with a control record, must not be above
+the epoch in `quorum-state`, and must not be followed by a batch of an older epoch.
 """
 
 import logging
@@ -48,7 +48,7 @@ def write_durable_end(files: Files, directory: str, offset: int, epoch: int) -> 
             f"{directory}/{DURABLE_END_FILE}", b"%s %08x\n" % (text, crc32c(text)), durable=False
         )
     except OSError:
-        # The records are on the disk, and an older file still holds.
+        # The records are on the disk, and an older file is still valid.
         return
 
 
@@ -65,7 +65,7 @@ def read_durable_end(files: Files, directory: str) -> DurableEnd | None:
 
 
 def refuse_to_cut(files: Files, directory: str, quorum_epoch: int) -> None:
-    """Raise LogDirError if recovery would cut flushed records. Writes nothing."""
+    """Raise LogDirError if recovery would truncate flushed records. Writes nothing."""
     noted = read_durable_end(files, directory)
     if noted is None:
         return
@@ -144,8 +144,8 @@ def _sound_end(files: Files, directory: str, durable_end: int) -> int:
 def _end_of_segment(files: Files, path: str, base: int, following: int | None) -> int:
     handle = files.open(path)
     try:
-        # No checksum covers a base offset: recovery corrects it if the next batch confirms it, so
-        # a batch with a wrong one counts only together with the next.
+        # No checksum covers a base offset. Recovery corrects a wrong one if the next batch confirms
+        # the correction, so such a batch counts only together with the next.
         proven = end = base
         for batch in _readable(PinnedSegment(base, path, handle.region(0, handle.size()))):
             is_placed = batch.base_offset == end
@@ -160,7 +160,7 @@ def _end_of_segment(files: Files, path: str, base: int, following: int | None) -
 
 
 def _readable(segment: PinnedSegment) -> Iterator[RecordBatch]:
-    """The batches up to the first bytes that are not one."""
+    """The batches up to the first bytes that are not a batch."""
     try:
         yield from segment.batches(0)
     except KafkaError:

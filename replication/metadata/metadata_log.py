@@ -104,7 +104,7 @@ def _make_directory(files: Files, parent: str, directory: str) -> None:
 
 
 class CommittedRecords(NamedTuple):
-    """One change of state: its records, and the last one's offset and epoch."""
+    """One change of state: its records, and the offset and epoch of the last record."""
 
     records: Sequence[Message]
     last_offset: int
@@ -145,7 +145,7 @@ class MetadataLog:
         return self._log.high_watermark
 
     def become_leader(self, now_ms: int) -> None:
-        """Begin the next epoch: sync the epoch, append its first record; `flush` is still due."""
+        """Begin the next epoch: sync the epoch, append its first record. Call `flush` after it."""
         self._state = self._state.elected(self._node_id)
         write_quorum_state(self._files, self._state_path, self._state)
         self._append(self._leader_change(now_ms), now_ms)
@@ -177,7 +177,7 @@ class MetadataLog:
         return self._log.prepare_flush()
 
     def run_flush(self, task: "FlushTask") -> None:
-        """Run the fsync in any thread and record how far it went. Raises OSError."""
+        """Run the fsync in any thread and record the flushed offset. Raises OSError."""
         task.run()
         write_durable_end(self._files, self._log.directory, task.offset, self.epoch)
 
@@ -191,7 +191,7 @@ class MetadataLog:
         self._log.update_high_watermark(task.offset)
 
     def flush(self) -> None:
-        """Sync everything now. With one voter that commits it."""
+        """Sync everything now. With one voter, this commits it."""
         self._log.flush()
         write_durable_end(self._files, self._log.directory, self._log.log_end_offset, self.epoch)
         self._log.update_high_watermark(self._log.log_end_offset)
@@ -204,7 +204,7 @@ class MetadataLog:
         return self._log.log_start_offset == 0 and topic_id not in self._created_topics
 
     def replay(self) -> Iterator[CommittedRecords]:
-        """Every change of state in the log, oldest first, for the leader before it serves.
+        """Every change of state in the log, oldest first, for the leader to apply before it serves.
 
         Records left by the previous run are committed too once the new leader has flushed.
         Raises KafkaError(INVALID_RECORD, CORRUPT_MESSAGE) for a log that cannot be read.
@@ -259,7 +259,7 @@ class MetadataLog:
                 offset = batch.next_offset
 
     def close(self, now_ms: int) -> None:
-        """Close the log cleanly. On a failed disk it stays as after a crash."""
+        """Close the log cleanly. On a failed disk it is left as after a crash."""
         log_dir = self._log.log_dir
         if not log_dir.is_online:
             return

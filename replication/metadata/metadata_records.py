@@ -1,7 +1,7 @@
 """The records of the metadata log, which make up the cluster's state (KIP-500, KIP-631).
 
-Replaying them in order gives the state (see `cluster_image.py`). They are byte for byte Kafka's
-own, so `kafka-dump-log --cluster-metadata-decoder` reads our log.
+Replaying them in order builds the state (see `cluster_image.py`). They equal Kafka's byte for byte,
+so `kafka-dump-log --cluster-metadata-decoder` reads our log.
 
 A record's value is a frame version (1), the record's type and its version, each an unsigned
 varint, and then the message. Which version a record is written in depends on the cluster's
@@ -112,7 +112,7 @@ class ConfigRecord(Message, key=4, versions="0", flexible="0+"):
 
 
 class PartitionChangeRecord(Message, key=5, versions="0-2", flexible="0+"):
-    """A change to a partition; null fields stay as they are.
+    """A change to a partition; null fields change nothing.
 
     Each record raises the partition epoch by one; one that names a leader also raises the leader
     epoch.
@@ -165,7 +165,7 @@ class QuotaEntityData(Struct):
     entity_name: str | None = field("0+", nullable="0+")
 
 
-# Kafka's own name, which a request uses for something else.
+# The name in Kafka; here, a request has another struct of that name.
 QuotaEntityData.__name__ = "EntityData"
 
 
@@ -279,7 +279,7 @@ RECORD_CLASSES: Mapping[int, type[Message]] = MappingProxyType(
 
 METADATA_VERSION_FEATURE = "metadata.version"
 METADATA_VERSION = 30
-"""The level that sets the version of written records; Kafka 4.3's for a new cluster."""
+"""The level that sets the version of written records; that of a new Kafka 4.3 cluster."""
 
 GROUP_VERSION_FEATURE = "group.version"
 GROUP_VERSION = 1

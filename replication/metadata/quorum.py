@@ -72,7 +72,7 @@ class QuorumState:
 
 
 def read_quorum_state(files: Files, path: str) -> QuorumState:
-    """The persisted state, or that of a node which has never voted.
+    """The persisted state, or that of a node that has never voted.
 
     Raises KafkaError(KAFKA_STORAGE_ERROR) for an unreadable file: a guessed epoch could be one that
     already had a leader.

@@ -33,7 +33,7 @@ class AppendEntry:
     error_message: str | None = None
     # Set with NOT_LEADER_OR_FOLLOWER only.
     current_leader: CurrentLeader | None = None
-    # The configuration against which `ReplicaManager.check_at_length` has checked the records.
+    # The configuration with which `ReplicaManager.check_at_length` has checked the records.
     checked_for: LogConfig | None = None
 
     def refuse(self, code: ErrorCode, message: str | None = None) -> None:

@@ -1,8 +1,8 @@
 """Computes min ISR and the high watermark from the ISR (KIP-497, KIP-966). Pure functions.
 
 Every in-sync replica holds all records below the high watermark: consumers see nothing beyond it,
-and acks=all is answered when it has passed the records. The set that counts is the *maximal* ISR,
-every replica that is in sync or may be by the time the controller has answered, so that the high
+and acks=all is answered when it has passed the records. The set that counts is the *maximal* ISR:
+every replica that is in sync or may be by the time the controller has answered. So the high
 watermark never passes a replica that could be elected.
 """
 
@@ -13,7 +13,7 @@ from .replica import Replica
 
 
 class IsrView(NamedTuple):
-    """What the high watermark depends on besides the logs."""
+    """The inputs of the high watermark besides the logs."""
 
     leader_id: int
     maximal_isr: Collection[int]
@@ -31,8 +31,9 @@ def next_high_watermark(
 ) -> int:
     """The high watermark that the logs allow; never below the current one.
 
-    A caught-up replica outside the ISR holds it back too: it is about to join the ISR, and may join
-    only if it holds everything below the high watermark. Under min ISR it doesn't move.
+    A caught-up replica outside the ISR holds it back too, because the replica is about to join the
+    ISR and must then hold everything below the high watermark. Below min ISR, the high watermark
+    doesn't move.
     """
     if len(view.maximal_isr) < view.effective_min_isr:
         return current

@@ -9,10 +9,10 @@ The role is a state machine (`TRANSITIONS`). As leader the partition appends, se
 tracks each follower's log end offset and moves the high watermark; as follower it refuses appends
 and fetches, and names the leader.
 
-Rules it keeps:
+Rules:
 
-- only the leader of exactly the epoch in a request answers it: an older epoch is fenced (74), a
-  newer one is not known yet (75), and the role is checked only after the epoch (6);
+- a request with a leader epoch is answered only by the leader of exactly that epoch: an older epoch
+  is fenced (74), a newer one is not known yet (75), and only then is the role checked (6);
 - with acks=all nothing is appended while fewer than min.insync.replicas are in sync;
 - the high watermark is the smallest end offset of the maximal ISR; with no follower it always
   equals the log end offset.
@@ -141,7 +141,7 @@ class Partition:
         self.role = TRANSITIONS[self.role, event]
 
     def update(self, image: PartitionImage) -> bool:
-        """Take the role that the metadata assigns to this broker.
+        """Set the role that the metadata assigns to this broker.
 
         Returns whether it leads in a new epoch.
         """
@@ -225,8 +225,8 @@ class Partition:
     ) -> LogAppendInfo:
         """Append to the log, and move the high watermark if no follower holds it back.
 
-        Raises KafkaError: what `leader_log` and `UnifiedLog.append_as_leader` raise, and
-        NOT_ENOUGH_REPLICAS, with nothing appended.
+        Raises KafkaError as `leader_log` and `UnifiedLog.append_as_leader` do, or
+        NOT_ENOUGH_REPLICAS; then nothing was appended.
         """
         if self.role is not _LEADER:
             raise self.not_leader()

@@ -9,7 +9,7 @@ UNKNOWN_OFFSET = -1
 
 
 class Replica:
-    """What one follower has fetched, and when it was last caught up."""
+    """The fetch progress of one follower, and when it was last caught up."""
 
     __slots__ = (
         "broker_id",
@@ -35,8 +35,8 @@ class Replica:
     ) -> None:
         """Record a fetch that passed the epoch checks.
 
-        A fetch at or past the leader's end offset catches up now; one at or past the end offset at
-        the previous fetch had caught up by then.
+        A fetch at or past the leader's end offset shows that the follower is caught up now. One at
+        or past the leader's end offset of the previous fetch shows that it was caught up then.
         """
         if fetch_offset >= leader_end_offset:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)

@@ -22,7 +22,7 @@ from math import ceil
 from typing import Protocol
 
 EXPIRATIONS_PER_TURN = 1_000
-"""How many entries may expire before the loop gets to do other work."""
+"""How many entries may expire before the loop runs other tasks."""
 
 _SWEEP_FLOOR = 256
 

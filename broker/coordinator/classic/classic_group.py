@@ -166,7 +166,7 @@ class ClassicGroup:
     def heartbeat(
         self, identity: MemberIdentity, generation: int, now_ms: int
     ) -> tuple[ErrorCode, list[Action]]:
-        """Handle a Heartbeat: NONE, REBALANCE_IN_PROGRESS to make the member rejoin, or an error."""
+        """Handle a Heartbeat. REBALANCE_IN_PROGRESS makes the member rejoin."""
         self._rebalance.begin(now_ms)
         if self.state is GroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE, []
