@@ -52,7 +52,7 @@ MAY_SURVIVE = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLI
 def append_error_to_client(error: ErrorCode) -> ErrorCode:
     """The error code to send to the client for a failed append.
 
-    COORDINATOR_NOT_AVAILABLE: retry. NOT_COORDINATOR: find the coordinator again.
+    With COORDINATOR_NOT_AVAILABLE it retries, with NOT_COORDINATOR it looks up the coordinator.
     """
     if error in _NOT_AVAILABLE:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE

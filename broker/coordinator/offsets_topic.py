@@ -9,7 +9,7 @@ OFFSETS_TOPIC = "__consumer_offsets"
 
 
 def java_string_hash(text: str) -> int:
-    """Java's String.hashCode: a polynomial of 31 over UTF-16 units, as a signed 32-bit number."""
+    """Java's String.hashCode: a polynomial in 31 over UTF-16 units, as a signed 32-bit number."""
     encoded = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for position in range(0, len(encoded), 2):

@@ -119,7 +119,7 @@ TRANSITIONS: Mapping[tuple[ControllerState, ControllerEvent], ControllerState] =
 
 
 class Controller:
-    """Decides on changes of the cluster, commits them, and publishes them."""
+    """Decides on changes to the cluster, commits them, and publishes them."""
 
     def __init__(
         self,

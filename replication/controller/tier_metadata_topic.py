@@ -5,7 +5,7 @@ to the topic, delete it or shorten its retention:
 
 - only this broker's own producer writes to it, identified by a client id that no other client
   can guess (`ReplicaManager.metadata_writer`);
-- its records are kept for as long as the broker is configured to;
+- its records are kept for as long as the broker's configuration requires;
 - its partition count, which determines the partition of a segment's events, cannot change;
 - it can be deleted only once the tier is switched off.
 

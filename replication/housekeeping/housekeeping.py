@@ -39,7 +39,7 @@ _LOGS_PER_TURN = 256
 
 @dataclass(frozen=True, slots=True)
 class HousekeepingConfig:
-    """Intervals in milliseconds, named as in Kafka where Kafka has a name."""
+    """Intervals in milliseconds, with Kafka's names where there are any."""
 
     initial_task_delay_ms: int = 30_000
     retention_check_interval_ms: int = 300_000

@@ -1,6 +1,6 @@
 """Periodic compaction: cleans the dirtiest log, then the next, and pauses when none is due.
 
-A cleaning shares none of the data that it reads and writes, so its bounded steps run in the given
+The data that a cleaning reads and writes is not shared, so its bounded steps run in the given
 executor, with pauses that keep it within `log.cleaner.io.max.bytes.per.second`. Choosing a log and
 swapping in a cleaned segment run on the event loop, which owns the logs. A log with unreadable
 records is marked uncleanable and skipped until the broker restarts (Kafka's `LogCleaner` and
@@ -153,7 +153,7 @@ class LogCompaction:
             if log.config.is_compacted
             and log.log_dir.is_online
             and log.topic_partition not in self.uncleanable
-            # Not while it is copied to another directory.
+            # Not a log that is being copied to another directory.
             and self._log_manager.future_logs.get(log.topic_partition) is None
         ]
 

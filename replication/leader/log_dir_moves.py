@@ -74,7 +74,7 @@ class LogDirMoves:
     # -- Requests -----------------------------------------------------------------------------
 
     def alter(self, partition: Partition, log_dir: LogDir) -> None:
-        """Move the replica to `log_dir`, or cancel its move if it is there. Raises KafkaError."""
+        """Move the replica to `log_dir`, or cancel its move if already there. Raises KafkaError."""
         name, log = partition.topic_partition, partition.log
         future = self._log_manager.future_logs.get(name)
         if future is not None and future.log_dir is not log_dir:

@@ -1,7 +1,7 @@
 """Looks up an offset for ListOffsets by timestamp or by a special negative timestamp.
 
     -1 latest                 the end that the reader may see (high watermark or LSO)
-    -2 earliest               the log start offset, wherever it lies
+    -2 earliest               the log start offset, in either tier
     -3 max timestamp          the offset of the record with the largest timestamp (KIP-734)
     -4 earliest local         the local log start offset (KIP-405)
     -5 latest tiered          the last offset that the remote tier holds (KIP-1005)

@@ -1,7 +1,7 @@
 """Reports the log directory of each of this broker's replicas to the controller (KIP-858).
 
 Reports wait until the controller has room for them and are sent in bounded batches; a refused
-batch is retried a little later. Before a moved replica takes over, its mover waits for the
+batch is retried a little later. Before a moved replica takes over, the move waits for the
 controller's answer; earlier reports of that replica that are still waiting are dropped
 (`AssignmentsManager`).
 """

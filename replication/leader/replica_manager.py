@@ -1,6 +1,6 @@
 """The partitions of this broker, and the client requests on them (`ReplicaManager`).
 
-The cluster image has the partitions with a replica here and their leaders; `publish` applies it.
+The cluster image lists the partitions with a replica here and their leaders; `publish` applies it.
 Produce, Fetch, ListOffsets, OffsetForLeaderEpoch and DeleteRecords are handled and answered
 partition by partition: an error of one partition never affects another.
 
@@ -177,7 +177,7 @@ class ReplicaManager:
         return self._offsets.expired
 
     def partition(self, topic_partition: TopicPartition) -> Partition:
-        """The partition here. Raises KafkaError: 3 unknown, 6 not on this broker, 56."""
+        """The hosted partition. Raises KafkaError: 3 unknown, 6 not on this broker, 56."""
         hosted = self._partitions.get(topic_partition)
         if hosted is not None:
             return hosted

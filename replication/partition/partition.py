@@ -225,8 +225,8 @@ class Partition:
     ) -> LogAppendInfo:
         """Append to the log, and move the high watermark if no follower holds it back.
 
-        Raises KafkaError as `leader_log` and `UnifiedLog.append_as_leader` do, or
-        NOT_ENOUGH_REPLICAS; then nothing was appended.
+        Raises KafkaError as `leader_log` and `UnifiedLog.append_as_leader` do, or with
+        NOT_ENOUGH_REPLICAS, in which case nothing was appended.
         """
         if self.role is not _LEADER:
             raise self.not_leader()

@@ -122,7 +122,7 @@ class ClassicGroup:
     # Requests.
 
     def join(self, request: JoinRequest, waiter: Waiter, now_ms: int) -> list[Action]:
-        """Handle a JoinGroup. Errors are answered at once, others when the generation begins."""
+        """Handle a JoinGroup. An error is sent at once, the generation when it begins."""
         self._rebalance.begin(now_ms)
         if not self._has_room_for(request.member_id):
             # A member that rejoins too late, when others have filled the group, is removed.
@@ -288,7 +288,7 @@ class ClassicGroup:
     # Joining.
 
     def _has_room_for(self, member_id: str) -> bool:
-        """Whether `group.max.size` allows this join; in a rebalance, the first joins are kept."""
+        """Whether `group.max.size` allows this join; in a rebalance, the first to join are kept."""
         limit = self._config.group_max_size
         match self.state:
             case GroupState.EMPTY | GroupState.DEAD:
@@ -366,7 +366,7 @@ class ClassicGroup:
         )
         self.members.add(member)
         self._rebalance.park_join(member, waiter)
-        # Until it is answered, the member has no id to heartbeat with, and its connection is not
+        # Until the join is answered, the member has no id for heartbeats, and its connection is not
         # read. Without this timeout, nothing would detect that its client is gone.
         self._actions.set_timer(
             TimerKind.SESSION, self._config.new_member_join_timeout_ms, member_id

@@ -1,6 +1,6 @@
 """The members of a classic group: by id, by instance id, pending members, and the leader.
 
-Pure bookkeeping for the state machine of `classic_group.py`; after Kafka's ClassicGroup and
+Pure bookkeeping for the state machine of `classic_group.py`; based on Kafka's ClassicGroup and
 ClassicGroupMember. Invariants: each instance id maps to a member of the group; the leader, if there
 is one, is a member; a pending member is not a member yet.
 """
@@ -30,7 +30,7 @@ class ClassicMember:
 
     @property
     def outlives_session(self) -> bool:
-        """Whether a parked request keeps the member alive. A new member's client may be gone."""
+        """Whether a parked request keeps the member alive; not a new one: its client may be gone."""
         parked = self.join_waiter is not None or self.sync_waiter is not None
         return parked and not self.is_new
 

@@ -129,7 +129,7 @@ class GroupRebalance:
             members,
         )
 
-    # The state and the reactions.
+    # State and reactions.
 
     def begin(self, now_ms: int) -> None:
         """Begin to handle an event. The previous event's actions must have been drained."""
@@ -146,7 +146,7 @@ class GroupRebalance:
         self.state = state
         self.state_timestamp_ms = self._now_ms
 
-    # From one generation to the next.
+    # Generations.
 
     def rebalance_or_complete(self, reaction: Reaction) -> None:
         """Begin a rebalance after members joined or left, or complete it if all have joined."""

@@ -19,7 +19,7 @@ PartitionCheck = Callable[[Uuid, int], ErrorCode]
 def check_commit(group: ConsumerGroup, request: CommitRequest) -> ErrorCode | PartitionCheck:
     """The error code of the whole commit, or the check for each partition.
 
-    UNKNOWN_MEMBER_ID; STALE_MEMBER_EPOCH, or ILLEGAL_GENERATION for a classic member;
+    The codes are UNKNOWN_MEMBER_ID; STALE_MEMBER_EPOCH, or ILLEGAL_GENERATION for a classic member;
     UNSUPPORTED_VERSION if the request's version is too old for STALE_MEMBER_EPOCH.
     """
     epoch = request.generation
@@ -56,7 +56,7 @@ def stale_epoch(member: ConsumerGroupMember) -> ErrorCode:
 def check_fetch(group: ConsumerGroup, claim: MemberClaim) -> ErrorCode:
     """The error code of a fetch; NONE without a member id and epoch.
 
-    UNKNOWN_MEMBER_ID; STALE_MEMBER_EPOCH, or ILLEGAL_GENERATION for a classic member.
+    The codes are UNKNOWN_MEMBER_ID; STALE_MEMBER_EPOCH, or ILLEGAL_GENERATION for a classic member.
     """
     if claim.member_id is None and claim.member_epoch < 0:
         return ErrorCode.NONE

@@ -156,7 +156,7 @@ ConsumerGroupEntry: TypeAlias = (
     | CurrentAssignmentEntry
     | RegexEntry
 )
-"""The content of a record, the same for writing and reading."""
+"""The content of a record, used for both writing and reading."""
 
 
 def consumer_record(entry: ConsumerGroupEntry) -> GroupRecord:
@@ -326,7 +326,7 @@ def _read_member(key: bytes, value: bytes | None) -> MemberEntry:
         parsed.client_id,
         parsed.client_host,
         *parsed.subscribed_topic_names,
-        # Regular expressions are also keys; protocol names are also in classic groups' records.
+        # Regular expressions are also used in record keys, and protocol names in classic groups.
         parsed.subscribed_topic_regex,
         parsed.server_assignor,
         *(() if classic is None else (each.name for each in classic.supported_protocols)),

@@ -32,7 +32,7 @@ class RegexLookup:
             try:
                 self._patterns.append((compile_regex(regex), topics))
             except KafkaError:
-                # The coordinator that the member sent it to accepted it.
+                # A coordinator accepted this regex when the member sent it; it is invalid here.
                 continue
 
     def is_done_after_next(self) -> bool:

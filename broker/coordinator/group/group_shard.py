@@ -242,7 +242,7 @@ class GroupShard(CoordinatorShard):
         return with_tombstones(self.offsets.keys_of_topic(topic), [])
 
     def forget(self, forgotten: Forgotten, now_ms: int) -> None:
-        """Delete these once their tombstones are in the log, except groups with new members."""
+        """Delete offsets and groups whose tombstones are in the log; keep groups with members."""
         for key in forgotten.offsets:
             self.offsets.apply(key, None)
         for group_id in forgotten.group_ids:
