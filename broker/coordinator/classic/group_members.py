@@ -30,7 +30,7 @@ class ClassicMember:
 
     @property
     def outlives_session(self) -> bool:
-        """Whether a parked request keeps the member alive; not a new one: its client may be gone."""
+        """Whether a parked request keeps the member alive. A new one's client may be gone."""
         parked = self.join_waiter is not None or self.sync_waiter is not None
         return parked and not self.is_new
 

@@ -133,7 +133,7 @@ class GroupRebalance:
 
     def begin(self, now_ms: int) -> None:
         """Begin to handle an event. The previous event's actions must have been drained."""
-        assert not self._actions, "the actions of the previous event were not taken"
+        assert not self._actions, "the actions of the previous event were not drained"
         self._now_ms = now_ms
 
     def reaction(self, event: GroupEvent) -> Reaction:
