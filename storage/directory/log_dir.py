@@ -1,10 +1,10 @@
 """One log directory: its cluster and node, its lock, and whether its disk still works.
 
-`meta.properties` ties a directory to a cluster and a node, `.lock` to a process, and
-`.kafka_cleanshutdown` tells the next start that nothing needs recovery; it also carries the broker
-epoch, by which the controller knows that nothing was lost (KIP-966). The first failed disk
-operation takes the directory offline until the process ends: a disk that has lied once (a failed
-fsync drops the pages that it could not write) is never asked again (KIP-112).
+`meta.properties` ties a directory to a cluster and a node, and `.lock` to a process. The marker
+`.kafka_cleanshutdown` shows the next start that no recovery is needed; its broker epoch shows the
+controller that nothing was lost (KIP-966). The first failed disk operation takes the directory
+offline until the process ends: a failed fsync drops the pages that it could not write, so the disk
+is not used again (KIP-112).
 """
 
 import errno
@@ -37,7 +37,7 @@ META_PROPERTIES_FILE = "meta.properties"
 CLEAN_SHUTDOWN_FILE = ".kafka_cleanshutdown"
 LOCK_FILE = ".lock"
 REBUILD_MARKER = ".rebuild-unfinished"
-"""In a directory that `tierlog tier rebuild` is still writing."""
+"""Marks a directory that `tierlog tier rebuild` has not finished writing."""
 UNKNOWN_BROKER_EPOCH = -1
 FOLDER_SUFFIX = ".folder-aside"
 
@@ -57,7 +57,7 @@ _EXHAUSTED = {
     errno.ENFILE: "raise the system limit on open files (sysctl fs.file-max)",
     errno.ENOMEM: "give it more memory or more memory mappings (sysctl vm.max_map_count)",
 }
-"""What runs out beside a disk, and what a person can do about it."""
+"""The errors of an exhausted resource other than the disk, each with its remedy."""
 
 _REMEDIES = {
     errno.EFBIG: "raise the limit on file sizes of this process (ulimit -f)",
@@ -66,19 +66,19 @@ _REMEDIES = {
     errno.EROFS: "remount its disk read-write",
     errno.EACCES: "give this user write permission for it",
 }
-"""What a person can do about what an operating system says."""
+"""The remedies for the disk errors that an operator can fix."""
 
 
 class LogDirError(Exception):
-    """The directory cannot be used, and a person must decide: a plain sentence says why."""
+    """The directory cannot be used until an operator acts; the message explains why."""
 
 
 class ResourcesExhaustedError(KafkaError):
-    """Too few descriptors or mappings for this operation, now. The disk is sound: try again."""
+    """Too few free descriptors or mappings for this operation. The disk works: try again later."""
 
 
 class MetaProperties(NamedTuple):
-    """What `meta.properties` (version 1) says about a directory."""
+    """The content of a directory's `meta.properties` (version 1)."""
 
     cluster_id: str
     node_id: int
@@ -95,14 +95,14 @@ class LogDir:
         self.files = files
         self.path = path
         self.directory_id = ZERO_UUID
-        """By which the cluster's metadata knows it (KIP-858); zero until it is opened."""
+        """Its id in the cluster metadata (KIP-858); zero until the directory is opened."""
         self.is_online = True
         self.failure: OSError | None = None
         self.has_unclosed_log = False
-        """Whether a log of this sound disk could not be closed: the next start looks at it."""
+        """Whether a log could not be closed although the disk works: the next start recovers it."""
         self._failure_listeners: list[FailureListener] = []
         self.losses: list[LogLoss] = []
-        """What opening its logs has cost, one for each log that lost something."""
+        """The losses found when the logs were opened, one for each log that lost records."""
         self._lock: DirectoryLock | None = None
         self._was_clean: bool | None = None
 
@@ -117,15 +117,15 @@ class LogDir:
             raise self._storage_error()
 
     def on_failure(self, listener: FailureListener) -> None:
-        """Call `listener` once, when the directory goes offline, or now if it is."""
+        """Call `listener` once: when the directory goes offline, or now if it already is."""
         self._failure_listeners.append(listener)
         if not self.is_online:
             listener(self)
 
     def fail(self, error: OSError) -> KafkaError:
-        """Take the directory offline for `error`; answers what the caller must raise.
+        """Take the directory offline because of `error`; returns what the caller must raise.
 
-        An `error` that says nothing about the disk leaves it online (ResourcesExhaustedError).
+        An `error` that is not the disk's fault leaves it online (ResourcesExhaustedError).
         """
         remedy = _EXHAUSTED.get(error.errno or 0)
         if remedy is not None and self.is_online:
@@ -142,7 +142,7 @@ class LogDir:
 
     @property
     def why_offline(self) -> str:
-        """For people: what its disk has said, and what can be done about that; else nothing."""
+        """The disk error and its remedy, for an operator to read; empty if there is no error."""
         if self.failure is None or not self.failure.strerror:
             return ""
         remedy = _REMEDIES.get(self.failure.errno or 0)
@@ -158,10 +158,10 @@ class LogDir:
     # -- Ownership ----------------------------------------------------------------------------
 
     def acquire(self, *, is_rebuild: bool = False) -> None:
-        """Make the directory and lock it.
+        """Create the directory if it does not exist, and lock it.
 
-        Raises LogDirError if another process has it, or if only the rebuild that was writing it may
-        go on.
+        Raises LogDirError if another process has locked it, or if an unfinished rebuild must first
+        be continued.
         """
         make_durably(self.files, self.path.rstrip("/"))
         try:
@@ -180,7 +180,7 @@ class LogDir:
             )
 
     def release(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -188,9 +188,9 @@ class LogDir:
     # -- meta.properties ----------------------------------------------------------------------
 
     def read_meta_properties(self) -> MetaProperties | None:
-        """What the directory says of itself; None if it was never used.
+        """Read the directory's `meta.properties`; None if the directory was never used.
 
-        Raises LogDirError for a file that is incomplete or of another version.
+        Raises LogDirError if the file is incomplete or has another version.
         """
         path = f"{self.path}/{META_PROPERTIES_FILE}"
         if not self.files.exists(path):
@@ -202,7 +202,7 @@ class LogDir:
                 raise LogDirError(f"{path} has version {version}; only version 1 is supported.")
             cluster_id = fields["cluster.id"]
             if not (cluster_id and cluster_id.isascii() and cluster_id.isprintable()):
-                raise ValueError("a cluster id is text")
+                raise ValueError("the cluster id is not printable text")
             directory_id = uuid_from_string(fields["directory.id"])
             return MetaProperties(cluster_id, int(fields["node.id"]), directory_id)
         except (KeyError, ValueError) as error:
@@ -225,16 +225,16 @@ class LogDir:
     # -- The recovery points ------------------------------------------------------------------
 
     def lower_recovery_point(self, topic_partition: TopicPartition, offset: int) -> None:
-        """See that the checkpoint names no offset above `offset`, durably.
+        """Durably lower the partition's checkpointed recovery point to at most `offset`.
 
-        To be called before records that were durable go: what a later recovery finds in their place
-        it must look at, batch by batch.
+        To be called before durable records are removed, so that a later recovery checks, batch by
+        batch, what is written in their place.
         """
         path = f"{self.path}/{RECOVERY_POINT_FILE}"
         try:
             points = read_offset_checkpoint(self.files, path)
         except MalformedCheckpointError:
-            return  # nobody believes it, which is as good as 0
+            return  # a malformed checkpoint is ignored, so the recovery point is 0
         if points.get(topic_partition, 0) > offset:
             points[topic_partition] = offset
             write_offset_checkpoint(self.files, path, points)
@@ -245,10 +245,10 @@ class LogDir:
         return self.files.exists(f"{self.path}/{CLEAN_SHUTDOWN_FILE}")
 
     def take_clean_shutdown_marker(self) -> bool:
-        """Whether the last stop was clean, for everyone who asks in this run.
+        """Whether the last stop was clean; every call in this run returns the same.
 
-        The first who asks removes the marker, durably: from there on a crash needs recovery. To be
-        called before anything in the directory is written. Raises OSError.
+        The first call removes the marker durably: after it, a crash needs recovery. To be called
+        before anything in the directory is written. Raises OSError.
         """
         if self._was_clean is None:
             was_clean = self.has_clean_shutdown_marker()
@@ -257,7 +257,7 @@ class LogDir:
         return self._was_clean
 
     def clean_shutdown_broker_epoch(self) -> int:
-        """The broker epoch in the marker; -1 if there is no marker or it does not say."""
+        """The broker epoch in the marker; -1 if there is no marker or no epoch in it."""
         path = f"{self.path}/{CLEAN_SHUTDOWN_FILE}"
         if not self.files.exists(path):
             return UNKNOWN_BROKER_EPOCH
@@ -271,20 +271,20 @@ class LogDir:
         return epoch if isinstance(epoch, int) else UNKNOWN_BROKER_EPOCH
 
     def write_clean_shutdown_marker(self, broker_epoch: int) -> None:
-        """Say that every log was closed properly: the last thing that a shutdown writes."""
+        """Record that every log was closed properly; a shutdown writes this marker last."""
         content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
         self.files.atomic_replace(f"{self.path}/{CLEAN_SHUTDOWN_FILE}", content.encode("ascii"))
 
     def remove_clean_shutdown_marker(self) -> None:
-        """Forget it, durably, before anything is written: from here on a crash needs recovery."""
+        """Remove the marker durably, before anything is written: a crash now needs recovery."""
         if self.files.remove(f"{self.path}/{CLEAN_SHUTDOWN_FILE}"):
             self.files.sync_dir(self.path)
 
 
 def set_folders_aside(files: Files, directory: str, names: Iterable[str]) -> None:
-    """Rename folders that stand where files belong.
+    """Rename folders that have the name of an expected file.
 
-    A folder of such a name is no failure of a disk, and may hold somebody's data.
+    Such a folder does not mean that the disk has failed, and it may hold a user's data.
     """
     for name in names:
         path = f"{directory}/{name}"
@@ -311,9 +311,10 @@ _Result = TypeVar("_Result")
 def on_disk(
     method: Callable[Concatenate[_Log, _Parameters], _Result],
 ) -> Callable[Concatenate[_Log, _Parameters], _Result]:
-    """For methods of a log that touch the disk: a failure takes its directory offline.
+    """Decorate a log's method that uses the disk: a failure takes the log directory offline.
 
-    Once it is offline the method is not even tried. Either way KAFKA_STORAGE_ERROR is raised.
+    If the directory is already offline, the method is not called. In both cases
+    KAFKA_STORAGE_ERROR is raised.
     """
 
     @wraps(method)
@@ -332,7 +333,7 @@ def on_disk(
 
 
 def _parse_properties(content: bytes) -> dict[str, str]:
-    """The simple part of Java's properties format that Kafka writes here: a letter is a byte."""
+    """Parse the subset of Java's properties format that Kafka writes here, as Latin-1 text."""
     fields: dict[str, str] = {}
     for line in content.splitlines():
         stripped = line.decode("latin-1").strip()

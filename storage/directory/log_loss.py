@@ -1,8 +1,8 @@
-"""What opening a log has cost: records that were in its files and are not in the log.
+"""Records that were in a log's files but were lost when the log was opened.
 
-A crash may tear the last batch that was being written; nothing that was acknowledged after an fsync
-goes with it. A bad disk, or a file that somebody changed, may cost more, up to everything after the
-damage. Either way the broker logs the loss in one sentence for each log.
+A crash may tear the batch that was being written, but loses nothing that was acknowledged after an
+fsync. A bad disk or a file changed by hand may lose more, up to everything after the damage. In
+either case the broker logs one error for each log.
 """
 
 import logging
@@ -17,21 +17,21 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class LogLoss:
-    """Where a log was cut when it was opened, why, and what went."""
+    """Where and why a log was truncated when it was opened, and what was lost."""
 
     topic_partition: TopicPartition
     directory: str
     offset: int
-    """The first offset that is no longer there: the end of the log, or of a segment of it."""
+    """The first lost offset: the new end of the log, or of one of its segments."""
     reason: str
     cut_bytes: int = 0
-    """Bytes that went from the segment in which the log was cut."""
+    """Bytes lost from the segment in which the log was truncated."""
     later_segments: int = 0
     later_bytes: int = 0
-    """How many later segments went whole, and how long they were."""
+    """The number and total size of the later segments, which were deleted whole."""
 
     resumes_at: int | None = None
-    """Where the log goes on behind what was cut out of its middle; None where it ends there."""
+    """The first offset after the lost ones; None if the log ends where it was truncated."""
 
     def __str__(self) -> str:
         lost = [f"{self.cut_bytes} bytes of that segment"] if self.cut_bytes else []
@@ -51,11 +51,11 @@ class LogLoss:
 
 
 def tell_gaps(topic_partition: TopicPartition, segments: LogSegments, loss: LogLoss | None) -> None:
-    """Say which offsets are missing between segments, where only a loss explains it."""
+    """Log which offsets are missing between segments, for a log that was never compacted."""
     for segment, following in pairwise(segments):
         end = segment.next_offset()
         if loss is not None and end == loss.offset < following.base_offset:
-            # Told with the reason, by whoever tells of the loss.
+            # The message about this loss reports them, with the reason.
             loss.resumes_at = following.base_offset
         elif end != following.base_offset:
             _log.error(
