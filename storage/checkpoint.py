@@ -1,7 +1,7 @@
 """Reads and writes Kafka's checkpoints, small text files (`CheckpointFile`).
 
-A file is always replaced as a whole. The first line is the version, the second the number of
-entries, then one entry a line:
+A file is always replaced as a whole. The first line is the version, the second line the number of
+entries; each further line is one entry:
 
     0
     2
@@ -43,7 +43,7 @@ def _write(files: Files, path: str, lines: Sequence[str]) -> None:
 
 
 def _read(files: Files, path: str) -> list[list[str]]:
-    """The entries of a checkpoint, split into words; none if there is no file or it is empty."""
+    """The entries of a checkpoint, split into words; empty if the file is missing or empty."""
     try:
         content = files.read(path)
     except FileNotFoundError:
@@ -73,7 +73,7 @@ def write_offset_checkpoint(files: Files, path: str, offsets: Mapping[TopicParti
 
 
 def read_offset_checkpoint(files: Files, path: str) -> dict[TopicPartition, int]:
-    """The offsets last written; none if the file is missing.
+    """The offsets in the file; empty if the file is missing.
 
     Raises MalformedCheckpointError for any content that Kafka does not write.
     """
@@ -84,7 +84,7 @@ def read_offset_checkpoint(files: Files, path: str) -> dict[TopicPartition, int]
             key = TopicPartition(topic, int(partition))
             offsets[key] = int(offset)
             if offsets[key] < 0:
-                raise ValueError("an offset is not negative")
+                raise ValueError("the offset is negative")
         except ValueError as error:
             raise MalformedCheckpointError(f"{path} is malformed in the line {words}.") from error
     return offsets
@@ -105,15 +105,15 @@ def write_epoch_checkpoint(
 
 
 def read_epoch_checkpoint(files: Files, path: str) -> list[tuple[int, int]]:
-    """The (epoch, start offset) list; none if the file is missing."""
+    """The (epoch, start offset) list of a log; empty if the file is missing."""
     return _epochs(_read(files, path), path)
 
 
 def parse_epochs(content: bytes) -> list[tuple[int, int]]:
     """The (epoch, start offset) list of a checkpoint that came from the remote tier.
 
-    Raises MalformedCheckpointError, also if epochs or offsets are not ascending: following such a
-    list could loop.
+    Raises MalformedCheckpointError, also if the epochs or offsets are not ascending: a search of
+    such a list might never end.
     """
     name = "the leader epoch checkpoint"
     epochs = _epochs(_entries(content, name), name)

@@ -1,8 +1,8 @@
 """The topic configuration of a log, with Kafka's names, types, defaults and rules (`LogConfig`).
 
 `TOPIC_CONFIGS` defines each property, for DescribeConfigs and for validating requests; `LogConfig`
-has the effective values for one partition. A value comes from the topic's overrides, else from the
-broker property that is its synonym, else from Kafka's default.
+has the effective values for one partition. A value comes from the topic's overrides, or else from
+the broker property that gives the default, or else from Kafka's default.
 
 `LogConfig.from_properties` checks all rules that involve several properties: local retention never
 exceeds total retention, only topics that are not compacted can be tiered (KIP-405), and a topic
@@ -29,21 +29,21 @@ _CODECS = "[uncompressed, zstd, lz4, snappy, gzip, producer]"
 # Name, type, default, rule, broker property that gives the default, description.
 _TABLE: tuple[tuple[str, ConfigType, str, str, str | None, str], ...] = (
     ("cleanup.policy", _LIST, "delete", "[compact, delete]", "log.cleanup.policy",
-     "Whether old segments are deleted, compacted by key, both, or (empty list) kept for ever."),
+     "Whether old segments are deleted, compacted by key, both, or (empty list) kept forever."),
     ("compression.gzip.level", _INT, "-1", "[1,...,9] or -1", "compression.gzip.level",
-     "Effort of gzip when the broker compresses; -1 is the library's default."),
+     "The gzip level when the broker compresses; -1 is the library's default."),
     ("compression.lz4.level", _INT, "9", "[1,...,17]", "compression.lz4.level",
-     "Effort of lz4 when the broker compresses."),
+     "The lz4 level when the broker compresses."),
     ("compression.type", _STRING, "producer", _CODECS, "compression.type",
-     "The codec that batches are stored with; 'producer' keeps what the producer chose."),
+     "The codec that batches are stored with; 'producer' keeps the producer's codec."),
     ("compression.zstd.level", _INT, "3", "[-131072,...,22]", "compression.zstd.level",
-     "Effort of zstd when the broker compresses."),
+     "The zstd level when the broker compresses."),
     ("delete.retention.ms", _LONG, "86400000", "[0,...]", "log.cleaner.delete.retention.ms",
      "How long a compacted topic keeps tombstones, so that slow readers still see them."),
     ("file.delete.delay.ms", _LONG, "60000", "[0,...]", "log.segment.delete.delay.ms",
      "How long a deleted segment's files stay on the disk under another name."),
     ("flush.messages", _LONG, str(INT64_MAX), "[1,...]", "log.flush.interval.messages",
-     "Records appended before the log is synced to the disk."),
+     "The number of records after which the log is synced to the disk."),
     ("flush.ms", _LONG, str(INT64_MAX), "[0,...]", "log.flush.interval.ms",
      "Time after which appended records are synced to the disk."),
     ("follower.replication.throttled.replicas", _LIST, "", "", None,
@@ -58,7 +58,7 @@ _TABLE: tuple[tuple[str, ConfigType, str, str, str | None, str], ...] = (
      "Time that a tiered segment stays on the broker's disk; -2 means retention.ms."),
     ("max.compaction.lag.ms", _LONG, str(INT64_MAX), "[1,...]",
      "log.cleaner.max.compaction.lag.ms",
-     "The longest a record may stay out of reach of compaction."),
+     "The longest time that a record may stay uncompacted."),
     ("max.message.bytes", _INT, "1048588", "[0,...]", "message.max.bytes",
      "The largest record batch that a producer may append, after compression."),
     ("message.timestamp.after.max.ms", _LONG, "3600000", "[0,...]",
@@ -72,29 +72,29 @@ _TABLE: tuple[tuple[str, ConfigType, str, str, str | None, str], ...] = (
      "Whether records keep the producer's timestamp or get the broker's."),
     ("min.cleanable.dirty.ratio", _DOUBLE, "0.5", "[0,...,1]",
      "log.cleaner.min.cleanable.ratio",
-     "The part of a compacted log that must be uncleaned before it is cleaned."),
+     "The fraction of a compacted log that must be dirty before the log is cleaned."),
     ("min.compaction.lag.ms", _LONG, "0", "[0,...]", "log.cleaner.min.compaction.lag.ms",
-     "The shortest time that a record stays untouched by compaction."),
+     "The shortest time that a record stays uncompacted."),
     ("min.insync.replicas", _INT, "1", "[1,...]", "min.insync.replicas",
-     "In-sync replicas without which a write with acks=all is refused."),
+     "How many in-sync replicas a write with acks=all needs."),
     ("preallocate", _BOOLEAN, "false", "", "log.preallocate",
-     "Whether a new segment's file gets its full size at once."),
+     "Whether a new segment's file is created with its full size."),
     ("remote.log.copy.disable", _BOOLEAN, "false", "", None,
-     "Stops copying to the remote tier; what is there stays readable (KIP-950)."),
+     "Stops copying to the remote tier; copied segments stay readable (KIP-950)."),
     ("remote.log.delete.on.disable", _BOOLEAN, "false", "", None,
      "Whether switching remote.storage.enable off deletes the remote data (KIP-950)."),
     ("remote.storage.enable", _BOOLEAN, "false", "", None,
      "Whether closed segments are copied to the remote tier (KIP-405)."),
     ("retention.bytes", _LONG, "-1", "", "log.retention.bytes",
-     "Bytes that a partition may hold before its oldest segments go; -1 is no limit."),
+     "Bytes that a partition may hold before its oldest segments are deleted; -1 is no limit."),
     ("retention.ms", _LONG, "604800000", "[-1,...]", "log.retention.ms",
-     "Age at which a segment goes; -1 is no limit."),
+     "Age at which a segment is deleted; -1 is no limit."),
     ("segment.bytes", _INT, "1073741824", "[1048576,...]", "log.segment.bytes",
      "Size at which a segment is closed and the next one begun."),
     ("segment.index.bytes", _INT, "10485760", "[4,...]", "log.index.size.max.bytes",
-     "Size of an index file; a full index closes its segment."),
+     "Size of an index file; a segment is closed when its index is full."),
     ("segment.jitter.ms", _LONG, "0", "[0,...]", "log.roll.jitter.ms",
-     "The most that is taken off segment.ms at random, so that segments roll apart."),
+     "The most subtracted from segment.ms at random, so that segments roll at different times."),
     ("segment.ms", _LONG, "604800000", "[1,...]", "log.roll.ms",
      "Age at which a segment that holds records is closed even if it is not full."),
     ("unclean.leader.election.enable", _BOOLEAN, "false", "", "unclean.leader.election.enable",
@@ -115,7 +115,7 @@ _THROTTLED_REPLICAS = (
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """The effective values for one log; the fields are Kafka's property names."""
+    """The effective values for one log; the fields are named after Kafka's properties."""
 
     cleanup_policy: tuple[str, ...] = ("delete",)
     compression_gzip_level: int = -1
@@ -159,7 +159,7 @@ class LogConfig:
 
     @property
     def max_segment_ms(self) -> int:
-        """segment.ms, for compacted topics at most max.compaction.lag.ms."""
+        """segment.ms, limited to max.compaction.lag.ms for compacted topics."""
         if "compact" in self.cleanup_policy:
             return min(self.segment_ms, self.max_compaction_lag_ms)
         return self.segment_ms
@@ -193,7 +193,7 @@ class LogConfig:
         *,
         remote_storage_system_enabled: bool = True,
     ) -> "LogConfig":
-        """`defaults` with a topic's own properties on top.
+        """`defaults`, overridden by a topic's own properties.
 
         Raises KafkaError(INVALID_CONFIG) for an unknown name, a value that breaks its property's
         rule, or values that contradict each other.
@@ -253,7 +253,7 @@ def _check_throttled_replicas(name: str, replicas: Iterable[str]) -> None:
 
 
 def _check_together(config: LogConfig, remote_storage_system_enabled: bool) -> None:
-    """The rules that involve more than one property (`LogConfig.validateTopicLogConfigValues`)."""
+    """Check the rules that involve several properties (Kafka's `validateTopicLogConfigValues`)."""
     if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,

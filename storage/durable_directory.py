@@ -4,7 +4,7 @@ from .files import Files
 
 
 def make_durably(files: Files, path: str) -> None:
-    """Make a directory and its parents; the name of each new one is synced in its parent."""
+    """Create a directory and its missing parents, and sync the parent of each new directory."""
     if path in ("", ".") or files.is_directory(path):
         return
     parent, slash, _ = path.rpartition("/")
@@ -14,7 +14,7 @@ def make_durably(files: Files, path: str) -> None:
 
 
 def rename_durably(files: Files, old: str, new: str) -> None:
-    """Rename within a directory durably; without a free descriptor, raise OSError first."""
+    """Rename durably within a directory. Raises OSError; a lack of descriptors changes nothing."""
     directory = files.open_dir(new.rpartition("/")[0])
     files.rename(old, new)
     directory.sync()

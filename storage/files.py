@@ -4,14 +4,16 @@ All code under `storage/` accesses the file system through the `Files` protocol,
 simulate a disk that loses unsynced data, runs full, or fails. The protocol is small, and each
 operation has a defined effect at a crash:
 
-- `FileHandle.write_at` is visible to readers at once and durable only after `flush` (fsync);
-- `FileHandle.truncate` and a file's length are also durable only after `flush`;
-- `create`, `rename` and `remove` change a directory: durable after `sync_dir` of that directory;
-- `atomic_replace` is the one compound operation: after it returns, the new content is durable, and
-  after a crash during it a reader finds either the old or the new content, never a mixture. With
-  `durable=False` nothing is synced: readers of the running system still never see a mixture, but
-  after a crash the file may have any content, so the content must include a checksum;
-- `MappedFile` is an index: writes go to memory, reach the disk at any time, and are durable only
+- What `FileHandle.write_at` writes is visible to readers at once but durable only after `flush`
+  (fsync).
+- `FileHandle.truncate` and a file's length are also durable only after `flush`.
+- Creating, renaming or removing a file changes its directory, and is durable only after `sync_dir`
+  of that directory.
+- `atomic_replace` is the only compound operation. When it returns, the new content is durable.
+  After a crash during the call, a reader finds either the old or the new content, never a mixture.
+  With `durable=False` nothing is synced: readers still never see a mixture while the system runs,
+  but after a crash the file may have any content, so the content must include a checksum.
+- `MappedFile` is for indexes: writes go to memory, reach the disk at any time, and are durable only
   after `flush`. So recovery must not use an index that it cannot check.
 
 Failures raise `OSError`. The callers that own a log directory turn them into `KAFKA_STORAGE_ERROR`
@@ -149,10 +151,10 @@ class MappedFile(Protocol):
 
 
 class DirectoryHandle(Protocol):
-    """An open directory, which can be synced even if no descriptor is left."""
+    """An open directory, which can be synced even if no further descriptor is free."""
 
     def sync(self) -> None:
-        """Make the names in it durable."""
+        """Make the names in the directory durable."""
         ...
 
     def close(self) -> None: ...
@@ -165,19 +167,19 @@ class DirectoryLock(Protocol):
 
 
 class Files(Protocol):
-    """Every operation on names. Paths are absolute; all methods raise OSError on failure."""
+    """The operations on paths, which are absolute. All methods raise OSError on failure."""
 
     @property
     def max_open(self) -> int:
-        """How many files may be open at once; beyond it each use may reopen a file."""
+        """How many files may be open at once; with more files, each use may have to reopen one."""
         ...
 
     def open(self, path: str, *, create: bool = False) -> FileHandle:
-        """Open for reading and writing; FileNotFoundError unless it exists or `create`."""
+        """Open for reading and writing. Raises FileNotFoundError if missing, unless `create`."""
         ...
 
     def map(self, path: str, capacity: int) -> MappedFile:
-        """Map an index file, created and extended with zeros to `capacity` if it is shorter."""
+        """Map an index file, created if missing and extended with zeros to `capacity`."""
         ...
 
     def exists(self, path: str) -> bool: ...
@@ -205,7 +207,7 @@ class Files(Protocol):
         ...
 
     def remove_tree(self, path: str) -> None:
-        """Remove a directory and everything in it; nothing happens if there is none."""
+        """Remove a directory and everything in it; do nothing if it does not exist."""
         ...
 
     def listdir(self, path: str) -> list[str]:
@@ -227,7 +229,7 @@ class Files(Protocol):
         ...
 
     def lock(self, path: str) -> DirectoryLock:
-        """Take an exclusive lock on a file, created if absent; BlockingIOError if it is held."""
+        """Lock a file exclusively, creating it if missing. Raises BlockingIOError if locked."""
         ...
 
     def usable_bytes(self, path: str) -> int:
@@ -321,7 +323,7 @@ class OsFileHandle:
         size = len(buffer)
         if written == size:
             return
-        # Short writes happen on a nearly full disk; the next call reports why.
+        # A write is short if the disk is nearly full; the next call raises the error.
         with memoryview(buffer) as view:
             while written < size:
                 written += os.pwrite(fd, view[written:], position + written)
@@ -339,7 +341,7 @@ class OsFileHandle:
         try:
             os.fdatasync(descriptor.fileno())
         except OSError as error:
-            # The kernel reports it once and may have dropped the pages, so the file stays failed.
+            # The kernel reports an error once and may drop the pages, so the file stays failed.
             self.is_unsynced, self._failure = True, error
             raise
 
@@ -372,8 +374,8 @@ _ALLOCATION_UNIT = mmap.PAGESIZE
 class OsMappedFile:
     """`MappedFile` on a real file. An empty file cannot be mapped and reads as b"".
 
-    Storing into a hole of a mapped file on a full disk kills the process (SIGBUS), so blocks are
-    allocated ahead of the stores, where a full disk is an ordinary OSError.
+    Storing into a hole of a mapped file on a full disk kills the process (SIGBUS). So blocks are
+    allocated before the stores: a full disk then raises an ordinary OSError.
     """
 
     __slots__ = ("_allocated", "_open_files", "_path", "buffer", "capacity")
@@ -423,7 +425,7 @@ class OsMappedFile:
         if capacity == self.capacity:
             return
         descriptor = self._open()
-        # Unmapped first: touching a mapping past the end of its file is a SIGBUS too.
+        # Unmapped first: accessing a mapping past the end of its file also raises SIGBUS.
         self.close()
         os.ftruncate(descriptor.fileno(), capacity)
         self.capacity = capacity
@@ -431,7 +433,7 @@ class OsMappedFile:
         self._map(descriptor)
 
     def flush(self) -> None:
-        # fsync writes mapped pages too, and unlike msync through `mmap.flush` lets others run.
+        # fsync also writes mapped pages, and unlike `mmap.flush` (msync) lets other threads run.
         descriptor = self._open()
         os.fdatasync(descriptor.fileno())
 
@@ -467,7 +469,7 @@ class OsFiles:
     """`Files` on the operating system's file system."""
 
     def __init__(self, max_open: int | None = None) -> None:
-        """`max_open`: how many files may be open at once; by default from the system's limit."""
+        """`max_open`: how many files may be open at once; by default derived from `ulimit -n`."""
         self._open_files = OpenFiles(files_limit() if max_open is None else max_open)
 
     @property

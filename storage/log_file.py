@@ -1,9 +1,9 @@
 """The names of a log's files and directories (Kafka's `LogFileUtils`, `UnifiedLog`).
 
 The files of a segment are named after its base offset in 20 digits: `00000000000000000123.log`. The
-directory of a partition is `topic-0`. `topic-0.<id>-delete` is to be deleted, and
-`topic-0.<id>-future` is being copied from another log directory. A log whose topic id may be wrong
-is renamed to `topic-0.<id>-stray`; the broker never deletes it, only an operator does.
+directory of a partition is `topic-0`. A directory `topic-0.<id>-delete` will be deleted, and
+`topic-0.<id>-future` holds a log that is being copied from another log directory. A log whose topic
+id may be wrong is renamed to `topic-0.<id>-stray`, which only an operator may delete.
 """
 
 from ..clients.topic_partition import TopicPartition

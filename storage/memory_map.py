@@ -5,7 +5,7 @@ two indexes per segment that would triple a broker's descriptors: ten thousand p
 thirty thousand, and a broker that runs out of them loses its log directory.
 
 A mapping is a memoryview. It is unmapped once nothing refers to it or to a slice of it, so a reader
-can never access unmapped memory. Reading past the end of the *file* is a SIGBUS, as with every
+can never access unmapped memory. Reading past the end of the *file* raises SIGBUS, as with every
 mapping.
 """
 
@@ -42,12 +42,13 @@ class _Unmapping:
 
 
 def map_shared(fd: int, size: int) -> memoryview:
-    """Map the first `size` bytes of an open file for reading and writing; they may end with a hole.
+    """Map the first `size` bytes of an open file for reading and writing.
 
-    `fd` may be closed afterwards. Nothing is read ahead. Raises OSError.
+    The end of the range may be a hole in the file. `fd` may be closed afterwards. Nothing is read
+    ahead. Raises OSError.
     """
     assert size > 0
-    # ctypes creates a class for each array length; rounding up to pages keeps them few.
+    # ctypes creates a class for each array length; rounding up to pages keeps the classes few.
     pages = (size + mmap.PAGESIZE - 1) // mmap.PAGESIZE * mmap.PAGESIZE
     protection = mmap.PROT_READ | mmap.PROT_WRITE
     address: int | None = _LIBC.mmap(None, pages, protection, mmap.MAP_SHARED, fd, 0)

@@ -1,15 +1,16 @@
-"""Limits the descriptors of open files, so that a broker does not fail when they run out.
+"""Limits the number of open file descriptors, so that a broker does not run out of them.
 
 The operating system limits the descriptors of a process (`ulimit -n`), which files share with
 connections. A broker with many thousand segments has more files than that, but uses few at a time.
 So beyond `limit` the least recently used file closes its descriptor, and reopens the file by name
 when it is used again.
 
-A file with unsynced bytes is closed last, and fsynced first: the kernel reports a failed write only
-to descriptors that are open at that time.
+A file with unsynced bytes is closed only if no other file can be, and is fsynced before: the kernel
+reports a failed write only to descriptors that are open at that time.
 
 Operations that need a descriptor briefly (a listing, an fsync of a directory) go through `perform`:
-if the process or the machine has none left, files close theirs and the operation is retried.
+if the process or the machine has no free descriptor, idle files are closed and the operation is
+retried.
 """
 
 import errno
@@ -33,7 +34,7 @@ _ATTEMPTS = 8
 
 
 class Closable(Protocol):
-    """An open file that can do without its descriptor for a while."""
+    """An open file that can close its descriptor and reopen it later."""
 
     was_used: bool
     """Set by each use, cleared by each check."""
@@ -49,7 +50,7 @@ class Closable(Protocol):
 
 
 def files_limit() -> int:
-    """How many descriptors files may use: two thirds; the rest is for connections."""
+    """How many descriptors files may use: two thirds of the limit; connections use the rest."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft > _UNLIMITED:
         soft = _UNLIMITED
@@ -68,7 +69,7 @@ class OpenFiles:
         return len(self._files)
 
     def add(self, file: Closable) -> None:
-        """Add a file that has opened a descriptor; this may close another file's."""
+        """Add a file that has opened a descriptor; other files may have to close theirs."""
         self._files[weakref.ref(file, self._forget)] = None
         while len(self._files) > self.limit and self._close_one():
             pass
@@ -113,7 +114,7 @@ class OpenFiles:
         if file.sync_before_closing():
             file.give_up_descriptor()
         else:
-            # It keeps its descriptor, which is closed when its directory goes offline.
+            # The file keeps its descriptor until its directory goes offline.
             self._files[weakref.ref(file, self._forget)] = None
         return True
 
@@ -122,7 +123,7 @@ class OpenFiles:
             try:
                 reference, _ = self._files.popitem(last=False)
             except KeyError:
-                # Another thread took the last one.
+                # Another thread removed the last file.
                 return None
             file = reference()
             if file is not None:
