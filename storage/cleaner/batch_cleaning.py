@@ -1,17 +1,17 @@
 """Compacts a single batch (Kafka's `RecordFilter` and `filterTo`).
 
-A record is kept if it is the last of its key, or above the offsets that the offset map covers.
-Offsets, order, producer ids and sequence numbers never change; a batch that loses records covers
-the same offsets as before (CL2). Records without a key are removed.
+A record is kept if it is the last one with its key, or if its offset is above those that the offset
+map covers. Offsets, order, producer ids and sequence numbers never change; a batch that loses
+records covers the same offsets as before (CL2). Records without a key are removed.
 
 A tombstone is kept until the batch's delete horizon has passed. The horizon is the time of the
 first cleaning that saw the tombstone plus `delete.retention.ms`, and that cleaning writes it into
 the batch (KIP-534, CL3). A transaction marker gets its horizon once no batch of its transaction is
 left (CL4).
 
-A batch that loses all its records is removed, except if its header is needed: the last batch of
-each active producer, to detect duplicates, and the last batch of the cleaned range, so that a
-reader's position moves past it (CL5).
+A batch that loses all its records is removed, unless its header is needed. The last batch of each
+active producer is kept to detect duplicates, and the last batch of the cleaned range so that
+readers can move past it (CL5).
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ from .offset_map import OffsetMap
 
 
 class LastOfProducer(NamedTuple):
-    """What must be kept of an active producer: its last data batch or a marker of its epoch."""
+    """The batch of an active producer to keep: its last data batch, or a marker of its epoch."""
 
     last_data_offset: int | None
     epoch: int
@@ -44,7 +44,7 @@ def last_of_producers(entries: Mapping[int, ProducerEntry]) -> dict[int, LastOfP
 
 @dataclass(frozen=True, slots=True)
 class CleaningRules:
-    """What one cleaning decides by; `end_offset` is where the cleanable part ends."""
+    """The inputs for the decisions of one cleaning; `end_offset` ends the cleanable part."""
 
     keys: OffsetMap
     transactions: CleanedTransactions
@@ -55,7 +55,7 @@ class CleaningRules:
 
 
 def clean_batch(batch: RecordBatch, rules: CleaningRules) -> memoryview | bytearray | None:
-    """The cleaned batch: unchanged, smaller or empty; None if it is removed."""
+    """Clean a batch; returns it unchanged, smaller or empty, or None if it is removed."""
     may_discard = rules.transactions.may_discard(batch)
     horizon = batch.delete_horizon_ms
     discards = may_discard

@@ -1,10 +1,11 @@
 """Chooses the log to compact next, and which part of it.
 
-A log is cleaned from its start to the first uncleanable offset: the last stable offset, the active
-segment, or the first segment with a record younger than `min.compaction.lag.ms`. Unlike in Kafka,
-a record supersedes another only once it is durable itself: a power loss could take both.
+A log is cleaned from its start to the first uncleanable offset: the last stable offset, the start
+of the active segment, or the start of the first segment with a record younger than
+`min.compaction.lag.ms`. Unlike in Kafka, a record must be durable before it supersedes another;
+otherwise a power loss could destroy both.
 
-Records that were cleaned before are clean, the rest dirty. The log with the highest dirty ratio
+Records that were cleaned before are clean; the rest are dirty. The log with the highest dirty ratio
 comes first, if the ratio exceeds `min.cleanable.dirty.ratio`. A log with a dirty record older than
 `max.compaction.lag.ms` is cleaned whatever its dirty ratio (CL1;
 `LogCleanerManager.grabFilthiestCompactedLog` in Kafka).
@@ -26,7 +27,7 @@ class CleanableLog(NamedTuple):
     clean_bytes: int
     dirty_bytes: int
     overdue_ms: int
-    """How long a record has waited beyond max.compaction.lag.ms; 0 if none has."""
+    """By how much the oldest dirty record exceeds max.compaction.lag.ms; 0 if it does not."""
 
     @property
     def dirty_ratio(self) -> float:
@@ -43,14 +44,14 @@ class CleanableLog(NamedTuple):
 
 
 def measure(log: UnifiedLog, first_dirty_offset: int, now_ms: int) -> CleanableLog:
-    """Measure how dirty a log is, and how far it may be cleaned."""
+    """Compute how dirty a log is, and how far it may be cleaned."""
     closed = list(log.local.segments)[:-1]
     dirty = [each for each in closed if log.end_offset_of(each) > first_dirty_offset]
     end_offset = log.local.active_segment.base_offset
     settled = min(log.last_stable_offset, log.recovery_point)
     waiting = log.local.segments.floor(settled)
     if waiting is not None:
-        # Only whole segments are cleaned; the one that contains the bound is not.
+        # Only whole segments are cleaned, so not the segment that contains the bound.
         end_offset = min(end_offset, waiting.base_offset)
     lag_ms = log.config.min_compaction_lag_ms
     if lag_ms > 0:
@@ -89,10 +90,10 @@ def _dirty_ratio(cleanable: CleanableLog) -> float:
 def group_segments(
     segments: list[LogSegment], max_size: int, max_index_size: int, end_offset: int
 ) -> list[list[LogSegment]]:
-    """Group neighbours that fit into one segment, so that cleaned segments do not stay tiny.
+    """Group neighbours that fit into one segment, so that small cleaned segments are merged.
 
-    `end_offset` is where the cleanable part ends. No group exceeds the maximum segment size, index
-    size or relative offset.
+    The cleanable part ends at `end_offset`. No group exceeds the maximum segment size, index size
+    or relative offset.
     """
     groups: list[list[LogSegment]] = []
     if not segments:

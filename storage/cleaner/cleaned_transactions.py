@@ -1,9 +1,9 @@
 """Tracks transactions during a cleaning, from the aborted-transaction indexes of the log.
 
-Records of aborted transactions are removed (CL4). An abort marker is kept, with its index entry,
-as long as any batch of its transaction remains, even an empty one kept for its producer. A marker
-may be removed once its delete horizon has passed, if no batch of its transaction is left or the
-marker itself is empty (`CleanedTransactionMetadata` in Kafka).
+Records of aborted transactions are removed (CL4). An abort marker and its index entry are kept as
+long as any batch of the transaction remains, even an empty batch kept for the producer. A marker
+may be removed once its delete horizon has passed, if no batch of the transaction is left or the
+marker's own batch is empty (`CleanedTransactionMetadata` in Kafka).
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ from ..segment.transaction_index import AbortedTxn
 
 
 class CleanedTransactions:
-    """One pass over the batches of a log, in order. `kept` collects index entries to be written."""
+    """Tracks one pass over a log's batches, in order. `kept` has the index entries to write."""
 
     def __init__(self, aborted: Iterable[AbortedTxn]) -> None:
         self._coming = deque(sorted(aborted, key=lambda txn: txn.first_offset))

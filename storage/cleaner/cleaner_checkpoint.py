@@ -1,9 +1,9 @@
-"""How far each compacted log has been cleaned: `cleaner-offset-checkpoint` of a log directory.
+"""Records how far each log of a directory has been cleaned, in `cleaner-offset-checkpoint`.
 
 The next cleaning reads keys from the checkpointed offset on; all keys below it have been in an
 offset map. The format is Kafka's. A lost file or an offset that is too low only makes the next
-cleaning longer. So the log start is used instead of an offset that is outside the log, of another
-topic of the same name, or from before a truncation (`LogCleanerManager` in Kafka).
+cleaning longer. So an offset is replaced by the log start if it is outside the log, belongs to
+another topic of the same name, or was written before a truncation (`LogCleanerManager` in Kafka).
 """
 
 from collections.abc import Callable
@@ -53,7 +53,7 @@ class CleanerCheckpoint:
         return entry.offset
 
     def knows(self, log: UnifiedLog) -> bool:
-        """Whether the log has an entry; without one, a start treats offset gaps as losses."""
+        """Whether the log has an entry; without one, startup treats offset gaps as losses."""
         return log.topic_partition in self._cleaned
 
     def cleaned_up_to(self, log: UnifiedLog, offset: int) -> None:
@@ -61,7 +61,7 @@ class CleanerCheckpoint:
         self._cleaned[log.topic_partition] = _Cleaned(offset, log.topic_id, log.local.truncations)
 
     def hand_over(self, log: UnifiedLog, other: "CleanerCheckpoint", moved: UnifiedLog) -> bool:
-        """Move a moved log's entry to the checkpoint of its new directory; False if none."""
+        """Move a log's entry to the checkpoint of its new directory; False if it has none."""
         if log.topic_partition not in self._cleaned:
             return False
         other.cleaned_up_to(moved, self.first_dirty_offset(log))
@@ -79,7 +79,7 @@ class CleanerCheckpoint:
     def prepare_write(self) -> Callable[[], None]:
         """A function that durably writes the current entries, in any thread; it raises OSError.
 
-        Later changes are left to the next write.
+        It does not write later changes.
         """
         offsets = {partition: entry.offset for partition, entry in self._cleaned.items()}
         return partial(write_offset_checkpoint, self._files, self._path, offsets)

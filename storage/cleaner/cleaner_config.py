@@ -8,7 +8,7 @@ LARGEST_DEDUPE_BUFFER = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class CleanerConfig:
-    """The limits of one cleaning, and the pause between searches for a log to clean."""
+    """The limits of one cleaning, and how long to wait before looking for the next log to clean."""
 
     enable: bool = True
     backoff_ms: int = 15_000

@@ -1,18 +1,18 @@
 """Compacts one log: keeps each key's last record, and tombstones for a while (section CL).
 
-    1. put the keys of the dirty part into an offset map, until it is full or the part ends
+    1. put the keys of the dirty part into an offset map, until the map is full or the part ends
     2. group neighbouring segments so that each group fits into one segment
     3. write a group's batches to a `.cleaned` segment, without records superseded by the map
-    4. replace the group by the cleaned segment, and continue with the next group
+    4. replace the group with the cleaned segment, and continue with the next group
 
 Steps 1 and 3 read immutable files and write a file that nothing else uses. They are generators
 that yield every few hundred kilobytes, so that the caller can run them in a thread, throttle or
 cancel them. The files they read stay open even if they are deleted meanwhile. Steps 2 and 4 run in
 the thread of the log's owner. They first check whether retention or a truncation has changed the
-log, and if so the work is discarded. A reader that holds a region of a replaced file can still
-read it.
+log; if so, the work is discarded. A reader that holds a region of a replaced file can still read
+it.
 
-A crash leaves the log as before or after step 4 of a group, never in between: see
+After a crash the log is as it was either before or after step 4 of a group, never in between: see
 `LocalLog.replace_segments` (Kafka's `Cleaner`).
 """
 
@@ -40,7 +40,7 @@ from .offset_map import OffsetMap, capacity_of
 
 @dataclass(slots=True)
 class CleaningStats:
-    """What one cleaning did."""
+    """The statistics of one cleaning."""
 
     bytes_read: int = 0
     bytes_written: int = 0
@@ -50,8 +50,8 @@ class CleaningStats:
 class LogCleaning:
     """One cleaning of one log. The log's owner creates it and calls `groups` and `swap`.
 
-    If a batch has a wrong CRC or cannot be decoded, the generators raise KafkaError: the log stays
-    unchanged, and must not be cleaned until an operator has looked at it.
+    If a batch has a wrong CRC or cannot be decoded, the generators raise KafkaError. The log then
+    stays unchanged and must not be cleaned until an operator has inspected it.
     """
 
     def __init__(self, cleanable: CleanableLog, config: CleanerConfig, now_ms: int) -> None:
@@ -89,7 +89,7 @@ class LogCleaning:
     def log_dir(self) -> LogDir:
         return self.log.log_dir
 
-    # -- 1. The keys --------------------------------------------------------------------------
+    # -- Step 1: reading keys -----------------------------------------------------------------
 
     def read_keys(self) -> Iterator[int]:
         """Fill the offset map; yields the bytes read since the last yield."""
@@ -102,7 +102,7 @@ class LogCleaning:
             pending = 0
             pinned = self._pin(segment)
             if pinned is None:
-                # The records that its keys could supersede are below it and deleted too.
+                # Its keys supersede only records in earlier segments, which are deleted too.
                 continue
             for batch in _checked(pinned, position):
                 if not self._put_keys(batch, transactions):
@@ -115,13 +115,13 @@ class LogCleaning:
                     pending = 0
             following = self._dirty[number + 1 : number + 2]
             end_offset = following[0][0].base_offset if following else self._end_offset
-            # Earlier cleanings may have left nothing at the end of a segment.
+            # Earlier cleanings may have removed the records at the end of a segment.
             keys.saw_up_to(end_offset - 1)
             self.stats.map_utilization = keys.utilization
             yield pending
 
     def _put_keys(self, batch: RecordBatch, transactions: CleanedTransactions) -> bool:
-        """Whether every key of the batch found a slot."""
+        """Put the keys of a batch into the map; False if the map is full."""
         is_aborted = transactions.may_discard(batch)
         if batch.is_control or is_aborted:
             return True
@@ -132,10 +132,10 @@ class LogCleaning:
             if record.key is not None and record.offset >= first
         )
 
-    # -- 2. The groups ------------------------------------------------------------------------
+    # -- Step 2: grouping segments ------------------------------------------------------------
 
     def groups(self) -> list[list[LogSegment]]:
-        """The groups to clean, in order, of segments that still exist. Call after `read_keys`."""
+        """The groups of still existing segments to clean, in order. Call after `read_keys`."""
         end_offset = self._rules.keys.latest_offset + 1
         return group_segments(
             [
@@ -153,10 +153,10 @@ class LogCleaning:
         """The first dirty offset of the log once all groups are swapped."""
         return self._rules.keys.latest_offset + 1
 
-    # -- 3. The cleaned segment ---------------------------------------------------------------
+    # -- Step 3: writing a cleaned segment ----------------------------------------------------
 
     def clean(self, group: list[LogSegment]) -> Iterator[int]:
-        """Write the group's cleaned segment durably; yields bytes read and written since."""
+        """Write the cleaned segment durably; yields bytes read and written since the last yield."""
         cleaned = self._begin(group[0].base_offset)
         transactions = self._rules.transactions
         buffer, kept, pending = bytearray(), list[RecordBatch](), 0
@@ -217,10 +217,10 @@ class LogCleaning:
             cleaned.append(buffer, kept)
             self.stats.bytes_written += len(buffer)
 
-    # -- 4. The swap --------------------------------------------------------------------------
+    # -- Step 4: replacing segments -----------------------------------------------------------
 
     def is_current(self, group: list[LogSegment]) -> bool:
-        """Whether the group is still part of the log as it was when this round began."""
+        """Whether the group is unchanged and still part of the log."""
         segments = self.log.local.segments
         return self.is_log_current and all(
             segments.floor(each.base_offset) is each for each in group
@@ -228,7 +228,7 @@ class LogCleaning:
 
     @property
     def is_log_current(self) -> bool:
-        """Whether the log is still there and compacted, and nothing was cut off its end."""
+        """Whether the log is still open and compacted, and has not been truncated."""
         local = self.log.local
         return (
             not local.is_released
@@ -238,7 +238,7 @@ class LogCleaning:
 
     @on_disk
     def swap(self, group: list[LogSegment], now_ms: int) -> bool:
-        """Replace the group by the cleaned segment; False if the group has changed."""
+        """Replace the group with the cleaned segment; False if the group has changed."""
         if not self.is_current(group):
             self.abandon()
             return False
@@ -249,7 +249,7 @@ class LogCleaning:
             local.replace_segments(cleaned, group, now_ms)
         finally:
             if local.segments.floor(cleaned.base_offset) is cleaned:
-                # It belongs to the log now, even if renaming its files has failed.
+                # The segment now belongs to the log, even if renaming its files has failed.
                 self._cleaned = None
         for segment in group[1:]:
             self.log.producers.delete_snapshot_at(segment.base_offset)
@@ -264,7 +264,7 @@ class LogCleaning:
 
 
 def _checked(segment: PinnedSegment, position: int = 0) -> Iterator[RecordBatch]:
-    """The segment's batches. Raises KafkaError if one, or its offsets, is damaged."""
+    """The segment's batches. Raises KafkaError if a batch is damaged or out of order."""
     expected = segment.base_offset
     for batch in segment.batches(position):
         batch.ensure_valid()

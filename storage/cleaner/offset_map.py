@@ -1,8 +1,8 @@
 """The last offset of each key in the dirty part of a log (Kafka's `SkimpyOffsetMap`).
 
-A key of fewer than 16 bytes is stored as it is, a longer one as its 16-byte digest (Kafka stores
-MD5 digests of all keys and accepts the same risk of a collision). The number of slots is
-`log.cleaner.dedupe.buffer.size` divided by the memory that an entry takes. Kafka packs an entry
+A key shorter than 16 bytes is stored as it is, a longer key as its 16-byte digest (Kafka stores MD5
+digests of all keys and accepts the same risk of a collision). The number of slots is
+`log.cleaner.dedupe.buffer.size` divided by the memory that an entry needs. Kafka packs an entry
 into 24 bytes; a Python dictionary needs about eight times as much. A log with more keys than slots
 is cleaned in several rounds.
 """
@@ -19,7 +19,7 @@ _DIGEST_BYTES = 16
 
 
 class OffsetMap:
-    """At most `capacity` keys, each with the highest offset that was put for it."""
+    """At most `capacity` keys, each with its highest offset."""
 
     def __init__(self, capacity: int) -> None:
         assert capacity > 0
@@ -33,7 +33,7 @@ class OffsetMap:
         self._digest: Callable[[bytes], bytes] = digest
         self._offsets: dict[bytes, int] = {}
         self.latest_offset = -1
-        """All records up to this offset were read; the map covers none above it."""
+        """The last offset that the map covers: all records up to it were read, and none above."""
 
     def __len__(self) -> int:
         return len(self._offsets)

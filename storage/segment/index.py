@@ -1,13 +1,13 @@
 """The base of the offset and time indexes: sorted fixed-size entries in a mapped file.
 
-An index belongs to one segment and is named after its base offset. While the segment is active the
-file is preallocated to `segment.index.bytes` (zeros after the last entry); closing the segment
-trims it to its entries (`trim`). The number of valid entries is known in memory only: after a
-crash, trailing zeros mark an index as unreliable, and it is rebuilt from the log (Kafka's
+An index belongs to one segment and is named after the segment's base offset. While the segment is
+active, the file is preallocated to `segment.index.bytes` (zeros after the last entry); closing the
+segment trims the file to its entries (`trim`). The number of valid entries is kept only in memory:
+after a crash, an index with trailing zeros is unreliable and is rebuilt from the log (Kafka's
 `AbstractIndex`).
 
-Files are created and mapped on first use. A broker that opens a thousand empty partitions touches
-no index file at all.
+Files are created and mapped on first use. A broker that opens a thousand empty partitions accesses
+no index files at all.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from ..files import Files, IndexBuffer, MappedFile
 
 
 class CorruptIndexError(Exception):
-    """The index file contradicts itself or its segment; it must be rebuilt from the log."""
+    """The index file is inconsistent, or contradicts its segment; rebuild it from the log."""
 
 
 class MissingIndexError(CorruptIndexError):
@@ -27,7 +27,7 @@ class MissingIndexError(CorruptIndexError):
 
 
 class Index:
-    """A sorted array of `entry` structs. Subclasses give the entries their meaning.
+    """A sorted array of `entry` structs. Subclasses define the meaning of the entries.
 
     `max_size` is the size in bytes to which a growing index is preallocated, rounded down to whole
     entries; a closed index has the size of its entries.
@@ -42,7 +42,7 @@ class Index:
         self.max_entries = max_size // self.entry.size
         self._mapped: MappedFile | None = None
         self.is_writable = False
-        """Whether the file has its preallocated size and takes entries."""
+        """Whether the file has its preallocated size, so that entries can be appended."""
         self.entries: int = 0
         """The number of valid entries. Only meaningful after `_load`."""
         self._is_loaded = False
@@ -69,9 +69,10 @@ class Index:
         return range(0, self.entries * size, size)
 
     def _column(self, field: Struct) -> Callable[[int], tuple[int]]:
-        """A search key: reads one field of the entry at a position, without running Python code.
+        """A key function for `bisect` that reads one field of the entry at a position.
 
-        `field` is as long as an entry and unpacks to a tuple, so compare it with a tuple.
+        It runs no Python code. `field` is as long as an entry and unpacks to a tuple, so search
+        for a tuple.
         """
         return partial(field.unpack_from, self._buffer())
 
@@ -97,7 +98,7 @@ class Index:
 
     @property
     def is_full(self) -> bool:
-        """Whether the segment must be closed because no more entries fit."""
+        """Whether no more entries fit, so that the segment must be closed."""
         return self.room <= 0
 
     @property
@@ -107,7 +108,7 @@ class Index:
         return self.entries * self.entry.size
 
     def _entries_changed(self) -> None:
-        """Hook called after `entries` changed by anything but an append."""
+        """Called after `entries` has changed other than by an append, for subclasses."""
 
     # -- Storing ------------------------------------------------------------------------------
 
@@ -122,7 +123,7 @@ class Index:
     def _truncate_to_entries(self, entries: int) -> None:
         assert 0 <= entries <= self.entries
         if entries < self.entries:
-            # Stale entries would look valid after a crash: zeros mark the end.
+            # Overwritten with zeros, because stale entries would look valid after a crash.
             start, end = entries * self.entry.size, self.entries * self.entry.size
             assert self._mapped is not None
             self._mapped.write_at(start, bytes(end - start))
@@ -135,7 +136,7 @@ class Index:
         self._truncate_to_entries(0)
 
     def reset(self) -> None:
-        """Drop every entry and any remains of a crash, without creating a file."""
+        """Drop every entry and anything left by a crash, without creating a file."""
         self._load()
         if self._mapped is not None:
             self._mapped.resize(0)
@@ -144,12 +145,12 @@ class Index:
         self._entries_changed()
 
     def resize(self, max_size: int) -> None:
-        """Let a reopened index grow to `max_size`, without touching its file yet."""
+        """Let a reopened index grow to `max_size`; its file is resized later."""
         self.max_entries = max_size // self.entry.size
         self.is_writable = False
 
     def trim(self) -> None:
-        """Truncate the file to its valid entries, because the segment takes no more appends."""
+        """Truncate the file to its valid entries, because the segment is closed to appends."""
         self._load()
         if self._mapped is None:
             # An index without entries still has a file: a missing file would cause a rebuild.

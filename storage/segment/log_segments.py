@@ -14,14 +14,14 @@ class LogSegments:
         self._bases: list[int] = []
         self._by_base: dict[int, LogSegment] = {}
         self.last: LogSegment
-        """The active segment, the only one that takes appends. Unset in an empty collection."""
+        """The active segment, the only one to append to. Unset if the collection is empty."""
         self._last_aborted: int | None = None
 
     def __len__(self) -> int:
         return len(self._bases)
 
     def __iter__(self) -> Iterator[LogSegment]:
-        """Oldest first; the collection may change during the iteration."""
+        """Iterate from the oldest segment; the collection may change during the iteration."""
         return iter([self._by_base[base] for base in self._bases])
 
     @property
@@ -67,7 +67,7 @@ class LogSegments:
         return [self._by_base[base] for base in self._bases[slot:]]
 
     def add_aborted(self, txn: AbortedTxn) -> None:
-        """Index a transaction whose abort marker the active segment holds."""
+        """Index a transaction whose abort marker is in the active segment."""
         self.last.txn_index.append(txn)
         self._last_aborted = self.last.base_offset
 
@@ -75,7 +75,7 @@ class LogSegments:
     def last_aborted(self) -> int:
         """The base offset of the last segment with an aborted transaction; -1 if there is none.
 
-        A truncation may leave it too high, never too low.
+        After a truncation it may be too high, never too low.
         """
         if self._last_aborted is None:
             self._last_aborted = max(

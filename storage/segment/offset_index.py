@@ -1,8 +1,8 @@
-"""Maps an offset to the position in the segment's file where a read for it starts.
+"""Maps an offset to the position in the segment's file from which to search for the offset.
 
-Each entry is a relative offset (to the segment's base) and a position, four bytes each, big-endian.
-The index is sparse, one entry per `index.interval.bytes` of log: a lookup returns the position of
-the last indexed batch at or below the offset, from which batch headers are scanned
+Each entry is an offset (relative to the base offset) and a position, four bytes each, big-endian.
+The index is sparse, with one entry per `index.interval.bytes` of log: a lookup returns the position
+of the last indexed batch at or below the offset, and batch headers are scanned from there
 (Kafka's `OffsetIndex`).
 """
 
@@ -20,7 +20,7 @@ _POSITION = Struct(">4xi")
 
 
 class OffsetPosition(NamedTuple):
-    """An offset and the position of the batch that ends with it or holds it."""
+    """An offset and the position of the batch that contains it."""
 
     offset: int
     position: int
@@ -50,7 +50,7 @@ class OffsetIndex(Index):
         return self.base_offset if last is None else last.offset
 
     def can_hold(self, offset: int) -> bool:
-        """Whether the offset, relative to the base offset, fits an entry."""
+        """Whether the offset, stored relative to the base offset, fits into an entry."""
         return 0 <= offset - self.base_offset <= _INT32_MAX
 
     def append(self, offset: int, position: int) -> None:
@@ -72,9 +72,9 @@ class OffsetIndex(Index):
         return self._entry(slot) if slot >= 0 else OffsetPosition(self.base_offset, 0)
 
     def entry_at_or_after(self, position: int) -> OffsetPosition | None:
-        """The first entry at or after `position`, whose offset is above every record before it.
+        """The first entry at or after `position`; its offset exceeds those before `position`.
 
-        None if there is no such entry: then the segment's end is the bound.
+        None if there is no such entry; the segment's end offset is then the bound.
         """
         self._load()
         if not self.entries:
@@ -83,7 +83,7 @@ class OffsetIndex(Index):
         return self._entry(slot) if slot < self.entries else None
 
     def entry_at_or_before(self, position: int) -> OffsetPosition:
-        """The last indexed batch that starts at or before `position`; else the segment's start."""
+        """The last indexed batch that starts at or before `position`, or the segment's start."""
         self._load()
         if not self.entries:
             return OffsetPosition(self.base_offset, 0)
@@ -103,7 +103,7 @@ class OffsetIndex(Index):
         self._truncate_to_entries(self._slot_above(offset - 1))
 
     def sanity_check(self) -> None:
-        """Raises CorruptIndexError if the file cannot be a trimmed or rebuilt index."""
+        """Raises CorruptIndexError unless the file may be a trimmed or rebuilt index."""
         self._check_size()
         if self.entries and self.last_offset < self.base_offset:
             raise CorruptIndexError(f"Index {self.path} ends below its base offset.")
@@ -119,9 +119,9 @@ class OffsetIndex(Index):
         return self.entries > 1 and (last_offset <= first_offset or last <= first)
 
     def check_order(self) -> None:
-        """Check every entry; raises CorruptIndexError if one is not above its predecessor.
+        """Raises CorruptIndexError unless each entry is above the one before it.
 
-        For an index that will still grow; other indexes are checked when they are used.
+        Only for an index that will grow; entries of other indexes are checked when they are used.
         """
         entries = self.all_entries()
         for before, after in pairwise(entries):

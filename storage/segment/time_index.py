@@ -1,8 +1,8 @@
 """Maps a timestamp to the first offset that may have a timestamp at least as large.
 
-Each entry is a timestamp (eight bytes) and a relative offset (four): no record at or before that
-offset has a larger timestamp. Neither ever decreases. The last slot is kept free for the entry that
-closing the segment adds (Kafka's `TimeIndex`).
+Each entry is a timestamp (eight bytes) and a relative offset (four bytes): no record up to and
+including that offset has a larger timestamp. From one entry to the next, neither decreases. The
+last slot is reserved for the entry added when the segment is closed (Kafka's `TimeIndex`).
 """
 
 from bisect import bisect_left, bisect_right
@@ -32,7 +32,7 @@ _RELATIVE_OFFSET = Struct(">8xi")
 
 
 class TimestampOffset(NamedTuple):
-    """A timestamp in milliseconds and an offset that has it."""
+    """A timestamp in milliseconds and its offset."""
 
     timestamp: int
     offset: int
@@ -60,14 +60,14 @@ class TimeIndex(Index):
 
     @property
     def last(self) -> TimestampOffset:
-        """The largest timestamp; (-1, base offset) when there is no entry."""
+        """The last entry, which has the largest timestamp; (-1, base offset) if there is none."""
         self._load()
         return self._last
 
     def maybe_append(self, timestamp: int, offset: int, *, may_fill: bool = False) -> None:
-        """Add an entry if its timestamp is larger than that of the last one.
+        """Add an entry if its timestamp is larger than the last entry's.
 
-        `may_fill` lets the entry take the slot that is reserved for closing the segment.
+        `may_fill` allows the use of the slot that is reserved for closing the segment.
         """
         if not self._is_loaded:
             self._load()
@@ -81,7 +81,7 @@ class TimeIndex(Index):
         self._last = TimestampOffset(timestamp, offset)
 
     def lookup(self, timestamp: int) -> TimestampOffset:
-        """The last entry with a timestamp at or below the target; else (-1, base offset)."""
+        """The last entry at or below `timestamp`; (-1, base offset) if there is none."""
         last = self.last
         if timestamp >= last.timestamp:
             return last
@@ -89,7 +89,7 @@ class TimeIndex(Index):
         return self._entry(slot) if slot >= 0 else TimestampOffset(NO_TIMESTAMP, self.base_offset)
 
     def next_above(self, entry: TimestampOffset) -> TimestampOffset | None:
-        """The entry after one that `lookup` returned, if there is any."""
+        """The entry that follows `entry`, which `lookup` returned; None if there is none."""
         self._load()
         slot = bisect_right(self._places(), (entry.timestamp,), key=self._column(_TIMESTAMP))
         return self._entry(slot) if slot < self.entries else None
@@ -105,7 +105,7 @@ class TimeIndex(Index):
         )
 
     def sanity_check(self) -> None:
-        """Raises CorruptIndexError if the file cannot be a trimmed or rebuilt index."""
+        """Raises CorruptIndexError unless the file may be a trimmed or rebuilt index."""
         self._check_size()
         if self.entries and self._last.timestamp < self._entry(0).timestamp:
             raise CorruptIndexError(f"Index {self.path} ends with a smaller timestamp.")
@@ -120,7 +120,7 @@ class TimeIndex(Index):
             )
 
     def check_order(self) -> None:
-        """As `OffsetIndex.check_order`."""
+        """Like `OffsetIndex.check_order`."""
         for before, after in pairwise(self.all_entries()):
             if after.timestamp <= before.timestamp or after.offset < before.offset:
                 raise CorruptIndexError(f"Index {self.path} has entries out of order.")

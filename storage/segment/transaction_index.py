@@ -1,8 +1,8 @@
 """The aborted transactions of one segment, for read_committed consumers.
 
-An entry is written when an abort marker is appended: the producer id, the transaction's first and
-last offset, and the last stable offset at that moment. Entries are in order of their last offset.
-The last stable offset lets a search stop: a later marker cannot belong to a transaction that began
+An entry is written when an abort marker is appended. It has the producer id, the transaction's
+first and last offset, and the last stable offset at that time. Entries are in order of their last
+offset. The last stable offset tells a search when to stop: no transaction that ends later began
 below it. The file exists only after a transaction was aborted (Kafka's `TransactionIndex`).
 """
 
@@ -17,7 +17,7 @@ _VERSION = 0
 
 
 class AbortedTxn(NamedTuple):
-    """One aborted transaction, offsets inclusive; `last_offset` is that of its abort marker."""
+    """One aborted transaction; `last_offset` is the offset of its abort marker."""
 
     producer_id: int
     first_offset: int
@@ -37,7 +37,7 @@ class TransactionIndex:
         self._size: int | None = None
 
     def _loaded_size(self) -> int:
-        """The size of the entries in bytes; opens the file, if there is one, on first use."""
+        """The size of the entries in bytes; on first use, opens the file if there is one."""
         if self._size is None:
             self._size = 0
             if self._files.exists(self.path):
@@ -59,7 +59,7 @@ class TransactionIndex:
         return self._handle is not None or self._files.exists(self.path)
 
     def append(self, txn: AbortedTxn) -> None:
-        """Add a transaction; it must end after those already in the index."""
+        """Add a transaction, which must end after all transactions in the index."""
         size = self._loaded_size()
         if self._last_offset is None:
             self._last_offset = max((transaction.last_offset for transaction in self), default=-1)
@@ -83,7 +83,7 @@ class TransactionIndex:
     def collect(self, fetch_offset: int, upper_bound: int, transactions: list[AbortedTxn]) -> bool:
         """Add the transactions that overlap [fetch_offset, upper_bound) to `transactions`.
 
-        Returns True if no later segment's index can have more of them.
+        Returns True if the indexes of later segments cannot have further ones.
         """
         for txn in self:
             if txn.last_offset >= fetch_offset and txn.first_offset < upper_bound:
@@ -105,7 +105,7 @@ class TransactionIndex:
         self._last_offset = last
 
     def reset(self) -> None:
-        """Drop everything."""
+        """Drop all entries."""
         if self._loaded_size() and self._handle is not None:
             self._handle.truncate(0)
         self._size = 0
