@@ -1,15 +1,15 @@
 """One segment: a file of record batches, its two indexes and its aborted transactions.
 
 The segment ends at its `size`: bytes beyond it (from a partial write or a crash) are not part of
-the log. `size` moves only after the write, so a reader is never sent bytes that are not there yet.
+the log. `size` grows only after the write, so a reader never gets bytes that are not written yet.
 
 An active segment of a few kilobytes has no index files: reading its batches is as fast, and
 stopping a broker with thousands of partitions need not create two files for each
 (`needs_no_index`).
 
-Finding a batch starts at the offset index and walks batch headers in the file. Two kinds of reader
-skip the walk: one at the end of the last append, and one that continues where its last read ended.
-Both find the position in a small cache of recent batch starts (Kafka's `LogSegment`).
+To find a batch, the offset index gives a position, from which batch headers are read in order. Two
+kinds of reader need not search: one at the end of the last append, and one that continues where its
+last read ended. A small cache of recent batch starts has both positions (Kafka's `LogSegment`).
 """
 
 import logging
@@ -51,7 +51,7 @@ _MAGIC = 2
 
 
 class BatchPosition(NamedTuple):
-    """Where a batch lies in its segment's file, and the offsets that it covers."""
+    """The position of a batch in its segment's file, and the offsets that it covers."""
 
     base_offset: int
     next_offset: int
@@ -102,7 +102,7 @@ class LogSegment:
         self._first_timestamp: int | None = None
         self._positions: dict[int, int] = {}
         self.index_room = 0
-        """At least this many entries fit into both indexes; at 0 `has_full_index` checks again."""
+        """A lower bound of the entries that fit into both indexes; `has_full_index` updates it."""
 
     def __repr__(self) -> str:
         return f"LogSegment({self.path}, size={self.size})"
@@ -110,7 +110,7 @@ class LogSegment:
     # -- Appending ----------------------------------------------------------------------------
 
     def append(self, buffer: ReadableBuffer, batches: list[RecordBatch]) -> None:
-        """Write the batches in `buffer` at the end; an OSError leaves the segment unchanged."""
+        """Append the batches, which are in `buffer`; after OSError the segment is unchanged."""
         position = self.size
         self._handle.write_at(position, buffer)
         for batch in batches:
@@ -133,8 +133,8 @@ class LogSegment:
         self._bytes_since_index_entry += batch.size_in_bytes
 
     def _add_index_entries(self, offset: int, position: int, youngest: TimestampOffset) -> None:
-        # One append may hold more batches than the index has room for, and a rebuilt index may have
-        # less room than before: the index then ends early, which costs a longer walk.
+        # One append may have more batches than fit into the index, and a rebuilt index may have
+        # less room than before: the index then ends early, and searches take longer.
         if not self.has_full_index():
             self.index_room -= 1
             self.offset_index.append(offset, position)
@@ -154,7 +154,7 @@ class LogSegment:
 
     @property
     def max_timestamp_so_far(self) -> TimestampOffset:
-        """The largest timestamp and the last offset of its batch; (-1, base offset) if none."""
+        """The largest timestamp and its batch's last offset; (-1, base offset) if there is none."""
         maximum = self._max_timestamp
         if maximum is None:
             maximum = self._max_timestamp = self.time_index.last
@@ -171,7 +171,7 @@ class LogSegment:
         return self._files.modified_ms(self.path)
 
     def first_batch_timestamp(self) -> int | None:
-        """The largest timestamp of the first batch, from which the segment's age counts."""
+        """The largest timestamp of the first batch; the segment's age is measured from it."""
         if self._first_timestamp is None and self.size > 0:
             first = next(iter(self.batches()), None)
             self._first_timestamp = NO_TIMESTAMP if first is None else first.max_timestamp
@@ -192,7 +192,7 @@ class LogSegment:
         return None
 
     def _indexed(self, look_up: Callable[[int], OffsetPosition], key: int) -> OffsetPosition:
-        """Look up an offset index entry that points to a batch; rebuilds a damaged index first."""
+        """Look up an offset index entry; if it points to no batch, rebuild the index and retry."""
         entry = look_up(key)
         if entry.position == 0 or self._begins_batch(entry):
             return entry
@@ -200,7 +200,7 @@ class LogSegment:
         return look_up(key)
 
     def _begins_batch(self, entry: OffsetPosition) -> bool:
-        """Whether a batch begins at the entry's position, and at or below its offset."""
+        """Whether a batch with a base offset up to the entry's offset begins at its position."""
         position = entry.position
         if not 0 <= position <= self.size - BATCH_OVERHEAD:
             return False
@@ -221,7 +221,7 @@ class LogSegment:
         return self._positions.get(offset)
 
     def position_of(self, offset: int) -> int:
-        """The position of the first batch that holds or follows `offset`; the end if none does."""
+        """The position of the first batch at or after `offset`; the segment's end if none."""
         position = self._positions.get(offset)
         if position is not None:
             return position
@@ -235,14 +235,14 @@ class LogSegment:
     def end_within(self, start: BatchPosition, limit: int) -> int:
         """The end of the last whole batch from `start` on that ends at or before `limit`.
 
-        Never before the end of `start` itself. The next read will begin there.
+        At least the end of `start` itself. The next read will begin at this position.
         """
         if limit >= self.size:
             return self.size
         return self._last_end(max(start.end_position, self.batch_start_before(limit)), limit)
 
     def end_past(self, start: int, limit: int) -> int | None:
-        """As `end_within` for a batch at the position `start`, without reading its header.
+        """Like `end_within`, for a batch at the position `start`, without reading its header.
 
         None if the index does not show that the batch ends at or before `limit`.
         """
@@ -284,9 +284,9 @@ class LogSegment:
         return self._handle.region(position, size)
 
     def batches(self, position: int = 0, end: int | None = None) -> Iterator[RecordBatch]:
-        """The batches from `position` on, read in large pieces, without a torn one at the end.
+        """The batches from `position` on, read in large chunks; a torn last batch is omitted.
 
-        Raises KafkaError(CORRUPT_MESSAGE) where the bytes cannot be a batch; does not check CRCs.
+        Raises KafkaError(CORRUPT_MESSAGE) for bytes that cannot be a batch; does not check CRCs.
         """
         for _, batch in self.positioned_batches(position, end):
             yield batch
@@ -294,12 +294,12 @@ class LogSegment:
     def positioned_batches(
         self, position: int = 0, end: int | None = None
     ) -> Iterator[tuple[int, RecordBatch]]:
-        """`batches`, each with its position."""
+        """Like `batches`, with the position of each batch."""
         end = self.size if end is None else min(end, self.size)
         return _positioned_batches(self._handle.pread, position, end)
 
     def pin(self) -> "PinnedSegment":
-        """Pin the present batches: readable in any thread even after the segment is deleted."""
+        """Keep the present batches readable, in any thread, even after the segment is deleted."""
         return PinnedSegment(self.base_offset, self.path, self._handle.region(0, self.size))
 
     def find_timestamp(
@@ -348,7 +348,7 @@ class LogSegment:
         return best
 
     def _indexed_time(self, timestamp: int) -> TimestampOffset:
-        """Look up a correct time index entry; rebuilds a damaged index first."""
+        """Look up a time index entry; if it is wrong, rebuild the index and look it up again."""
         entry = self.time_index.lookup(timestamp)
         following = self.time_index.next_above(entry) if self.time_index.entries else None
         is_in_order = following is None or following.offset >= entry.offset
@@ -358,7 +358,7 @@ class LogSegment:
         return self.time_index.lookup(timestamp)
 
     def _is_true(self, entry: TimestampOffset) -> bool:
-        """Whether a batch holds the entry's offset and has its timestamp as max timestamp."""
+        """Whether the batch at the entry's offset has the entry's timestamp as its largest."""
         if entry.timestamp == NO_TIMESTAMP:
             return True
         location = self.locate(entry.offset)
@@ -385,7 +385,7 @@ class LogSegment:
     def check_end(self, limit: int) -> None:
         """Raises CorruptIndexError unless the file ends with a whole batch, below `limit`.
 
-        Walks only from the last index entry.
+        Only batches from the last index entry on are read.
         """
         last, end = self.base_offset, 0
         for header in self._headers(self._indexed(self.offset_index.lookup, 2**62).position):
@@ -397,7 +397,7 @@ class LogSegment:
 
     @property
     def needs_no_index(self) -> bool:
-        """Whether the segment has no index file and is small enough to read whole instead.
+        """Whether the segment has no index files and is small enough to be read whole instead.
 
         Only for the active segment: closing a segment creates its indexes.
         """
@@ -481,8 +481,8 @@ class LogSegment:
     def _read_instead_of_index(self) -> None:
         """Compute the largest timestamp from the batches, without a time index.
 
-        Raises CorruptIndexError if the index files may have been deleted: the transaction index,
-        which lists the aborted transactions, would be gone too.
+        Raises CorruptIndexError if there may have been index files that were deleted: the list of
+        aborted transactions would then be lost too.
         """
         try:
             if any(batch.is_control for batch in self.batches()):
@@ -513,7 +513,7 @@ class LogSegment:
     def put_base_offset_right(
         self, batch: RecordBatch, position: int, base_offset: int
     ) -> RecordBatch:
-        """Durably write a corrected base offset into the batch at `position`; returns the batch."""
+        """Durably correct the base offset of the batch at `position`; returns the new batch."""
         right = RecordBatch(memoryview(bytearray(batch.view)))
         right.assign(base_offset, batch.partition_leader_epoch)
         self._handle.write_at(position, right.view[:LOG_OVERHEAD])
@@ -562,7 +562,7 @@ class LogSegment:
                 youngest = TimestampOffset(batch.max_timestamp, batch.last_offset)
         return youngest
 
-    # -- Life of the files --------------------------------------------------------------------
+    # -- Closing, renaming and deleting -------------------------------------------------------
 
     def _close_time_index(self) -> None:
         maximum = self.max_timestamp_so_far
@@ -571,24 +571,24 @@ class LogSegment:
 
     @property
     def needs_closing(self) -> bool:
-        """Whether an index has room for more entries in its file, or has no file yet."""
+        """Whether an index file is still preallocated for more entries, or does not exist yet."""
         if self.offset_index.is_writable or self.time_index.is_writable:
             return True
         return self.size > 0 and not self.time_index.file_exists and not self.needs_no_index
 
     def complete_indexes(self) -> None:
-        """Complete the active segment's indexes for a broker stop, if it needs any."""
+        """Complete the active segment's indexes before the broker stops, if it needs any."""
         if not self.needs_no_index:
             self.become_inactive()
 
     def become_inactive(self) -> None:
-        """Complete and trim the indexes, because the segment takes no more appends."""
+        """Complete and trim the indexes, because the segment is closed to appends."""
         self._close_time_index()
         self.offset_index.trim()
         self.time_index.trim()
 
     def make_appendable(self, config: LogConfig) -> None:
-        """Make the segment the active one (again): its indexes may grow; applies `config`."""
+        """Make the segment the active one (again), with `config`: its indexes may grow."""
         self._index_interval_bytes = config.index_interval_bytes
         self.offset_index.resize(config.segment_index_bytes)
         self.time_index.resize(config.segment_index_bytes)
@@ -597,12 +597,12 @@ class LogSegment:
         self._bytes_since_index_entry = 0
 
     def flush_log(self) -> None:
-        """fsync the batches and the transaction index, which only the batches could restore."""
+        """fsync the batches, and the transaction index, which only they could restore."""
         self._handle.flush()
         self.txn_index.flush()
 
     def flush_indexes(self) -> None:
-        """fsync the indexes of a closed segment: below the recovery point they are not checked."""
+        """fsync the indexes of a closed segment; they are not checked below the recovery point."""
         self.offset_index.flush()
         self.time_index.flush()
 
@@ -614,22 +614,21 @@ class LogSegment:
         self.txn_index.close()
 
     def change_suffix(self, old: str, new: str) -> None:
-        """Rename all files of a closed segment, the log first: its name decides at a start.
-
-        After OSError a second call renames the files that still end in `old`.
+        """Rename all files of a closed segment, the log first: startup goes by the log's name.
+        After OSError, a second call renames the files that still end in `old`.
         """
         if self.path.endswith(old):
             self._rename_log(self.path.removesuffix(old) + new)
         for index in (self.offset_index, self.time_index, self.txn_index):
             if index.path.endswith(old):
-                # A mapping knows its file by name. The next use maps the file again.
+                # A mapping reopens its file by name. The next use maps the file again.
                 index.close()
                 index.rename(index.path.removesuffix(old) + new)
 
     def rename_to_deleted(self) -> None:
         """Give all files the `.deleted` suffix, so that a restart does not load them.
 
-        After OSError it may be called again.
+        May be called again after OSError.
         """
         self.is_deleted = True
         if not self.path.endswith(DELETED_SUFFIX):
@@ -652,14 +651,14 @@ class LogSegment:
 
 
 class PinnedSegment(NamedTuple):
-    """The batches of a segment, readable even after the segment is deleted."""
+    """The batches of a segment, which stay readable even after the segment is deleted."""
 
     base_offset: int
     path: str
     region: FileRegion
 
     def batches(self, position: int = 0) -> Iterator[RecordBatch]:
-        """As `LogSegment.batches`."""
+        """Like `LogSegment.batches`."""
         for _, batch in _positioned_batches(self._pread, position, self.region.nbytes):
             yield batch
 
