@@ -9,7 +9,7 @@ from ..producer.producer_entry import BatchMetadata
 
 
 class RecordError(NamedTuple):
-    """Why one record of a rejected batch is invalid (KIP-467); `batch_index` counts from 0."""
+    """Why a record is invalid (KIP-467); `batch_index` is its index in the batch, from 0."""
 
     batch_index: int
     message: str
@@ -49,7 +49,7 @@ class LogAppendInfo:
 def appended_info(
     batches: list[RecordBatch], log_append_time_ms: int, log_start_offset: int
 ) -> LogAppendInfo:
-    """The result for appended batches, which have their final offsets."""
+    """The result for batches that were appended with their final offsets."""
     if len(batches) == 1:
         batch = batches[0]
         return LogAppendInfo(

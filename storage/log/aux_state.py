@@ -1,18 +1,18 @@
-"""The state that a follower builds from the remote tier when the older records are only there.
+"""The state that a follower builds from the remote tier if only the tier has the older records.
 
     leader's local log       |                    ELO ============== end
     a segment in the tier    | start ------- ELO-1 --- end |
     the follower's new log   |       nothing local         | next = end + 1, empty
 
-The remote segment that holds the offset before the leader's local log start (ELO - 1) has two
+ELO is the leader's local log start offset. The remote segment that contains ELO - 1 has two
 auxiliary files: the leader epochs up to its end and the producer snapshot at its end. With both, an
-empty log that begins after that segment is as good as one that holds every record before it
-(KIP-405, "Follower fetch protocol"; Kafka's `TierStateMachine.buildRemoteLogAuxState`).
+empty log that begins after that segment is as good as one with every record before it (KIP-405,
+"Follower fetch protocol"; Kafka's `TierStateMachine.buildRemoteLogAuxState`).
 
-`start_log_at` puts a log into that state. Everything it needs has been fetched before it begins, so
-a failing tier costs the follower nothing. Creating the new segment file is the commit point and
-comes last. After a crash before it, the leader sends the follower to the tier again; after a crash
-after it, the log is complete. No log ever continues at the new offset without the history below.
+`start_log_at` puts a log into that state. All that it needs has been fetched before, so if the tier
+fails, the follower loses nothing. The new segment file is created last and is the commit point:
+after a crash before that, the leader sends the follower to the tier again; after a later crash, the
+log is complete. No log ever continues at the new offset without its earlier epoch history.
 """
 
 from itertools import pairwise
@@ -29,12 +29,12 @@ from .log_parts import LogParts
 
 
 class AuxRequest(NamedTuple):
-    """A request for the state after the segment that holds `offset` as written by `epoch`."""
+    """A request for the state after the segment that contains `offset` of leader epoch `epoch`."""
 
     topic_id_partition: TopicIdPartition
     epoch: int
     offset: int
-    """One below the leader's local log start, or below its first offset that is not tiered."""
+    """The offset before the leader's local log start, or before its first offset not tiered."""
     leader_log_start_offset: int
     current_leader_epoch: int
     is_tiered: bool
@@ -42,7 +42,7 @@ class AuxRequest(NamedTuple):
 
 
 class AuxState(NamedTuple):
-    """The offset where a log continues, and the state of the log below it."""
+    """The offset at which a log continues, and the log's state below that offset."""
 
     next_offset: int
     log_start_offset: int
@@ -59,8 +59,8 @@ def target_epoch(start: OffsetAndEpoch, earlier: OffsetAndEpoch | None) -> int:
     """The leader epoch that wrote the offset before `start`.
 
     `start` may be the first record of its epoch, and earlier epochs may have no records. So the
-    follower asks the leader for the end of the epoch before that of `start`; `earlier` is the
-    answer: the end offset and number of the newest epoch up to it. None if there is none before.
+    follower asks the leader for the end of the epoch before that of `start`. `earlier` is the
+    response: the end offset and number of the newest epoch up to that one; None if there is none.
     """
     if earlier is not None and earlier.offset > start.offset - 1:
         return earlier.epoch
@@ -95,7 +95,7 @@ def aux_state(
 
 
 def _cut(history: list[EpochEntry], log_start_offset: int) -> list[EpochEntry]:
-    """The history from the log start offset on, as in KIP-405: records below it are deleted."""
+    """The history from the log start offset on, below which records are deleted (KIP-405)."""
     later = [entry for entry in history if entry.start_offset > log_start_offset]
     before = [entry.epoch for entry in history if entry.start_offset <= log_start_offset]
     return [EpochEntry(before[-1], log_start_offset), *later]
@@ -103,7 +103,7 @@ def _cut(history: list[EpochEntry], log_start_offset: int) -> list[EpochEntry]:
 
 @on_disk
 def start_log_at(log: LogParts, state: AuxState, now_ms: int) -> None:
-    """Drop every local record and continue at the state's offset, with its epochs and producers.
+    """Drop every local record and continue at the offset of `state`, with its epochs and producers.
 
     Raises KafkaError(KAFKA_STORAGE_ERROR).
     """

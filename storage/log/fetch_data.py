@@ -18,7 +18,7 @@ EMPTY_RECORDS = b""
 
 
 class FetchIsolation(IntEnum):
-    """The end of the records that a reader may see."""
+    """Which records a reader may see, by the offset at which they end."""
 
     LOG_END = 0
     """A follower: everything appended."""
@@ -30,7 +30,7 @@ class FetchIsolation(IntEnum):
 
 @dataclass(slots=True)
 class FetchDataInfo:
-    """Whole batches from the local log, possibly none, and the log's bounds at that moment.
+    """Whole batches from the local log, possibly none, and the log's bounds at that time.
 
     `records` is a region of one segment's file; its first batch may begin below the requested
     offset.
@@ -41,9 +41,9 @@ class FetchDataInfo:
     last_stable_offset: int
     log_start_offset: int
     aborted_transactions: list[AbortedTxn] | None = None
-    """For read_committed: those that overlap the returned batches. None for other isolations."""
+    """The aborted transactions in the returned batches; None unless read_committed."""
     first_entry_incomplete: bool = False
-    """Whether there is a batch, but it is larger than the reader's limit."""
+    """Whether nothing was returned because the first batch exceeds the reader's limit."""
 
     @property
     def nbytes(self) -> int:
@@ -57,7 +57,7 @@ class RemoteRead(NamedTuple):
     topic_id_partition: TopicIdPartition
     offset: int
     leader_epoch: int
-    """The epoch of `offset` in this log's history, which selects the remote segment to read."""
+    """The leader epoch of `offset` in this log, which determines the remote segment to read."""
     max_bytes: int
     isolation: FetchIsolation
     min_one_message: bool

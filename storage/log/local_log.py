@@ -1,7 +1,7 @@
-"""The local part of a log: its segments and their roll, reads, flush and deletion.
+"""The local part of a log: rolls, reads, flushes and deletes its segments.
 
-It knows offsets and bytes, but no high watermark, producers or remote tier: `UnifiedLog` handles
-those. The end offset moves after the write, and the recovery point only after an fsync: everything
+It deals with offsets and bytes only: `UnifiedLog` handles the high watermark, producers and remote
+tier. The end offset moves after the write, and the recovery point only after an fsync: everything
 below the recovery point survives a crash (Kafka's `LocalLog`).
 """
 
@@ -38,7 +38,7 @@ _TOO_SMALL = LocalRead(EMPTY_RECORDS, None, 0, True)
 
 
 class _Swap(NamedTuple):
-    """A cleaned segment that has replaced old ones, while their files are yet to be renamed."""
+    """A cleaned segment that has replaced old segments whose files are still to be renamed."""
 
     cleaned: LogSegment
     old: list[LogSegment]
@@ -69,12 +69,12 @@ class FlushTask:
         self.truncations = 0
         """How often the log had been truncated when this task was created."""
         self.has_run = False
-        """Whether `run` has returned; nothing counts as durable before."""
+        """Whether `run` has returned; until then nothing counts as durable."""
 
     def run(self) -> None:
-        """fsync; raises OSError, after which nothing may be assumed durable.
+        """fsync the files. Raises OSError, after which nothing may be assumed durable.
 
-        Failures to sync segments or a log deleted meanwhile are ignored.
+        Failures are ignored if the segment or the log was deleted meanwhile.
         """
         for segment in self._segments:
             self._unless_deleted(segment, segment.flush_log)
@@ -105,7 +105,7 @@ class LocalLog:
         self.config = config
         self.segments = segments
         self.bounds = LogBounds()
-        """The bounds of the whole log; `LocalLog` moves the log end."""
+        """The bounds of the whole log, of which `LocalLog` moves the log end."""
         self.recovery_point = 0
         """The offset below which everything was fsynced; never above the log end offset."""
         self._pending_deletes: list[tuple[int, LogSegment]] = []
@@ -142,12 +142,12 @@ class LocalLog:
         self.bounds.advance_log_end(batches[-1].last_offset + 1)
 
     def should_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
-        """Whether `size` bytes up to `last_offset` belong in a new segment."""
+        """Whether an append of `size` bytes up to `last_offset` needs a new segment."""
         segment, config = self.segments.last, self.config
         if segment.size == 0:
             return segment.offset_index.is_full or not segment.offset_index.can_hold(last_offset)
         first = segment.first_batch_timestamp()
-        # The age is in record time if the records have timestamps, else since the file's creation.
+        # The age is measured by timestamps if the records have any, else from the file's creation.
         age_ms = now_ms - segment.created_ms if first is None else max_timestamp - first
         if config.segment_jitter_ms:
             age_ms += self._jitter_ms(segment)
@@ -160,14 +160,14 @@ class LocalLog:
         )
 
     def _jitter_ms(self, segment: LogSegment) -> int:
-        """Up to segment.jitter.ms, derived from the segment's path so that it is repeatable."""
+        """At most segment.jitter.ms, derived from the segment's path and so always the same."""
         bound = min(self.config.segment_jitter_ms, self.config.max_segment_ms)
         return crc32c(segment.path.encode()) % bound
 
     def roll(self, now_ms: int, at_least: int = 0) -> LogSegment:
-        """Close the active segment and create one at the end offset (or at `at_least` above it).
+        """Close the active segment and create one at the end offset, or at `at_least` if higher.
 
-        An empty active segment with that base offset is kept.
+        If the active segment is empty and has that base offset, it is kept.
         """
         base_offset = max(self.log_end_offset, at_least)
         active = self.active_segment
@@ -186,10 +186,10 @@ class LocalLog:
     def read(
         self, offset: int, max_bytes: int, max_offset: int, *, min_one_message: bool
     ) -> LocalRead:
-        """Read whole batches of one segment, from the one that holds `offset` to `max_offset`.
+        """Read whole batches of one segment, from the batch with `offset` up to `max_offset`.
 
-        `min_one_message` lets the first batch exceed `max_bytes`. Raises OFFSET_OUT_OF_RANGE for
-        offsets below the first segment or above the end.
+        `min_one_message` allows the first batch to exceed `max_bytes`. Raises OFFSET_OUT_OF_RANGE
+        for offsets below the first segment or above the log end.
         """
         segment = self.segments.floor(offset)
         if segment is None or offset > self.bounds.log_end:
@@ -198,7 +198,7 @@ class LocalLog:
             return _NOTHING
         position = segment.known_start(offset)
         if position is not None:
-            # The usual case: the reader continues after the last append or its last read.
+            # The typical case: the reader continues at the last append or after its last read.
             local_read = self._read_on(segment, position, max_bytes, max_offset)
             if local_read is not None:
                 return local_read
@@ -228,7 +228,7 @@ class LocalLog:
         max_bytes, max_offset = limits
         start = segment.locate(offset)
         while start is None:
-            # Compaction may have removed every record at or above the offset from its segment.
+            # Compaction may have removed every record of the segment from the offset on.
             following = self.segments.higher(segment.base_offset)
             if following is None or following.base_offset >= max_offset:
                 return _NOTHING
@@ -250,7 +250,7 @@ class LocalLog:
         return LocalRead(segment.region(position, end - position), segment, end, False)
 
     def aborted_in(self, offset: int, local_read: LocalRead) -> list[AbortedTxn]:
-        """The aborted transactions that overlap the batches which a read at `offset` returned."""
+        """The aborted transactions that overlap the batches returned by a read at `offset`."""
         segment = local_read.segment
         if segment is None or segment.base_offset > self.segments.last_aborted:
             return []
@@ -260,7 +260,7 @@ class LocalLog:
         return self.aborted_transactions(offset, upper_bound)
 
     def aborted_transactions(self, start_offset: int, upper_bound: int) -> list[AbortedTxn]:
-        """The aborted transactions that overlap [start, upper bound)."""
+        """The aborted transactions that overlap [`start_offset`, `upper_bound`)."""
         aborted: list[AbortedTxn] = []
         for segment in self.segments.from_offset(start_offset):
             if segment.txn_index.collect(start_offset, upper_bound, aborted):
@@ -273,7 +273,7 @@ class LocalLog:
         return self.log_end_offset if following is None else following.base_offset
 
     def bytes_between(self, offset: int, max_offset: int) -> int:
-        """About how many bytes of batches lie in [offset, max offset); for fetch.min.bytes."""
+        """The approximate size of the batches in [`offset`, `max_offset`), for fetch.min.bytes."""
         if offset >= max_offset:
             return 0
         total = 0
@@ -295,7 +295,7 @@ class LocalLog:
     # -- Flushing -----------------------------------------------------------------------------
 
     def prepare_flush(self, up_to: int) -> FlushTask | None:
-        """The task that makes everything below `up_to` durable; None if it already is."""
+        """The task that makes everything below `up_to` durable; None if everything already is."""
         up_to = min(up_to, self.log_end_offset)
         closed, others = list(self._closed_since_flush), list(self._unsynced)
         if up_to <= self.recovery_point and not closed and not others:
@@ -311,19 +311,19 @@ class LocalLog:
         return task
 
     def sync_with_next_flush(self, sync: Callable[[], None]) -> None:
-        """Run `sync`, in any thread, before the recovery point moves again."""
+        """Have the next flush call `sync`, in any thread, before the recovery point moves."""
         if sync not in self._unsynced:
             self._unsynced.append(sync)
 
     def note_rebuilt(self, segments: list[LogSegment]) -> None:
-        """Note that these segments' indexes were rebuilt, so that the next flush syncs them."""
+        """Have the next flush sync the indexes of these segments, which were rebuilt."""
         self._closed_since_flush += segments
 
     def complete_flush(self, task: FlushTask) -> None:
         """Advance the recovery point after `task` has run.
 
-        If the log was truncated since the task was created, its offsets may name other records that
-        it did not sync: then only the next flush moves the recovery point.
+        If the log was truncated since the task was created, the same offsets may now have other
+        records, which the task did not sync: then only the next flush moves the recovery point.
         """
         assert task.has_run, "The recovery point moves only after the fsync."
         if task.truncations == self._truncations:
@@ -337,10 +337,10 @@ class LocalLog:
     # -- Truncation and deletion --------------------------------------------------------------
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Drop everything at and above `offset`, which lies within the log.
+        """Drop everything at and above `offset`, which is within the log.
 
-        `sync_truncation` makes it durable before the next append. Segments are deleted last to
-        first, so that a power loss leaves no hole.
+        The caller makes this durable with `sync_truncation` before the next append. Segments are
+        deleted from last to first, so that a power loss leaves no hole.
         """
         assert self.segments.first.base_offset <= offset <= self.log_end_offset
         self.finish_swap()
@@ -377,7 +377,7 @@ class LocalLog:
     def begin_at(self, offset: int, log_start: int, now_ms: int) -> None:
         """Create the first segment of an empty log, at `offset`. See `sync_truncation`.
 
-        Records from `log_start` on may still be in the tier.
+        Records in [`log_start`, `offset`) may still be in the tier.
         """
         assert len(self.segments) == 0
         self.segments.add(LogSegment(self._files, self.directory, offset, self.config, now_ms))
@@ -385,10 +385,10 @@ class LocalLog:
         self.recovery_point = offset
 
     def sync_truncation(self) -> None:
-        """fsync the log after a truncation: new records must not end up among dropped ones.
+        """fsync the log after a truncation: new records must not be mixed with dropped ones.
 
-        A log that starts at a new offset counts as flushed up to there, so this also syncs whatever
-        its first flush would have synced.
+        A log that starts at a new offset counts as flushed up to that offset, so this also syncs
+        all that its first flush would have synced.
         """
         for sync in self._unsynced:
             sync()
@@ -413,13 +413,13 @@ class LocalLog:
     def replace_segments(self, cleaned: LogSegment, old: list[LogSegment], now_ms: int) -> None:
         """Replace `old` with `cleaned`, which is durable under its suffix `.cleaned`.
 
-        A power loss leaves one of the two whole: the rename to `.swap` is durable before an old
-        segment is renamed, and those renames are durable before `cleaned` gets its final names.
+        After a power loss one of the two is complete: the rename to `.swap` is durable before an
+        old segment is renamed, and those renames are durable before `cleaned` gets its final names.
         After OSError the log has either the old segments or `cleaned`: see `finish_swap`.
         """
         assert self.active_segment not in old
         self.finish_swap()
-        # Opened first: running out of file descriptors half-way would leave an unfinishable swap.
+        # Opened first: without a file descriptor, the swap could not be finished half-way.
         directory = self._files.open_dir(self.directory)
         try:
             cleaned.change_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)
@@ -460,15 +460,15 @@ class LocalLog:
         return len(self._pending_deletes)
 
     def take_due_deletes(self, now_ms: int) -> list[LogSegment]:
-        """Take the segments whose delay is over; the caller must remove their files."""
+        """Return each segment whose delay is over, once; the caller must remove its files."""
         due = [segment for due_ms, segment in self._pending_deletes if due_ms <= now_ms]
         self._pending_deletes = [entry for entry in self._pending_deletes if entry[0] > now_ms]
         return due
 
     def finish(self) -> None:
-        """Complete the indexes, which one last flush then makes durable.
+        """Complete the indexes; the caller then makes them durable with a last flush.
 
-        A log without writes since it was opened is not touched.
+        A log without writes since it was opened is not changed.
         """
         active = self.active_segment
         if self.recovery_point < self.log_end_offset or active.needs_closing:
@@ -495,9 +495,10 @@ class LocalLog:
 
 
 def _take_back(cleaned: LogSegment) -> None:
-    """Rename a swap's files back to `.cleaned`, so that no restart completes the swap."""
+    """Rename the files of a failed swap back to `.cleaned`, so that no restart completes it."""
     try:
         cleaned.change_suffix(SWAP_SUFFIX, CLEANED_SUFFIX)
     except OSError as error:
-        # EIO whatever the cause: a restart would replace segments that the log goes on using.
+        # Always EIO, so that the disk counts as failed: a restart would complete the swap, so the
+        # log must not continue with the old segments.
         raise OSError(errno.EIO, os.strerror(errno.EIO), cleaned.path) from error

@@ -15,7 +15,7 @@ from .local_log import LocalLog
 class LogParts:
     """The parts of one partition's log, which `UnifiedLog` combines.
 
-    Only the topic id changes: a lost or damaged partition.metadata is rewritten.
+    Only the topic id may change: when a lost or damaged partition.metadata is rewritten.
     """
 
     topic_partition: TopicPartition
