@@ -2,21 +2,21 @@
 
     log start <= local log start <= high watermark <= log end
 
-The log end moves with every append; the high watermark moves as followers replicate; the local log
-start moves when segments that are in the tier are deleted locally; the log start moves when
-retention or DeleteRecords deletes records. Each has its own method here and is assigned nowhere
-else; each method asserts the order afterwards.
+The log end moves with every append, and the high watermark as followers replicate. The local log
+start moves when segments that are in the tier are deleted locally, and the log start when retention
+or DeleteRecords deletes records. Only the methods here change these offsets, and they assert the
+order afterwards.
 
 The last stable offset is derived and lies between log start and high watermark. It is below the
 local log start only in a log built from the tier (`aux_state`), while a transaction that began
-there is open (Kafka keeps the same offsets as fields of `UnifiedLog` and `LocalLog`).
+below is open (Kafka keeps the same offsets as fields of `UnifiedLog` and `LocalLog`).
 """
 
 _UNKNOWN = -1
 
 
 class LogBounds:
-    """The bounds of one log. All are record offsets, not file positions."""
+    """The bounds of one log, all record offsets."""
 
     __slots__ = (
         "high_watermark",
@@ -35,7 +35,7 @@ class LogBounds:
         self.high_watermark = 0
         """One past the last replicated offset."""
         self.log_end = 0
-        """The offset that the next record gets. It moves only after the bytes are written."""
+        """The offset of the next record. It moves only after the bytes are written."""
         self.highest_remote = _UNKNOWN
         """The last offset of a finished copy in this leader's lineage; -1 while unknown."""
         self.knows_remote = True
@@ -65,14 +65,14 @@ class LogBounds:
         return max(first_unstable, self.log_start)
 
     def advance_log_end(self, offset: int) -> None:
-        """Make records written up to `offset`, exclusive, visible."""
+        """Move the log end to `offset`, because the records below it are written."""
         assert offset >= self.log_end, f"The log end of {self} goes back to {offset}."
         self.log_end = offset
 
     def move_high_watermark(self, offset: int) -> int:
         """Set the high watermark, clamped to the local log; returns the new value.
 
-        It moves back on a follower whose leader has a lower one.
+        On a follower it moves back if the leader's high watermark is lower.
         """
         if offset > self.log_end:
             offset = self.log_end

@@ -2,15 +2,15 @@
 
 An entry is (epoch, start offset). Epochs and start offsets both increase; an epoch ends where the
 next one starts, and the newest ends at the log end. The history begins at the log start offset,
-which for a tiered log is below the first local segment. Remote segments are found by it, so only a
-move of the log start offset may truncate it from the start, never the deletion of a local segment
-(KIP-405).
+which for a tiered log is below the first local segment. The history is needed to find remote
+segments, so only a move of the log start offset may truncate its beginning, never the deletion of
+a local segment (KIP-405).
 
 A new epoch is written to the checkpoint before its first batch is appended, and is durable before
 the recovery point passes that batch; records above the recovery point are read again after a crash.
 The first epoch of a new log is therefore written without a sync, so that creating many logs and
-starting to write to them does not wait for the disk: the log's next flush syncs it. Losing a
-truncation is harmless: loading a log truncates the history to the log's bounds again.
+starting to write to them does not wait for the disk: the log's next flush syncs it. If a crash
+undoes a truncation, loading the log truncates the history to the log's bounds again.
 """
 
 from bisect import bisect_right
@@ -57,9 +57,10 @@ class LeaderEpochCache:
         return self._entries[-1].epoch if self._entries else UNDEFINED_EPOCH
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Record that `epoch` starts at `start_offset`, if that is not known yet.
+        """Record that `epoch` starts at `start_offset`, unless it is the latest and starts earlier.
 
-        Removes entries that contradict it (a higher epoch below, a lower epoch at or above).
+        Removes contradicting entries: those with a higher epoch, or with a start offset at or above
+        `start_offset`.
         """
         last = self._entries[-1] if self._entries else None
         if last is not None and last.epoch == epoch and start_offset >= last.start_offset:
@@ -99,9 +100,9 @@ class LeaderEpochCache:
         return entries[above - 1].epoch, entries[above].start_offset
 
     def entries_in_range(self, start_offset: int, end_offset: int) -> list[EpochEntry]:
-        """The history of the offsets [start, end), its first entry clamped to `start_offset`.
+        """The history of the offsets [`start_offset`, `end_offset`), beginning at `start_offset`.
 
-        This is the epoch map of a remote segment's metadata.
+        The metadata of a remote segment has it as its epoch map.
         """
         within = [
             entry for entry in self._entries if start_offset < entry.start_offset < end_offset
@@ -138,7 +139,7 @@ class LeaderEpochCache:
             self._change([])
 
     def _change(self, entries: list[EpochEntry], *, durable: bool = True) -> None:
-        """Write a new history, and use it once it is written."""
+        """Write a new history, then use it."""
         # Incremented before the write: a concurrent sync in another thread may miss the write.
         self._version += 1
         write_epoch_checkpoint(self._files, self._path, entries, durable=durable)

@@ -1,8 +1,9 @@
 """Finds the offsets for ListOffsets in one log.
 
-A timestamp asks for the first record with at least that timestamp; negative timestamps are named
-offsets. In a tiered log the newest records are local and the oldest are remote: a search that might
-match below the local segments returns a `RemoteTimestampLookup`, with the local result as fallback.
+A query with a timestamp finds the first record with at least that timestamp; negative timestamps
+stand for named offsets. In a tiered log the newest records are local and the oldest are remote: a
+search that might match below the local segments returns a `RemoteTimestampLookup`, with the local
+result as fallback.
 """
 
 from collections.abc import Generator
@@ -29,7 +30,7 @@ Found: TypeAlias = TimestampAndOffset | RemoteTimestampLookup | None
 
 
 def find_offset(log: LogParts, timestamp: int) -> Generator[None, None, Found]:
-    """Find the offset for a timestamp or named offset; None if every record is older.
+    """Find the offset for a timestamp or a named offset; None if every record is older.
 
     Pauses in batches of many records; segments may be added or deleted during a pause.
 
@@ -55,7 +56,8 @@ def _named_offset(log: LogParts, name: int) -> int | None:
     if name in _OF_THE_TIER and log.is_tiered and not log.bounds.knows_remote:
         raise KafkaError(
             ErrorCode.OFFSET_NOT_AVAILABLE,
-            f"How far the remote tier has {log.topic_id_partition.topic_partition} is not read yet",
+            "The highest offset in the remote tier is not yet known for "
+            f"{log.topic_id_partition.topic_partition}",
         )
     is_copied = log.is_tiered and log.bounds.highest_remote >= 0
     if name == LATEST_TIMESTAMP:
@@ -68,7 +70,7 @@ def _named_offset(log: LogParts, name: int) -> int | None:
         return log.bounds.highest_remote if is_copied else None
     if name == EARLIEST_PENDING_UPLOAD_TIMESTAMP and log.is_tiered:
         if not is_copied and log.bounds.log_start < log.bounds.local_log_start:
-            # The tier has records, but this leader does not know yet up to which offset.
+            # The tier has records, but this leader has not yet found out up to which offset.
             return None
         return max(log.bounds.highest_remote + 1, log.bounds.log_start)
     return None
@@ -104,7 +106,7 @@ def _or_remote(
 def _find_max_timestamp(log: LogParts) -> Generator[None, None, TimestampAndOffset | None]:
     """Find the first record with the largest timestamp in the local log (KIP-734).
 
-    Kafka returns a record below the log start if it has the largest timestamp on the disk.
+    Kafka may also return a record below the log start, if it has the largest timestamp on disk.
     """
     start, best = log.bounds.local_log_start, None
     segments = [segment for segment in log.local.segments if segment.size]

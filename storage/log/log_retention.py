@@ -1,16 +1,16 @@
-"""Finds the local segments that retention deletes: from the oldest, up to the first to be kept.
+"""Finds the local segments that retention deletes, from the oldest up to the first one to keep.
 
-A segment is deleted if it lies below the log start offset, if the log exceeds its retention size
-even without it, or if its largest timestamp is too old; but never while its last offset is at or
-above the high watermark.
+A segment is deleted if it is entirely below the log start offset, if the log exceeds its retention
+size even without it, or if its largest timestamp is too old; but never while its last offset is at
+or above the high watermark.
 
-A tiered log keeps everything that is not yet in the tier: local.retention.* only deletes segments
-that end at or below the highest offset of a finished copy, and the log start offset stays
-(KIP-405). With copying disabled there is nothing to wait for: retention.* applies to the local
-segments, and the log starts where they do (KIP-950). The active segment is rolled when it breaches
-local retention, so that low-traffic topics reach the tier (KAFKA-15047). A timestamp in the future
-would keep its segment local forever, so the age of such a segment is measured from the modification
-time of its file (KAFKA-20609).
+A tiered log keeps everything that is not yet in the tier: local.retention.* deletes only segments
+that end at or below the highest offset of a finished copy, and the log start offset does not move
+(KIP-405). If copying is disabled, retention.* applies to the local segments, and the log starts
+with the first of them (KIP-950). The active segment is rolled when it breaches local retention, so
+that low-traffic topics reach the tier (KAFKA-15047). A timestamp in the future would keep its
+segment local forever, so the age of such a segment is measured from the modification time of its
+file (KAFKA-20609).
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class RetentionBounds(NamedTuple):
     high_watermark: int
     highest_remote_offset: int
     is_copied: bool
-    """Whether segments are copied to the remote tier; uncopied ones must then be kept."""
+    """Whether segments are copied to the remote tier; if so, uncopied segments must be kept."""
 
 
 class Breached(NamedTuple):
@@ -44,7 +44,7 @@ class Breached(NamedTuple):
 
 
 def breached_segments(local: LocalLog, bounds: RetentionBounds, now_ms: int) -> Breached:
-    """The segments to delete now, by the rule (log start, size or age) that finds the most."""
+    """The segments to delete now, by the rule (log start, size or age) that deletes the most."""
     config = local.config
     start = f"log start offset {bounds.local_log_start_offset} breach"
     rules: list[tuple[_Breaches, str]] = [(_log_start_rule(local, bounds), start)]

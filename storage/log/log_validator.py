@@ -1,19 +1,20 @@
 """Validates batches and assigns their offsets on the leader (Kafka's `LogValidator`).
 
 A client's append must be one batch of message format 2 that starts at offset 0, matches its CRC,
-has the right record count, is no control batch and is within max.message.bytes. The leader then
-writes the base offset and leader epoch in place: both lie outside the CRC, and the bytes are never
-copied.
+has the right record count, is not a control batch and does not exceed max.message.bytes. The leader
+then writes the base offset and leader epoch in place: the CRC covers neither, and the bytes are
+never copied.
 
 Every length in an uncompressed batch is checked (`RecordWalk`, or `KnownShapes` if the batch is
 like earlier ones): consumers, the cleaner and the tier must be able to read the log. A compressed
 batch is decompressed only if a rule needs its records: a compacted topic requires keys,
-message.timestamp.before.max.ms needs every timestamp, and a topic with its own compression.type
-stores another codec. For other compressed batches only the codec's first bytes are checked, and
-whether so few bytes can hold so many records. docs/differences.md lists what Kafka also checks.
+message.timestamp.before.max.ms applies to every timestamp, and a topic with its own
+compression.type stores another codec. For other compressed batches, only the codec's first bytes
+are checked, and whether the records can fit into the bytes. docs/differences.md lists Kafka's
+further checks.
 
-A batch with many records, or one that decompresses to many bytes, would keep other requests
-waiting too long: `client_batch_steps` does the same work with pauses.
+A batch with many records, or one that decompresses to many bytes, would make other requests wait
+too long: `client_batch_steps` does the same work with pauses.
 """
 
 from collections.abc import Generator
@@ -53,14 +54,14 @@ from ..config import INT64_MAX, LogConfig
 from ..producer.producer_entry import AppendOrigin
 from .append_info import RecordError, RecordValidationError
 
-# Looking up an enum member takes 0.1 µs in Python 3.11, and every batch would do it.
+# Looking up an enum member takes 0.1 µs in Python 3.11, and every batch needs one.
 _CLIENT = AppendOrigin.CLIENT
 _INT16 = Struct(">h")
 _UNUSUAL = CONTROL_BIT | COMPRESSION_CODEC_MASK | TIMESTAMP_TYPE_BIT
 """Attribute bits that need a closer check: forbidden to clients, or a codec that may be unknown."""
 _NO_CODEC_OF_ITS_OWN = "producer"
 _MANY_RECORDS = 8_192
-"""A batch with more records is validated in steps, in turn with other work."""
+"""A batch with more records is validated in steps, between which other work is done."""
 _WORK_OF_A_BATCH = 64
 _BYTES_A_RECORDS_WORK = 512
 _KNOWN_SHAPES = KnownShapes()
@@ -70,7 +71,7 @@ _RECORD_ERRORS_MAX = 1_000
 
 @dataclass(slots=True)
 class AppendContext:
-    """The leader's side of an append: its configuration, epoch and clock."""
+    """The inputs of an append other than the records: configuration, leader epoch and time."""
 
     config: LogConfig
     origin: AppendOrigin
@@ -90,10 +91,10 @@ class Appendable:
 
 
 def validate(records: memoryview, context: AppendContext) -> list[RecordBatch]:
-    """Return the batches in `records` after every check that does not depend on the log's state.
+    """Make every check that does not depend on the log's state; returns the batches in `records`.
 
-    Raises KafkaError: CORRUPT_MESSAGE, INVALID_RECORD or MESSAGE_TOO_LARGE, or
-    RecordValidationError for invalid single records.
+    Raises KafkaError: CORRUPT_MESSAGE, INVALID_RECORD or MESSAGE_TOO_LARGE; for invalid records,
+    RecordValidationError.
     """
     if context.origin is _CLIENT:
         return [_client_batch(records, context)]
@@ -107,7 +108,7 @@ def validate(records: memoryview, context: AppendContext) -> list[RecordBatch]:
 
 
 def _client_batch(records: memoryview, context: AppendContext) -> RecordBatch:
-    """The one batch of a client's append."""
+    """Validate a client's append and return its batch."""
     batch = _outside_checked(records, context)
     if context.is_checked:
         return batch
@@ -129,17 +130,17 @@ def _client_batch(records: memoryview, context: AppendContext) -> RecordBatch:
             and config.compression_type == _NO_CODEC_OF_ITS_OWN
         ):
             return batch
-    # It is compressed, breaks a rule, has a wrong max timestamp or changes its codec.
+    # The batch is compressed, breaks a rule, has a wrong max timestamp or needs another codec.
     return finished(_record_steps(batch, context))
 
 
 def client_batch_steps(
     records: memoryview, context: AppendContext
 ) -> Generator[None, None, RecordBatch] | None:
-    """Check a client's batch with pauses, if the checks may take long; else None.
+    """Check a client's batch with pauses if the checks may take long; otherwise None.
 
-    The generator's value is the batch to be appended, with `is_checked`. Raises KafkaError, as does
-    the generator.
+    The generator returns the batch, to be appended with `is_checked`. This function and the
+    generator raise KafkaError.
     """
     batch = RecordBatch(records)
     is_long = _opens(batch, context) if batch.is_compressed else batch.record_count > _MANY_RECORDS
@@ -147,7 +148,7 @@ def client_batch_steps(
 
 
 def may_take_long(records: memoryview) -> bool:
-    """Whether `client_batch_steps` is worth calling: most batches are small and uncompressed."""
+    """Whether `client_batch_steps` should be called: most batches are small and uncompressed."""
     if len(records) < BATCH_OVERHEAD:
         return False
     attributes: int
@@ -157,7 +158,7 @@ def may_take_long(records: memoryview) -> bool:
 
 
 def plain_work(records: memoryview) -> int:
-    """`work_of` a client's plain batch: few records and no attribute bits. 0 for any other batch.
+    """`work_of` a client's batch if it is plain (few records, no attribute bits), otherwise 0.
 
     A plain batch cannot be rejected before its append and needs no long check.
     """
@@ -197,7 +198,7 @@ def _client_batch_steps(
 
 
 def _outside_checked(records: memoryview, context: AppendContext) -> RecordBatch:
-    """The one batch in `records`, with its header checked."""
+    """Return the only batch in `records`, after checking its header."""
     try:
         batch = RecordBatch(records)
     except KafkaError:
@@ -207,7 +208,7 @@ def _outside_checked(records: memoryview, context: AppendContext) -> RecordBatch
     if batch.base_offset != 0:
         raise _invalid(
             f"A produced batch must start at offset 0, not {batch.base_offset}: "
-            "offsets are given by the leader."
+            "the leader assigns the offsets."
         )
     if batch.size_in_bytes > context.config.max_message_bytes:
         check_size(batch.size_in_bytes, context)
@@ -224,7 +225,7 @@ def _outside_checked(records: memoryview, context: AppendContext) -> RecordBatch
 
 
 def _only_batch(records: memoryview) -> RecordBatch:
-    """The only batch in `records`, which trailing bytes that are no batch may follow."""
+    """The only batch in `records`; bytes that are not a batch may follow it."""
     record_batches = list(batches(records))
     if not record_batches:
         raise _no_batch()
@@ -234,7 +235,7 @@ def _only_batch(records: memoryview) -> RecordBatch:
 
 
 def check_size(size: int, context: AppendContext) -> None:
-    """Raise MESSAGE_TOO_LARGE or RECORD_LIST_TOO_LARGE for a batch that cannot be stored."""
+    """Raise MESSAGE_TOO_LARGE for a batch that is too large for the topic."""
     limit = context.config.max_message_bytes
     if size > limit and context.origin is not AppendOrigin.RAFT_LEADER:
         raise KafkaError(
@@ -277,7 +278,7 @@ def _check_client_batch(batch: RecordBatch, config: LogConfig) -> None:
 
 
 def _opens(batch: RecordBatch, context: AppendContext) -> bool:
-    """Whether a rule of the topic needs the records of a compressed batch decompressed."""
+    """Whether a compressed batch must be decompressed because of a rule of the topic."""
     config = context.config
     if config.is_compacted or _target_codec(batch, config) is not batch.compression_type:
         return True
@@ -288,7 +289,7 @@ def _opens(batch: RecordBatch, context: AppendContext) -> bool:
 
 
 def _record_steps(batch: RecordBatch, context: AppendContext) -> Generator[None, None, RecordBatch]:
-    """Validate the records, with pauses; the value is the batch to store."""
+    """Validate the records, with pauses; returns the batch to store."""
     payload = batch.view[BATCH_OVERHEAD:]
     codec = batch.compression_type
     if batch.is_compressed:
@@ -316,7 +317,7 @@ def _record_steps(batch: RecordBatch, context: AppendContext) -> Generator[None,
 
 
 def _latest_time(batch: RecordBatch, plain: Buffer) -> Generator[None, None, int]:
-    """The largest timestamp of the records, for a batch whose header has another one."""
+    """The largest timestamp of the records, for a batch whose header has a different one."""
     latest: int | None = None
     for number, record in enumerate(batch.decode(plain, with_own_time=True)):
         if latest is None or record.timestamp > latest:
@@ -331,7 +332,7 @@ def _latest_time(batch: RecordBatch, plain: Buffer) -> Generator[None, None, int
 def _check_limits(
     batch: RecordBatch, plain: Buffer, walk: RecordWalk, context: AppendContext
 ) -> Generator[None]:
-    """Check keys and timestamps, record by record if some may be invalid."""
+    """Check keys and timestamps, of every record only if some may be invalid."""
     config = context.config
     lacks_keys = config.is_compacted and walk.first_keyless >= 0
     latest = context.now_ms + config.message_timestamp_after_max_ms
@@ -424,7 +425,7 @@ def _stamp_time(batch: RecordBatch, append_time_ms: int | None) -> None:
 
 
 def _recompressed(batch: RecordBatch, context: AppendContext) -> RecordBatch:
-    """The batch compressed with the topic's codec; the batch itself if it already is."""
+    """The batch recompressed with the topic's codec, or the batch itself if it has that codec."""
     target = _target_codec(batch, context.config)
     if batch.is_control or target is batch.compression_type:
         return batch

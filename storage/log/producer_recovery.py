@@ -1,8 +1,8 @@
 """Reloads a log's producer state: from the newest valid snapshot, then from the batches after it.
 
 A snapshot has only the last batch of each producer, yet a producer may have five batches in flight
-when the broker stops, and will retry them all. Kafka then rejects the older ones as out of order;
-here the batches shortly before the snapshot are read again, so that the retries are recognised.
+when the broker stops, and will retry them all. Kafka then rejects the older batches as out of
+order; here the batches shortly before the snapshot are read again, to recognise the retries.
 """
 
 import logging
@@ -21,7 +21,7 @@ _Range = tuple[LogSegment, int, int]
 """A segment and the start and end position to read."""
 
 _BYTES_LOOKED_AT_AGAIN = 1 << 20
-"""Bytes read again from below the snapshot's offset: five typical batches or one of the largest."""
+"""Bytes read again before the snapshot's offset: five typical batches, or one of the largest."""
 
 _BYTES_NOT_WORTH_A_SNAPSHOT = 16_384
 """Replaying this many bytes takes as long as creating, writing, opening and reading a file."""
@@ -30,7 +30,7 @@ _BYTES_NOT_WORTH_A_SNAPSHOT = 16_384
 def reload_producers(
     producers: ProducerStateManager, segments: LogSegments, log_start_offset: int, end_offset: int
 ) -> None:
-    """Rebuild the producer state from the batches in [log start, end).
+    """Rebuild the producer state from the batches in [`log_start_offset`, `end_offset`).
 
     Producers are not expired here: their age matters only while the broker runs.
     """
@@ -42,8 +42,8 @@ def reload_producers(
 def take_snapshot_at_close(producers: ProducerStateManager, segments: LogSegments) -> None:
     """Take a producer snapshot, so that the next start has few batches to replay.
 
-    Kafka needs it as well: it assumes that a log without a snapshot has no producers. If there are
-    none, a few batches need no snapshot: replaying them is as fast as creating a file.
+    Kafka needs the snapshot too: it assumes that a log without one has no producers. If there are
+    no producers and few batches, none is taken: replaying them is as fast as creating a file.
     """
     active, snapshot_offset = segments.last, producers.last_snapshot_offset
     is_empty = snapshot_offset >= active.base_offset and not producers.entries
@@ -56,7 +56,7 @@ def take_snapshot_at_close(producers: ProducerStateManager, segments: LogSegment
 
 
 def fold_batches(producers: ProducerStateManager, segments: LogSegments, end_offset: int) -> None:
-    """Apply the batches in [map end, `end_offset`) that lie in `segments`."""
+    """Apply the batches of `segments` in [`map_end_offset`, `end_offset`)."""
     start = producers.map_end_offset
     if start < end_offset:
         for segment in segments.from_offset(start):
@@ -76,12 +76,12 @@ def _apply(producers: ProducerStateManager, batch: RecordBatch, start: int, path
     if batch.producer_id < 0 or batch.crc_is_valid():
         producers.apply(batch)
         return
-    # Recovery keeps a damaged batch that was already durable before the crash. None of its fields
-    # can be trusted: a flipped bit could open a transaction that is never ended.
+    # Recovery keeps a damaged batch if it was durable before the crash. None of its fields can be
+    # trusted: a flipped bit could open a transaction that never ends.
     outcome = ""
     if batch.is_control:
         outcome = (
-            f" It ended a transaction of producer id {batch.producer_id}, which stays open "
+            f" The transaction of producer id {batch.producer_id} that this batch ended stays open "
             "until kafka-transactions.sh aborts it."
         )
     _log.error(
@@ -98,7 +98,7 @@ def _apply(producers: ProducerStateManager, batch: RecordBatch, start: int, path
 def _fill_windows(
     producers: ProducerStateManager, segments: LogSegments, log_start_offset: int
 ) -> None:
-    """Restore the batches before the last one of each producer in the snapshot."""
+    """Restore the batches before each producer's last batch, which the snapshot does not have."""
     snapshot_offset = producers.map_end_offset
     if not producers.entries or snapshot_offset <= log_start_offset:
         return

@@ -1,11 +1,11 @@
-"""The batches of a segment that a recovery can keep: whole and in offset order.
+"""The batches of a segment that recovery can keep: complete and in offset order.
 
 A batch's CRC does not cover its base offset, so one flipped bit there could cost every later batch.
 A batch with an impossible base offset is therefore corrected if the batches around it prove the
-right one. Otherwise the log ends before it.
+right offset. Otherwise the log ends before that batch.
 
-A batch with damaged records that was durable before does not end the log either: no crash explains
-the damage, and the batch stays for its readers to reject, as it does in older segments.
+A batch with damaged records does not end the log either if it was durable before: a crash cannot
+have caused the damage. The batch is kept, as in older segments, and its readers reject it.
 """
 
 import logging
@@ -22,7 +22,7 @@ _RELATIVE_OFFSET_MAX = 2**31 - 1
 
 
 class RecoverableBatches:
-    """A segment's recoverable batches; `following` is the next segment's base offset, if any."""
+    """The recoverable batches of a segment; `following` is the next segment's base offset."""
 
     def __init__(
         self,
@@ -39,14 +39,14 @@ class RecoverableBatches:
         self._durable_end = durable_end
         self._is_compacted = is_compacted
         self.size = 0
-        """How many bytes of the file to keep, as far as it was read."""
+        """How many bytes of the file to keep, so far."""
         self.damage = "no complete record batch begins there"
-        """Why the batches end before the end of the file, if they do."""
+        """Why the batches end before the end of the file, if that is so."""
 
     def __iter__(self) -> Iterator[tuple[int, RecordBatch]]:
-        """The batches, each with its position, up to the first that is torn, damaged or misplaced.
+        """The batches with their positions, up to the first one that is torn, damaged or misplaced.
 
-        A corrected base offset is durably written before its batch is yielded.
+        If a base offset is corrected, it is durable before the batch is yielded.
         """
         segment = self._segment
         expected = segment.base_offset
@@ -89,7 +89,7 @@ class RecoverableBatches:
     def _stays_damaged(
         self, batch: RecordBatch, expected: int, after: RecordBatch | None, size: int
     ) -> bool:
-        """Whether a damaged batch was durable before and its header leads to the next batch."""
+        """Whether a damaged batch was durable before, and its header fits the next batch."""
         end = batch.next_offset
         if end > self._durable_end or self._is_misplaced(batch, expected, after):
             return False
@@ -101,8 +101,8 @@ class RecoverableBatches:
     def _is_misplaced(self, batch: RecordBatch, expected: int, after: RecordBatch | None) -> bool:
         """Whether the batch's offsets are impossible.
 
-        Compaction leaves gaps before batches, and the topic may have been compacted in the past.
-        But the next batch then still follows this one, and the end of a log is never compacted.
+        A gap before the batch is possible, because the topic may have been compacted in the past.
+        But the next batch still has higher offsets, and the end of a log is never compacted.
         """
         if batch.base_offset < expected or batch.last_offset_delta < 0:
             return True
@@ -113,7 +113,7 @@ class RecoverableBatches:
         if batch.last_offset - self._segment.base_offset > _RELATIVE_OFFSET_MAX:
             return True
         if after is not None:
-            # If `after` cannot follow this batch at any base offset, `after` may be the wrong one.
+            # If `after` cannot follow this batch at any base offset, `after` may be misplaced.
             cannot_follow = after.base_offset <= expected + batch.last_offset_delta
             return after.base_offset < batch.next_offset and not (
                 self._is_compacted and cannot_follow
@@ -123,8 +123,8 @@ class RecoverableBatches:
     def _is_proven(self, batch: RecordBatch, expected: int, after: RecordBatch | None) -> bool:
         """Whether a misplaced batch can only begin at `expected`.
 
-        The next batch or segment must begin at its end; without one, it must end at the recovery
-        point.
+        The next batch or segment must begin where this batch ends; if there is none, this batch
+        must end at the recovery point.
         """
         if batch.last_offset_delta < 0:
             return False
@@ -139,7 +139,7 @@ def _readable(segment: LogSegment) -> Iterator[tuple[int, RecordBatch]]:
     try:
         yield from segment.positioned_batches()
     except KafkaError:
-        # The log ends before them.
+        # The log ends before these bytes.
         return
 
 

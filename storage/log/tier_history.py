@@ -1,11 +1,12 @@
 """Restores lost leader epoch history from the metadata of the remote segments (KIP-101).
 
-Locally, only `leader-epoch-checkpoint` says which epoch wrote the records below the local log. If
-it is lost or damaged, the metadata of each remote segment has the epochs of that segment's offsets.
-Going down from the local log, the newest leader is right, and no epoch is newer than the one above.
+Locally, only `leader-epoch-checkpoint` records which epoch wrote the records below the local log.
+If that file is lost or damaged, the metadata of each remote segment has the epochs of its offsets.
+Going down from the local log, the segment of the newest leader is the right one, and no epoch is
+newer than the one above it.
 
 The log start offset checkpoint may be lost too, and some remote segments may have expired. So the
-tier need not reach the log start offset: the log has what the tier has, down to its lowest offset.
+tier need not reach the log start offset: the log then begins at the lowest offset in the tier.
 """
 
 from collections.abc import Iterator
@@ -20,11 +21,11 @@ from .leader_epoch import EpochEntry
 def mended_history(
     remote: RemoteLog, history: EpochHistory, bounds: LogExtent
 ) -> list[EpochEntry] | None:
-    """A history that makes more, or all, of the remote records below the local log readable.
+    """A history with which more, or all, of the remote records below the local log can be read.
 
-    It may begin above the log start offset: then the tier has nothing below. None if there is no
-    such history, or if the present one reaches as far down: a history that is in order, or has
-    another kind of hole, is not changed. Only its beginning changes, up to its second epoch.
+    If it begins above the log start offset, the tier has nothing below its beginning. None if there
+    is no such history, or if the present one reaches as far down: a correct history, or one with
+    another kind of hole, is not changed. Only the part before the second epoch is replaced.
     """
     start, local_start = bounds.log_start_offset, bounds.local_log_start_offset
     if first_gap(remote, history, start, local_start) != start:
@@ -43,13 +44,13 @@ def mended_history(
 
 
 def _newest_below(history: EpochHistory, offset: int) -> int | None:
-    """The newest epoch that may have written the offset before `offset`; None for any."""
+    """The newest epoch that may have written the offset before `offset`; None if any may have."""
     epoch = epoch_of_offset(history, offset)
     return epoch if epoch >= 0 else None
 
 
 def _told_below(remote: RemoteLog, start: int, end: int, newest: int | None) -> list[EpochEntry]:
-    """The epochs of [start, end) in finished segments' metadata, from the lowest segment on."""
+    """The epochs of [start, end), or of its part in the tier, from finished segments' metadata."""
     entries: dict[int, int] = {}
     lowest = end
     for segment, offset in _downward(remote, start, end, newest):
@@ -66,7 +67,7 @@ def _told_below(remote: RemoteLog, start: int, end: int, newest: int | None) -> 
 def _downward(
     remote: RemoteLog, start: int, end: int, newest: int | None
 ) -> Iterator[tuple[RemoteLogSegmentMetadata, int]]:
-    """The segments from `end` down to `start`, each with the last offset it gives epochs for."""
+    """The segments from `end` down to `start`, each with the last offset to take epochs for."""
     waiting = sorted(
         (
             each
@@ -81,7 +82,7 @@ def _downward(
         while waiting and waiting[-1].end_offset >= offset:
             reached.append(waiting.pop())
         last_offsets = [(_last_told(each, offset, newest), each) for each in reached]
-        # A segment without a lower offset to give is not needed again.
+        # A segment without a usable offset from `start` on is not needed again.
         reached = [each for last, each in last_offsets if last >= start]
         here = [each for last, each in last_offsets if last == offset]
         if here:
@@ -90,7 +91,7 @@ def _downward(
             newest = best.segment_leader_epochs[0][0]
             offset = best.start_offset - 1
         else:
-            # A hole, or only records of another leader.
+            # The tier has no records here, or only records of another leader.
             lower = [last for last, _ in last_offsets] + [each.end_offset for each in waiting[-1:]]
             offset = max(lower, default=-1)
 
@@ -98,7 +99,7 @@ def _downward(
 def _furthest_down(
     segments: list[RemoteLogSegmentMetadata], offset: int
 ) -> RemoteLogSegmentMetadata:
-    """Of segments that hold `offset`, the one of the newest epoch, then the lowest start offset."""
+    """The segment with the newest epoch at `offset`; of several, the one that starts lowest."""
     return max(segments, key=lambda each: (_epoch_at(each, offset), -each.start_offset))
 
 

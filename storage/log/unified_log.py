@@ -5,8 +5,8 @@
         +--------------------+------------------------+---------------+----------------+
         read: RemoteRead          read: a region of a local file
 
-`bounds.py` owns these offsets, moves them and asserts their order. Only a move of the log start
-offset truncates the leader epoch history from its start (KIP-405).
+`bounds.py` holds these offsets, moves them and asserts their order. Only a move of the log start
+offset truncates the beginning of the leader epoch history (KIP-405).
 
 Nothing here waits, starts a thread or reads a clock. A disk failure takes the log directory
 offline, and every method then raises KAFKA_STORAGE_ERROR (Kafka's `UnifiedLog`).
@@ -53,14 +53,14 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# Looking up an enum member takes 0.1 µs in Python 3.11, and every read would do it.
+# Looking up an enum member takes 0.1 µs in Python 3.11, and every read needs one.
 _LOG_END = FetchIsolation.LOG_END
 _HIGH_WATERMARK = FetchIsolation.HIGH_WATERMARK
 _TXN_COMMITTED = FetchIsolation.TXN_COMMITTED
 
 
 class _Pause:
-    """The result of a search step that has not finished the search."""
+    """The result of a search step after which the search is not finished."""
 
 
 _PAUSE = _Pause()
@@ -79,10 +79,10 @@ class UnifiedLog:
         self.remote: RemoteLog | None = None
         """The log's remote segments, if the topic is tiered and their metadata is known."""
         self.bounds = parts.bounds
-        """The offsets that bound the log. Other classes may read them; only this one moves them."""
+        """The offsets that bound the log. Other classes may read them but must not move them."""
         self.bounds.open_at(log_start_offset, parts.local.segments.first.base_offset)
         self.read_only_reason = ""
-        """Why appends and deletions are refused, in a sentence; empty if they are allowed."""
+        """The error message for appends and deletions; empty if they are allowed."""
         self._now_ms = now_ms  # the latest time passed by a caller
 
     def __repr__(self) -> str:
@@ -92,7 +92,7 @@ class UnifiedLog:
 
     @property
     def topic_id(self) -> Uuid:
-        """The id of the log's topic; zero while it is not known."""
+        """The id of the log's topic; zero if it is unknown."""
         return self._parts.topic_id
 
     @topic_id.setter
@@ -178,12 +178,12 @@ class UnifiedLog:
         origin: AppendOrigin = AppendOrigin.CLIENT,
         checked_for: LogConfig | None = None,
     ) -> LogAppendInfo:
-        """Check, number and append; base offset and epoch are written into `records` in place.
+        """Validate the records, assign their offsets and epoch in place, and append them.
 
         `checked_for` is the configuration against which `long_check` validated the records; if it
-        has changed since, they are validated again. A duplicate batch returns the offsets of the
-        original. Raises KafkaError, having appended nothing: RECORD_LIST_TOO_LARGE, or an error of
-        `log_validator` or `ProducerEntry`.
+        has changed since, they are validated again. For a duplicate batch, returns the offsets of
+        the original. Raises KafkaError, with nothing appended: RECORD_LIST_TOO_LARGE, or an error
+        of `log_validator` or `ProducerEntry`.
         """
         self._now_ms = now_ms
         if self.read_only_reason:
@@ -207,9 +207,9 @@ class UnifiedLog:
     def long_check(
         self, records: memoryview, now_ms: int
     ) -> Generator[None, None, RecordBatch] | None:
-        """Validate a client's batch ahead of its append, if that may take long.
+        """Validate a client's batch before its append, if that may take long.
 
-        See `client_batch_steps`; None if the append can validate it quickly enough.
+        See `client_batch_steps`. None if the append can validate the batch quickly enough.
         """
         return client_batch_steps(
             records, AppendContext(self.config, AppendOrigin.CLIENT, -1, now_ms)
@@ -217,7 +217,7 @@ class UnifiedLog:
 
     @on_disk
     def append_as_follower(self, records: memoryview, now_ms: int) -> LogAppendInfo:
-        """Append what the leader sent, byte for byte, after checking its CRCs and offsets only.
+        """Append the leader's batches unchanged, after checking only their CRCs and offsets.
 
         Raises KafkaError: CORRUPT_MESSAGE, or OFFSET_OUT_OF_RANGE for batches below the log end.
         """
@@ -281,11 +281,12 @@ class UnifiedLog:
     def read(
         self, offset: int, max_bytes: int, isolation: FetchIsolation, min_one_message: bool
     ) -> FetchDataInfo | RemoteRead:
-        """Read whole batches from the one that holds `offset` up to the end visible to `isolation`.
+        """Read whole batches, from the batch with `offset` up to the end visible to `isolation`.
 
-        Reads at most `max_bytes`, from one segment; `min_one_message` returns the first batch
-        whatever its size. An empty result is not an error: `offset` may be at or above the visible
-        end. Raises KafkaError(OFFSET_OUT_OF_RANGE) below the log start or above the log end.
+        Reads at most `max_bytes`, from one segment; with `min_one_message`, the first batch is
+        returned whatever its size. An empty result is not an error: `offset` may be at or above
+        the visible end. Raises KafkaError(OFFSET_OUT_OF_RANGE) below the log start or above the
+        log end.
         """
         local, bounds = self.local, self.bounds
         if not bounds.log_start <= offset <= bounds.log_end:
@@ -305,11 +306,11 @@ class UnifiedLog:
         )
 
     def read_position(self, offset: int, isolation: FetchIsolation) -> int:
-        """About how many local bytes a reader at `offset` could get now (for fetch.min.bytes)."""
+        """The approximate number of local bytes from `offset` on, for fetch.min.bytes."""
         return self.local.bytes_between(offset, self.visible_end(isolation))
 
     def visible_end(self, isolation: FetchIsolation) -> int:
-        """The end of what a reader under `isolation` may see, exclusive."""
+        """The offset below which a reader with this isolation may see records."""
         if isolation is _HIGH_WATERMARK:
             return self.bounds.high_watermark
         if isolation is _LOG_END:
@@ -336,11 +337,11 @@ class UnifiedLog:
         )
 
     def aborted_transactions(self, start_offset: int, upper_bound: int) -> list[AbortedTxn]:
-        """The aborted transactions that overlap [start, upper bound), from the local segments."""
+        """The aborted transactions in local segments that overlap [start_offset, upper_bound)."""
         return self.local.aborted_transactions(start_offset, upper_bound)
 
     def offset_for_timestamp(self, timestamp: int) -> Found:
-        """Answer a ListOffsets query: see `log_offsets`."""
+        """Find the offset for a ListOffsets query: see `log_offsets`."""
         return finished(self.search_timestamp(timestamp))
 
     def search_timestamp(self, timestamp: int) -> Generator[None, None, Found]:
@@ -370,7 +371,7 @@ class UnifiedLog:
 
     @on_disk
     def maybe_increment_log_start_offset(self, offset: int) -> bool:
-        """Move the log start offset up to `offset`; False if it is already there or above.
+        """Move the log start offset up to `offset`; False if it is not lower.
 
         The next `delete_old_segments` deletes the files. Raises KafkaError(OFFSET_OUT_OF_RANGE)
         above the high watermark.
@@ -449,7 +450,7 @@ class UnifiedLog:
 
     def _delete_segments(self, segments: list[LogSegment], now_ms: int) -> None:
         assert not self.config.copies_to_tier or all(map(self._is_safe_in_tier, segments)), (
-            f"{self} would delete what is neither in the tier nor below the log start offset."
+            f"{self} would delete records neither in the tier nor below the log start offset."
         )
         self.local.delete_segments(segments, now_ms)
         for segment in segments:
@@ -461,7 +462,7 @@ class UnifiedLog:
             self.maybe_increment_log_start_offset(first)
 
     def _is_safe_in_tier(self, segment: LogSegment) -> bool:
-        """Whether deleting a local segment loses no record that may still be read."""
+        """Whether a local segment can be deleted without losing a record that may still be read."""
         last = self.local.end_offset_of(segment) - 1
         return last <= self.bounds.highest_remote or last < self.bounds.log_start
 
@@ -471,7 +472,7 @@ class UnifiedLog:
         return self.local.delete_pending(now_ms)
 
     def copy_candidates(self, from_offset: int) -> list[LogSegment]:
-        """Closed segments from the one that holds `from_offset` on, wholly below the LSO."""
+        """Closed segments, from the one with `from_offset` on, that end below the LSO."""
         last_stable_offset = self.last_stable_offset
         segments = self.local.segments.from_offset(from_offset)
         return [
@@ -488,7 +489,7 @@ class UnifiedLog:
         assert offset >= 0
         if offset < self.local.segments.first.base_offset:
             if self.is_tiered and self.log_start_offset < offset:
-                # Records below are in the tier, and finding them needs the epoch history.
+                # Lower records are in the tier; the epoch history is needed to find them.
                 history = self.leader_epochs.entries_up_to(offset)
                 self.start_at(AuxState(offset, self.log_start_offset, history, None))
             else:
@@ -508,7 +509,7 @@ class UnifiedLog:
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
         """Drop every local record; the log continues at `offset`.
 
-        A follower of a tiered log keeps the leader's `log_start_offset` below it (KIP-405).
+        A follower of a tiered log passes the leader's lower `log_start_offset` (KIP-405).
         """
         self.log_dir.lower_recovery_point(self.topic_partition, 0)
         log_start = offset if log_start_offset is None else log_start_offset
@@ -536,7 +537,7 @@ class UnifiedLog:
 
     @on_disk
     def flush(self, up_to: int | None = None) -> None:
-        """fsync everything below `up_to` here and now."""
+        """fsync everything below `up_to` now, in this thread."""
         task = self.prepare_flush(up_to)
         if task is not None:
             task.run()
@@ -544,7 +545,7 @@ class UnifiedLog:
 
     @on_disk
     def prepare_close(self, now_ms: int) -> FlushTask | None:
-        """Prepare a close; once flushed and released, the log needs no recovery."""
+        """Prepare to close the log: once flushed and released, it needs no recovery."""
         self._now_ms = now_ms
         take_snapshot_at_close(self.producers, self.local.segments)
         self.local.finish()
