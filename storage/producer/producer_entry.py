@@ -3,13 +3,13 @@
 A producer assigns sequence numbers per partition. The log keeps the metadata of each producer's
 last five batches, the most that a client may have in flight, and checks a new batch:
 
-- The epoch and sequence numbers of one of the five: a duplicate. The response has the original
-  offset, and nothing is appended.
+- A batch with the epoch and sequence numbers of one of the five is a duplicate: the response has
+  the original's offset, and nothing is appended.
 - Otherwise the first sequence number must be the last one plus 1 (0 follows 2147483647).
-- A higher epoch must start at 0. A lower epoch is rejected: that producer is fenced.
+- With a higher epoch it must be 0. A lower epoch is rejected: that producer is fenced.
 - A producer without state (new, expired, or its records are deleted) may start at any number.
 
-While its transaction is open, a producer must write transactional batches. Followers skip these
+While a producer's transaction is open, it must write transactional batches. Followers skip these
 checks, because the leader has made them (Kafka's `ProducerStateEntry`, `ProducerAppendInfo`).
 """
 
@@ -32,7 +32,7 @@ NO_COORDINATOR_EPOCH = -1
 
 
 class AppendOrigin(Enum):
-    """Who appends a batch, which determines the checks to make."""
+    """Who appends a batch; this determines which checks are made."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
@@ -102,7 +102,7 @@ class ProducerEntry:
         return self.batches[-1].last_offset if self.batches else -1
 
     def state(self) -> tuple[object, ...]:
-        """All fields, for comparison."""
+        """All fields, for comparing entries."""
         return (
             self.producer_id,
             self.producer_epoch,
@@ -113,7 +113,7 @@ class ProducerEntry:
         )
 
     def find_duplicate(self, batch: RecordBatch) -> BatchMetadata | None:
-        """The original of `batch`, if `batch` duplicates one of the last five."""
+        """The earlier batch, of the last five, that `batch` duplicates; None if there is none."""
         if batch.producer_epoch != self.producer_epoch:
             return None
         first, last = batch.base_sequence, batch.last_sequence
@@ -139,8 +139,8 @@ class ProducerEntry:
     def check_transaction_start(self, batch: RecordBatch) -> None:
         """Raise KafkaError unless `batch` may be this producer's first batch in a transaction.
 
-        With transactions v2 (KIP-890) a producer without batches must start at sequence 0;
-        otherwise an earlier batch is missing (Kafka's ProducerAppendInfo.checkSequence).
+        With transactions v2 (KIP-890), a producer without batches must start at sequence 0; any
+        other start means that a batch is missing (Kafka's ProducerAppendInfo.checkSequence).
         """
         if batch.base_sequence and not self.batches:
             raise KafkaError(
@@ -189,7 +189,7 @@ class ProducerEntry:
             )
 
     def append_data_batch(self, batch: RecordBatch) -> bool:
-        """Update the state for an appended batch. Returns whether it begins a transaction."""
+        """Update the state for an appended batch; returns whether it begins a transaction."""
         self._move_to_epoch(batch.producer_epoch)
         self.batches.append(BatchMetadata.of(batch))
         self.last_timestamp = batch.max_timestamp
@@ -201,7 +201,7 @@ class ProducerEntry:
     def append_marker(
         self, batch: RecordBatch, marker: EndTransactionMarker
     ) -> CompletedTxn | None:
-        """Update the state for a marker. Returns the completed transaction unless it was empty."""
+        """Update the state for a marker; returns the completed transaction unless it was empty."""
         self._move_to_epoch(batch.producer_epoch)
         self.coordinator_epoch = marker.coordinator_epoch
         self.last_timestamp = batch.max_timestamp
@@ -218,7 +218,7 @@ class ProducerEntry:
 
 
 def end_transaction_marker(batch: RecordBatch) -> EndTransactionMarker | None:
-    """The transaction marker in a control batch; None for other control batches (KRaft's)."""
+    """The transaction marker in a control batch; None for the control batches of KRaft."""
     for record in batch.records():
         kind = ControlRecordType.parse(record.key)
         if kind in (ControlRecordType.ABORT, ControlRecordType.COMMIT):

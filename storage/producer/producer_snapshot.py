@@ -7,7 +7,8 @@
               timestamp, coordinator epoch, first offset of the open transaction or -1
 
 Only the last batch of a producer is kept, as in Kafka. A snapshot that does not match its CRC is
-deleted; an older one and more of the log give the same state (Kafka's `ProducerStateManager`).
+deleted: the same state results from an older snapshot and more of the log (Kafka's
+`ProducerStateManager`).
 """
 
 from collections.abc import Iterable
@@ -54,11 +55,11 @@ def decode_snapshot(content: bytes) -> list[ProducerEntry]:
         raise CorruptSnapshotError(f"A snapshot of {len(content)} bytes is too short.")
     version, crc, count = _HEADER.unpack_from(content)
     if version != _VERSION:
-        raise CorruptSnapshotError(f"A snapshot has the unknown version {version}.")
+        raise CorruptSnapshotError(f"A snapshot has an unknown version: {version}.")
     if crc32c(memoryview(content)[_CRC_END:]) != crc:
         raise CorruptSnapshotError("A snapshot does not match its checksum.")
     if count * _ENTRY.size != len(content) - _HEADER.size:
-        raise CorruptSnapshotError(f"A snapshot of {count} entries has another length.")
+        raise CorruptSnapshotError(f"The length of a snapshot does not match its {count} entries.")
     entries: list[ProducerEntry] = []
     for fields in _ENTRY.iter_unpack(content[_HEADER.size :]):
         producer_id, epoch, sequence, offset, delta, timestamp, coordinator, first = fields

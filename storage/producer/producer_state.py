@@ -1,9 +1,9 @@
 """The producer state of one log, built from its batches (Kafka's `ProducerStateManager`).
 
-Recovery, truncation and replication rely on this invariant: the state is exactly what applying the
-batches in [log start, `map_end_offset`) in order gives. Snapshots are taken at segment boundaries
-and on a clean close; loading starts from the newest valid one at or below the log end and applies
-the rest of the log.
+Recovery, truncation and replication rely on this invariant: the state is exactly the result of
+applying the batches in [log start, `map_end_offset`) in order. Snapshots are taken at segment
+boundaries and on a clean close. Loading starts from the newest valid snapshot at or below the log
+end and applies the rest of the log.
 
 The state includes the transactions that hold back the last stable offset: those still open, and
 those whose marker is appended but not yet below the high watermark.
@@ -33,7 +33,7 @@ class ProducerStateManager:
         self._ongoing_txns: dict[int, int] = {}
         """Open transactions: first offset to producer id, in offset order."""
         self._unreplicated_txns: dict[int, int] = {}
-        """First offset to marker offset: ended, but the marker is not below the high watermark."""
+        """Ended transactions with markers not below the high watermark: first to marker offset."""
         self._snapshots: list[int] = []
         self.map_end_offset = 0
         self.last_snapshot_offset = 0
@@ -66,8 +66,8 @@ class ProducerStateManager:
         return None
 
     def apply(self, batch: RecordBatch) -> CompletedTxn | None:
-        """Apply a batch that has its final offsets. Returns the transaction that it ends."""
-        assert batch.base_offset >= self.map_end_offset, "Batches are folded in order."
+        """Apply a batch that has its final offsets; returns the transaction that it ends."""
+        assert batch.base_offset >= self.map_end_offset, "Batches are applied in order."
         completed = None
         if batch.producer_id >= 0:
             completed = self._apply_producer(batch)
@@ -96,8 +96,8 @@ class ProducerStateManager:
     def take_over(self, other: "ProducerStateManager") -> None:
         """Copy the state of another log that holds the same records.
 
-        It has more than the snapshot files: the last five batches of each producer, and the ended
-        transactions that are not replicated yet.
+        That state has more than the snapshot files: the last five batches of each producer, and the
+        ended transactions that are not replicated yet.
         """
         assert other.map_end_offset == self.map_end_offset
         self._entries = dict(other._entries)
@@ -112,7 +112,7 @@ class ProducerStateManager:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """The first offset of a transaction that is open or not yet replicated."""
+        """The lowest first offset of the transactions that are open or not yet replicated."""
         unreplicated, ongoing = self._unreplicated_txns, self._ongoing_txns
         if not (unreplicated or ongoing):
             return None
@@ -166,7 +166,8 @@ class ProducerStateManager:
     def take_snapshot(self) -> None:
         """Write a snapshot at `map_end_offset`, unless there is one.
 
-        It is not synced: if a crash damages it, its CRC fails and more of the log is applied.
+        The file is not synced: if a crash damages it, its CRC does not match, and more of the log
+        is applied.
         """
         offset = self.map_end_offset
         if offset <= self.last_snapshot_offset:
@@ -180,9 +181,9 @@ class ProducerStateManager:
         self.last_snapshot_offset = offset
 
     def restore(self, content: bytes, offset: int) -> None:
-        """Replace the state by another replica's snapshot at `offset` (KIP-405 followers).
+        """Replace the state with another replica's snapshot at `offset` (KIP-405 followers).
 
-        Raises CorruptSnapshotError and changes nothing if the snapshot is invalid.
+        If the snapshot is invalid, raises CorruptSnapshotError and changes nothing.
         """
         entries = decode_snapshot(content)
         self._files.atomic_replace(snapshot_path(self._directory, offset), content)
@@ -205,7 +206,7 @@ class ProducerStateManager:
                 content = self._files.read(snapshot_path(self._directory, offset))
                 entries = decode_snapshot(content)
             except (CorruptSnapshotError, FileNotFoundError):
-                # An older snapshot and more of the log give the same state.
+                # The same state results from an older snapshot and more of the log.
                 self._delete_snapshot(offset)
                 continue
             self._load_entries(entries)
@@ -222,7 +223,7 @@ class ProducerStateManager:
     def truncate_fully_and_start_at(
         self, offset: int, keep_snapshots_at: tuple[int, ...] = ()
     ) -> None:
-        """Clear the state for an empty log at `offset`; delete all snapshots but the given ones."""
+        """Clear the state for an empty log at `offset`; delete the snapshots not to be kept."""
         for snapshot in self.snapshot_offsets:
             if snapshot not in keep_snapshots_at:
                 self._delete_snapshot(snapshot)
@@ -239,7 +240,7 @@ class ProducerStateManager:
         self.map_end_offset = max(self.map_end_offset, log_start_offset)
 
     def delete_snapshot_at(self, offset: int) -> None:
-        """Delete the snapshot taken at `offset`, if there is one: its segment is gone."""
+        """Delete the snapshot taken at `offset`, if there is one, along with its segment."""
         if offset in self._snapshots:
             self._delete_snapshot(offset)
 
@@ -250,7 +251,10 @@ class ProducerStateManager:
                 self._delete_snapshot(snapshot)
 
     def remove_stray_snapshots(self, segment_base_offsets: list[int]) -> None:
-        """Keep the snapshots of segments, and the newest one above them (a clean close left it)."""
+        """Delete the snapshots that are not at the start of a segment.
+
+        The newest one is kept if it is above all segments: a clean close left it.
+        """
         bases = set(segment_base_offsets)
         newest_base = max(bases, default=-1)
         strays = [offset for offset in self._snapshots if offset not in bases]

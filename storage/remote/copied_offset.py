@@ -1,7 +1,8 @@
 """Computes incrementally how far a log is copied to the tier (see `copied_up_to`).
 
-Visiting all segments costs a few microseconds a segment, and a follower needs the offset every half
-minute. So each call continues where the last ended, unless a visited segment may have changed.
+Visiting all segments takes a few microseconds per segment, and a follower needs the offset every
+half minute. So each call continues where the last one ended, unless a segment visited before may
+have changed.
 """
 
 from ...clients.kafka_uuid import Uuid
@@ -11,7 +12,7 @@ from .remote_segment import RemoteLogSegmentState
 
 
 class CopiedOffset:
-    """See the module docstring."""
+    """Computes the copied offset of one log: see the module docstring."""
 
     def __init__(self, remote: RemoteLog) -> None:
         self._remote = remote
@@ -19,12 +20,12 @@ class CopiedOffset:
         self._reached = -1
 
     def of(self, history: EpochHistory, bounds: LogExtent) -> int:
-        """The last offset up to which the tier has everything; -1 if it has nothing.
+        """The last offset up to which the tier has all records; -1 if it has none.
 
         The log start offset and the local log start offset must not have decreased.
         """
         touched = self._remote.take_touched(self)
-        # If the log start moves, so does the first epoch's start; later offsets are unaffected.
+        # The first epoch's start moves with the log start, which does not affect later offsets.
         epochs = ((history[0][0], 0), *history[1:]) if history else ()
         is_as_before = (
             touched is not None and epochs == self._history and all(map(self._lies_ahead, touched))
@@ -37,7 +38,7 @@ class CopiedOffset:
         return self._reached
 
     def _lies_ahead(self, segment_id: Uuid) -> bool:
-        """Whether it is a finished segment above the offset reached by the last call."""
+        """Whether the segment is finished and above the offset that the last call returned."""
         segment = self._remote.segment(segment_id)
         return (
             segment is not None

@@ -5,7 +5,7 @@
 
 Normally there is no gap: a local segment is deleted only once its copy is finished. A gap means
 that metadata events or local files were lost. The tier may still have a complete copy of these
-records in state COPY_SEGMENT_STARTED; then it is the only copy.
+records in a segment in state COPY_SEGMENT_STARTED; it is then the only copy.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ from .remote_segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
 
 
 def first_gap(remote: SegmentLookup, history: EpochHistory, start: int, end: int) -> int | None:
-    """The first offset of [start, end) that no finished segment of this history holds."""
+    """The first offset of [start, end) that is in no readable segment of this history."""
     if start >= end:
         return None
     epoch_ends = dict(epoch_end_offsets(history, end))
@@ -38,7 +38,7 @@ def first_gap(remote: SegmentLookup, history: EpochHistory, start: int, end: int
 
 
 def log_has_gap(remote: SegmentLookup, history: EpochHistory, bounds: LogExtent) -> bool:
-    """Whether the log has an offset in its bounds that cannot be read."""
+    """Whether an offset within the log's bounds cannot be read."""
     start, end = bounds.log_start_offset, bounds.local_log_start_offset
     return first_gap(remote, history, start, end) is not None
 
@@ -49,7 +49,7 @@ def segments_in_gaps(
     history: EpochHistory,
     bounds: LogExtent,
 ) -> list[RemoteLogSegmentMetadata]:
-    """The `segments` that belong to this history and hold records of a gap."""
+    """Those of the `segments` that belong to this history and have records of a gap."""
     lineage = Lineage(history)
     chosen: list[RemoteLogSegmentMetadata] = []
     for segment in segments:

@@ -1,13 +1,13 @@
 """Finds the remote segments of this replica's leader epoch history (KIP-405, KIP-101).
 
 An unclean election may leave segments in the tier whose records a later leader never had. Only
-their leader epochs identify them: the local epoch history gives the epoch of each offset, and a
-segment counts only if its epochs agree. There are three functions:
+their leader epochs identify them: the local epoch history has the epoch of each offset, and a
+segment counts only if its epochs agree. The main functions are:
 
-- `is_within_leader_epochs`: whether a whole segment belongs to the history, which decides whether
-  it counts for retention and whether a timestamp lookup may read it;
-- `highest_remote_offset`: the last offset of the history in the tier, where copying continues and
-  up to which local records may be deleted;
+- `is_within_leader_epochs`: whether a whole segment belongs to the history, which determines
+  whether retention counts it and whether a timestamp lookup may read it;
+- `highest_remote_offset`: the last offset of the history in the tier, after which copying continues
+  and up to which local records may be deleted;
 - `remote_log_start_offset`: where the history in the tier begins.
 
 The history is an ascending sequence of (leader epoch, its first offset) that reaches back to the
@@ -44,7 +44,7 @@ class EpochIndex(Protocol):
 
 
 def without_empty_epochs(history: EpochHistory) -> list[tuple[int, int]]:
-    """Leave out epochs without records: they begin where the next one begins."""
+    """Omit epochs without records, which begin where the next epoch begins."""
     if len(history) < 2:
         return list(history)
     kept = [
@@ -64,7 +64,7 @@ class Lineage:
         self._following = {epoch: after for (epoch, _), after in pairwise(self.epochs)}
 
     def holds(self, segment: RemoteLogSegmentMetadata, log_end_offset: int) -> bool:
-        """Whether each record of the segment belongs to the history.
+        """Whether every record of the segment belongs to the history.
 
         Epochs before the history's first are ignored, because the beginning of the history may
         have been truncated along with the records (KAFKA-16890).
@@ -103,7 +103,7 @@ def _ends_within(segment_epochs: EpochHistory, log_epochs: EpochHistory) -> bool
 
 
 def epoch_end_offsets(history: EpochHistory, log_end_offset: int) -> Iterator[tuple[int, int]]:
-    """(epoch, offset after its last record), newest epoch first."""
+    """Each epoch with the offset after its last record, newest epoch first."""
     end_offset = log_end_offset
     for epoch, start_offset in reversed(history):
         yield epoch, end_offset
@@ -115,8 +115,8 @@ def highest_remote_offset(
 ) -> OffsetAndEpoch:
     """The last offset of this history that is in the tier; (-1, -1) if none is.
 
-    The tier may hold more of an epoch than this history, copied by a leader deposed in an unclean
-    election, so the result is limited to the epoch's end in this history.
+    The tier may have more of an epoch than this history, copied by a leader that an unclean
+    election deposed, so the result is limited to the epoch's end in this history.
     """
     for epoch, end_offset in epoch_end_offsets(history, log_end_offset):
         highest = remote.highest_offset_for_epoch(epoch)
@@ -134,19 +134,18 @@ class LogExtent(NamedTuple):
 
 
 class SegmentLookup(EpochIndex, Protocol):
-    """An `EpochIndex` that also finds segments."""
+    """An `EpochIndex` that can also look up segments."""
 
     def segment_for(self, leader_epoch: int, offset: int) -> RemoteLogSegmentMetadata | None: ...
 
 
 def copied_up_to(remote: SegmentLookup, history: EpochHistory, bounds: LogExtent) -> int:
-    """The last offset up to which the tier has everything; -1 if it has nothing.
+    """The last offset up to which the tier has all records; -1 if it has none.
 
     Local data is deleted up to this offset, so `highest_remote_offset` is not enough: it includes
-    segments that have been deleted since, for example a segment that a new leader cleaned up while
-    the old one finished copying it. Here each offset from the log start on must be in a readable
-    segment. A gap below the local log cannot be filled any more and is skipped; offsets below the
-    log start need no copy.
+    segments that have been deleted since, for example by a new leader while the old one was still
+    copying. Here each offset from the log start on must be in a readable segment. A gap below the
+    local log can no longer be filled and is skipped; offsets below the log start need no copy.
     """
     highest = highest_remote_offset(remote, history, bounds.log_end_offset).offset
     ends = dict(epoch_end_offsets(history, bounds.log_end_offset))
@@ -166,7 +165,7 @@ def copied_up_to(remote: SegmentLookup, history: EpochHistory, bounds: LogExtent
 def remote_log_start_offset(
     remote: EpochIndex, history: EpochHistory, local_log_start_offset: int
 ) -> int:
-    """The log start including the tier: the first segment of the oldest epoch that has one."""
+    """The log start including the tier: that of the first segment of the oldest copied epoch."""
     for epoch, _ in history:
         for segment in remote.segments_for_epoch(epoch):
             if segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED:
@@ -175,7 +174,7 @@ def remote_log_start_offset(
 
 
 def epoch_of_offset(history: EpochHistory, offset: int) -> int:
-    """The leader epoch that wrote an offset; -1 if the history begins later."""
+    """The leader epoch that wrote an offset; -1 if the history begins above the offset."""
     slot = bisect_right(history, offset, key=_start_of)
     return history[slot - 1][0] if slot else NO_EPOCH
 

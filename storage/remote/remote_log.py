@@ -1,23 +1,23 @@
 """The remote log of a partition: finds the remote segment for a leader epoch and offset.
 
-Pure state, built from the events of the metadata topic in order (Kafka's `RemoteLogMetadataCache`
-and `RemoteLogLeaderEpochState`). An offset alone does not identify a segment: after an unclean
-election two segments may hold the same offset with different records, and the reader's own epoch
-history determines the epoch.
+This is in-memory state, built from the events of the metadata topic in order (Kafka's
+`RemoteLogMetadataCache` and `RemoteLogLeaderEpochState`). An offset alone does not identify a
+segment: after an unclean election two segments may have different records at the same offset, and
+the reader's own epoch history determines the epoch.
 
-Each leader epoch has an index from the first offset of this epoch in a segment to the segment. Two
-leaders may have rolled the same records at different offsets, so segments overlap:
+For each leader epoch, an index maps the first offset of the epoch in a segment to the segment. Two
+leaders may have rolled the same records at different offsets, so segments may overlap:
 
     epoch 3:   0 -------- 49            a copy by the first leader
-                     30 -------- 99     a copy by the second: later start wins from 30 on
+                     30 -------- 99     a copy by the second: from 30 on, the later start wins
                0 ---------------------- 120   covers both, which become unreferenced
 
 A segment that is COPY_SEGMENT_STARTED or DELETE_SEGMENT_STARTED, or is covered, is *unreferenced*:
-listed for retention and clean-up, but not read. Only COPY_SEGMENT_FINISHED makes a segment
+it is listed for retention and clean-up, but not read. Only COPY_SEGMENT_FINISHED makes a segment
 readable, and only DELETE_SEGMENT_FINISHED removes it.
 
-Applying an event is idempotent. An event that the state machine does not allow, or that names an
-unknown segment, changes nothing; the caller gets the reason as an `Applied`.
+Applying an event is idempotent. An event that the state machine does not allow, or for an unknown
+segment, changes nothing; the caller gets the reason as an `Applied`.
 """
 
 from bisect import bisect_right
@@ -58,7 +58,7 @@ class EpochImage(NamedTuple):
 
 
 class RemoteLogImage(NamedTuple):
-    """The whole state of a partition, as immutable values that can be stored and restored."""
+    """The whole state of a partition as immutable values, to be stored and restored."""
 
     segments: tuple[RemoteLogSegmentMetadata, ...]
     """In the order of their first events."""
@@ -68,13 +68,13 @@ class RemoteLogImage(NamedTuple):
 
 
 class _EpochState:
-    """The segments of one leader epoch, the readable ones by their first offset of it."""
+    """The segments of one leader epoch; the readable ones are ordered by their first offset."""
 
     __slots__ = ("ends", "highest_offset", "ids", "starts", "unreferenced")
 
     def __init__(self) -> None:
         self.starts: list[int] = []
-        """First offsets, ascending. Segments arrive in offset order, which suits parallel lists."""
+        """First offsets, ascending. Parallel lists are fast: segments arrive in offset order."""
         self.ends: list[int] = []
         """The last offset of this epoch in each segment."""
         self.ids: list[Uuid] = []
@@ -83,10 +83,10 @@ class _EpochState:
         """Never lowered: offsets copied once count as copied, even if deleted since."""
 
     def finish_copy(self, start_offset: int, segment_id: Uuid, end_offset: int) -> list[Uuid]:
-        """Make a segment readable. Returns those that it covers, which no longer are."""
+        """Make a segment readable; returns the segments that it covers, which no longer are."""
         covered: list[Uuid] = []
         highest = self.highest_offset
-        # A segment that reaches to the end of the epoch covers each one that starts no earlier.
+        # A segment that reaches the end of the epoch covers all that start at or after its start.
         while (
             self.starts
             and self.starts[-1] >= start_offset
@@ -99,8 +99,8 @@ class _EpochState:
         position = bisect_right(self.starts, start_offset)
         if position and self.starts[position - 1] == start_offset:
             if end_offset < self.ends[position - 1]:
-                # A shorter copy of the same records, perhaps finished late by a deposed leader:
-                # using it would make the rest of the longer one unreachable.
+                # This is a shorter copy of the same records, perhaps finished late by a deposed
+                # leader: using it would make the rest of the longer copy unreachable.
                 return covered
             covered.append(self.ids[position - 1])
             self.ids[position - 1] = segment_id
@@ -131,11 +131,11 @@ class _EpochState:
         return position >= 0 and self.ids[position] == segment_id
 
     def find(self, offset: int) -> Uuid | None:
-        """The segment with the highest start offset that holds the offset."""
+        """The segment that contains `offset`; of several, the one with the highest start offset."""
         if self.highest_offset is None or offset > self.highest_offset:
             return None
         position = bisect_right(self.starts, offset) - 1
-        # The first candidate nearly always holds it, an earlier one if segments overlap.
+        # The first candidate nearly always contains it; if segments overlap, maybe an earlier one.
         while position >= 0 and self.ends[position] < offset:
             position -= 1
         return self.ids[position] if position >= 0 else None
@@ -156,7 +156,7 @@ class RemoteLog:
         self._touched: set[Uuid] | None = None
         self._watcher: object = None
         self._aborting: dict[Uuid, int] = {}
-        """Finished segments that may hold aborted transactions, with their ends (KIP-1058)."""
+        """End offsets of finished segments that may have aborted transactions (KIP-1058)."""
 
     @property
     def partition_delete_state(self) -> RemotePartitionDeleteState | None:
@@ -167,7 +167,7 @@ class RemoteLog:
     def remover_id(self) -> int:
         """The broker that deletes the partition: the first to mark it or the last to take over.
 
-        All brokers see the same events in the same order, so they agree. -1: no broker.
+        All brokers apply the same events in the same order, so they agree. -1 if there is none.
         """
         return self._remover_id
 
@@ -186,7 +186,7 @@ class RemoteLog:
         return len(self._segments)
 
     def image(self) -> RemoteLogImage:
-        """The whole state as an image that can be stored."""
+        """The whole state, to be stored."""
         epochs = tuple(
             EpochImage(
                 epoch,
@@ -206,7 +206,7 @@ class RemoteLog:
             self.apply_copy_started(announced)
             if segment.state is not announced.state:
                 self._transition(announced, segment)
-        # The readable segments depend on the order of events, so the image has them.
+        # Which segments are readable depends on the order of events, so the image lists them.
         for epoch, highest_offset, readable in image.epochs:
             state = self._epoch_state(epoch)
             segment_ids = state.unreferenced.union(state.ids)
@@ -247,7 +247,7 @@ class RemoteLog:
     def apply_partition_delete(
         self, state: RemotePartitionDeleteState, broker_id: int = -1
     ) -> Applied:
-        """Apply a state change of the partition's deletion, sent by a broker."""
+        """Apply a state change of the partition's deletion, which a broker has sent."""
         if not is_valid_partition_delete_transition(self._partition_delete_state, state):
             return Applied.INVALID_TRANSITION
         if state is not self._partition_delete_state or (
@@ -288,7 +288,7 @@ class RemoteLog:
             del self._segments[after.id]
 
     def _restore_covered(self, epoch: int, state: _EpochState) -> None:
-        """Make the segments covered by a segment that is deleted readable again."""
+        """Once a segment's deletion has begun, make the segments that it covered readable again."""
         covered = [
             segment
             for segment in map(self._segments.__getitem__, state.unreferenced)
@@ -303,14 +303,14 @@ class RemoteLog:
         if self._touched is not None:
             self._touched.update(segment_ids)
             if len(self._touched) > max(2 * len(self._segments), _TOUCHED_MAX):
-                # Not read for too long: the next call of `take_touched` returns None.
+                # Too many have accumulated: the next call of `take_touched` returns None.
                 self._touched = None
 
     def take_touched(self, watcher: object) -> set[Uuid] | None:
         """The segments that became readable or unreadable since this watcher's last call.
 
-        May include unchanged segments. None if any segment may have changed: on the first call,
-        after a call by another watcher, or after too many changes.
+        The result may include unchanged segments. It is None if any segment may have changed: on
+        the first call, after a call by another watcher, or after too many changes.
         """
         touched = self._touched if watcher is self._watcher else None
         self._touched, self._watcher = set(), watcher
@@ -327,7 +327,7 @@ class RemoteLog:
         return self._segments.get(segment_id)
 
     def segment_for(self, leader_epoch: int, offset: int) -> RemoteLogSegmentMetadata | None:
-        """The readable segment that holds this offset in this epoch."""
+        """The readable segment that contains this offset in this epoch; None if there is none."""
         state = self._epochs.get(leader_epoch)
         segment_id = state.find(offset) if state else None
         return None if segment_id is None else self._segments[segment_id]
@@ -342,7 +342,7 @@ class RemoteLog:
     def next_segment_with_txn_index(
         self, leader_epoch: int, offset: int
     ) -> RemoteLogSegmentMetadata | None:
-        """The first segment of this epoch from `offset` on that has aborted transactions."""
+        """The first segment of this epoch, from `offset` on, that may have aborted transactions."""
         segment = self.segment_for(leader_epoch, offset)
         while segment is not None and segment.txn_index_empty:
             segment = self.segment_for(leader_epoch, segment.end_offset + 1)
@@ -350,11 +350,11 @@ class RemoteLog:
 
     @property
     def aborted_transactions_end(self) -> int:
-        """The last offset of any segment that may hold aborted transactions; -1 if none may."""
+        """The highest end offset of the segments that may have aborted transactions; -1 if none."""
         return max(self._aborting.values(), default=-1)
 
     def highest_offset_for_epoch(self, epoch: int) -> int | None:
-        """The highest offset of this epoch in any segment ever finished; None if there is none."""
+        """The highest offset of this epoch ever copied to the tier; None if there is none."""
         state = self._epochs.get(epoch)
         return state.highest_offset if state else None
 
@@ -367,11 +367,11 @@ class RemoteLog:
         return list(self._segments.values())
 
     def unfinished_segments(self) -> list[RemoteLogSegmentMetadata]:
-        """Segments whose copy or deletion has begun and not finished."""
+        """Segments whose copy or deletion has begun but is not finished."""
         return [self._segments[segment_id] for segment_id in self._unfinished]
 
     def segments_for_epoch(self, epoch: int) -> list[RemoteLogSegmentMetadata]:
-        """The segments that hold records of an epoch, in all states, by start offset."""
+        """The segments with records of an epoch, in all states, ordered by start offset."""
         state = self._epochs.get(epoch)
         if state is None:
             return []

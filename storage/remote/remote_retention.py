@@ -1,29 +1,29 @@
 """Decides which remote segments to delete, and the new log start offset (KIP-405, KIP-852).
 
-A pure function of both tiers; `tiering/task/expiration_task.py` acts on its result. The reasons to
-delete a segment are
+The decision depends only on the state of both tiers; `tiering/task/expiration_task.py` carries it
+out. The reasons to delete a segment are
 
     LOG_START     it ends below the log start offset, moved by DeleteRecords or an earlier run
     TIME          its youngest record is older than retention.ms
     SIZE          the log is larger than retention.bytes without it
     DEAD_LINEAGE  all its epochs are older than the log's first: another leader's lost history
-    UNFINISHED    its copy was abandoned, or its deletion has begun and not finished
+    UNFINISHED    its copy was abandoned, or its deletion has begun but is not finished
 
-Time and size are applied from the oldest segment on and stop at the first one kept, so that no gap
+The time and size rules start at the oldest segment and stop at the first one kept, so that no gap
 arises; a record with a future timestamp keeps its segment and all later ones. Both apply only to
 segments of this log's epoch history: segments of a dead lineage neither count nor block others, and
-those with newer epochs than this replica's are left to another leader. These are the rules of
+segments with newer epochs than this replica's are left to another leader. These are the rules of
 Kafka's `RLMExpirationTask`. Further rules, because a premature deletion cannot be undone:
 
-- The log's size counts only what readers can reach. Covered segments, segments below the log start
-  and segments whose deletion has begun do not count (Kafka counts these, and deletes others for
-  them). A local segment counts unless the tier has all its records, whatever the copied offset.
+- The log's size includes only what readers can reach. Covered segments, segments below the log
+  start and segments whose deletion has begun do not count (Kafka counts them, and so deletes other
+  segments). A local segment counts unless the tier has all its records, whatever the copied offset.
 - A lineage is dead only if the epoch history reaches back to the log start offset. A history that
-  begins later is incomplete, as after a damaged checkpoint, and proves nothing.
-- A dead or half-deleted segment, known from one source (a checkpoint, an event), is deleted only if
-  a second source confirms that nothing is lost: each of its offsets is below the log start, in the
-  local log, or in another segment of the history. Otherwise it is withheld. An unfinished copy is
-  withheld until finished segments have its offsets.
+  begins later is incomplete, as after damage to its checkpoint, and proves nothing.
+- A dead or half-deleted segment, which one source (a checkpoint or an event) shows to be unneeded,
+  is deleted only if a second source confirms it: each of its offsets is below the log start, in the
+  local log, or in another segment of the history. Otherwise the segment is withheld. An unfinished
+  copy is withheld until finished segments have its offsets.
 - The new log start offset is at most the high watermark; segments that end above it are kept.
 """
 
@@ -58,7 +58,7 @@ class RetentionLimits(NamedTuple):
 
 
 class LogFacts(NamedTuple):
-    """The state of the log that the decision depends on."""
+    """The part of the log's state on which the decision depends."""
 
     history: EpochHistory
     log_start_offset: int
@@ -76,7 +76,7 @@ class Exempt(NamedTuple):
     in_hand: Collection[Uuid] = ()
     """Segments that this broker is currently copying or deleting."""
     copy_cleans_up: bool = False
-    """Whether this broker is copying, and so removes unfinished copies itself."""
+    """Whether this broker copies the log's segments, and so removes unfinished copies itself."""
 
 
 _NOTHING_EXEMPT = Exempt()
@@ -104,9 +104,10 @@ def local_only_bytes(
     segments: Iterable[tuple[int, int, int]],
     copied_offset: int = -1,
 ) -> int:
-    """The bytes of those (base offset, offset after the end, size) that the tier does not have.
+    """The total size of the local segments of which the tier does not have all records.
 
-    The tier has everything up to `copied_offset`.
+    `segments` has (base offset, offset after the end, size) of each local segment. The tier has
+    everything up to `copied_offset`.
     """
     return sum(
         size
@@ -119,8 +120,8 @@ def local_only_bytes(
 class LineageSize:
     """The bytes in the tier that readers of the log can reach (`remoteLogSize`, KIP-852).
 
-    A running sum: each call processes the segments that changed since the last. It is recomputed if
-    the epoch history has changed, other than by a later start of its first epoch.
+    The sum is updated: each call processes only the segments that changed since the last call. It
+    is recomputed if the epoch history has changed, other than by a later start of its first epoch.
     """
 
     def __init__(self, remote: RemoteLog) -> None:
@@ -173,7 +174,7 @@ def decide_retention(
     exempt: Exempt = _NOTHING_EXEMPT,
     size: LineageSize | None = None,
 ) -> RetentionDecision:
-    """See the module docstring. Pass the `size` of `remote` if you call this repeatedly."""
+    """Decide as in the module docstring. For repeated calls, pass a `size` to be reused."""
     in_doubt = _unfinished(remote, facts, exempt)
     if not facts.history:
         # For an empty log, only segments below its start are certain to be unneeded.
@@ -205,9 +206,9 @@ def decide_retention(
 def is_last_copy(remote: RemoteLog, facts: LogFacts, segment: RemoteLogSegmentMetadata) -> bool:
     """Whether deleting this segment may lose offsets that the log has.
 
-    For a dead lineage or a deletion that has begun, offsets in the local log count as safe. For an
-    unfinished copy they do not, because the local records may have become unreadable since: it is
-    needed until another copy, which reads and checks each byte, is finished.
+    For a dead lineage or a deletion that has begun, offsets in the local log are safe. For an
+    unfinished copy they are not, because the local records may have become unreadable since: the
+    copy is needed until another one, for which each byte is read and checked, is finished.
     """
     begin = max(segment.start_offset, facts.log_start_offset)
     end = min(segment.end_offset + 1, facts.log_end_offset)
@@ -244,13 +245,13 @@ def _expired_by_rules(
             segment.end_offset < facts.log_start_offset
             and segment.segment_leader_epochs[-1][0] <= first_epoch
         ):
-            # The history begins at the log start offset and may not have its epochs any more.
+            # The history begins at the log start offset and may have lost the segment's epochs.
             yield ExpiredSegment(segment, DeleteReason.LOG_START)
             continue
         if not lineage.holds(segment, facts.log_end_offset):
             continue
         if not remote.serves(segment):
-            # Others cover it: it is deleted once the log start has passed it, not before.
+            # Other segments cover it: it is deleted only once it is below the log start.
             yield ExpiredSegment(segment, DeleteReason.LOG_START)
             continue
         if oldest_ms is not None and segment.max_timestamp_ms < oldest_ms:
@@ -266,9 +267,9 @@ def _expired_by_rules(
 def _excess_bytes(
     remote: RemoteLog, facts: LogFacts, limits: RetentionLimits, size: LineageSize
 ) -> int:
-    """How many bytes the log exceeds retention.bytes by; -1 if it does not, or has no limit."""
+    """By how many bytes the log exceeds retention.bytes; -1 if it does not or has no limit."""
     limit = limits.retention_bytes
-    # The finished segments of all lineages are a cheap upper bound (KIP-852).
+    # The size of the finished segments of all lineages is a cheap upper bound (KIP-852).
     if limit < 0 or remote.finished_bytes + facts.local_only_bytes <= limit:
         return -1
     excess = size.of(facts) + facts.local_only_bytes - limit
@@ -293,7 +294,7 @@ def _dead_lineage(remote: RemoteLog, facts: LogFacts, exempt: Exempt) -> list[Ex
 
 
 def _of_history(remote: RemoteLog, history: EpochHistory) -> Iterator[RemoteLogSegmentMetadata]:
-    """The segments of the history's epochs, each once: by epoch, then by start offset."""
+    """The segments of the history's epochs, each once, ordered by epoch and start offset."""
     seen: set[Uuid] = set()
     for epoch, _ in history:
         for segment in remote.segments_for_epoch(epoch):

@@ -1,8 +1,8 @@
 """The id, metadata and states of a remote log segment (KIP-405).
 
-The metadata alone determines what is in the tier: readers ignore objects of a segment that never
-reached COPY_SEGMENT_FINISHED. A segment is deleted in two steps, so that after a crash between them
-the metadata still shows the unfinished deletion.
+The metadata alone determines what is in the tier: readers ignore the objects of a segment that
+never reached COPY_SEGMENT_FINISHED. A segment is deleted in two steps, so that after a crash
+between them the metadata still shows the unfinished deletion.
 
                (none)
                  |
@@ -34,7 +34,7 @@ from ...clients.kafka_uuid import ZERO_UUID, Uuid, uuid_to_string
 from ...clients.topic_partition import TopicIdPartition
 
 MAX_SEGMENT_BYTES = 0x7FFF_FFFF
-"""The metadata record carries the size as an int32, so no segment of 2 GiB can be tiered."""
+"""The metadata record stores the size as an int32, so a segment of 2 GiB cannot be tiered."""
 
 
 class RemoteLogSegmentState(IntEnum):
@@ -47,7 +47,7 @@ class RemoteLogSegmentState(IntEnum):
 
 
 class RemotePartitionDeleteState(IntEnum):
-    """The states of a partition whose remote data is deleted with its topic."""
+    """The states of deleting a partition's remote data after its topic was deleted."""
 
     DELETE_PARTITION_MARKED = 0
     DELETE_PARTITION_STARTED = 1
@@ -72,7 +72,7 @@ SEGMENT_TRANSITIONS: Mapping[_Segment | None, frozenset[_Segment]] = {
     ),
     _Segment.DELETE_SEGMENT_FINISHED: frozenset({_Segment.DELETE_SEGMENT_FINISHED}),
 }
-"""From each state (None: no metadata yet) the states that may follow."""
+"""The states that may follow each state (None: no metadata yet)."""
 
 _Partition = RemotePartitionDeleteState
 PARTITION_DELETE_TRANSITIONS: Mapping[_Partition | None, frozenset[_Partition]] = {
@@ -88,7 +88,7 @@ PARTITION_DELETE_TRANSITIONS: Mapping[_Partition | None, frozenset[_Partition]] 
 
 
 class RemoteLogSegmentId(NamedTuple):
-    """The id of a copy of a segment. Each copy attempt gets a new id, even for the same offsets."""
+    """The id of one copy of a segment; each attempt to copy a segment gets a new id."""
 
     topic_id_partition: TopicIdPartition
     id: Uuid
@@ -103,10 +103,10 @@ def _invalid(message: str) -> KafkaError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteLogSegmentMetadata:
-    """All facts about one remote segment.
+    """The complete metadata of one remote segment.
 
-    The constructor raises KafkaError(INVALID_RECORD) for impossible values, which may come from a
-    metadata topic written by another implementation.
+    The constructor raises KafkaError(INVALID_RECORD) for impossible values, which another
+    implementation may have written to the metadata topic.
     """
 
     segment_id: RemoteLogSegmentId
@@ -123,9 +123,9 @@ class RemoteLogSegmentMetadata:
     """(leader epoch, its first offset in this segment), epochs and offsets ascending."""
     state: RemoteLogSegmentState = RemoteLogSegmentState.COPY_SEGMENT_STARTED
     custom_metadata: bytes | None = None
-    """Bytes that the remote storage manager returned from the copy and gets back (KIP-917)."""
+    """Bytes returned by the remote storage manager's copy, passed to its later calls (KIP-917)."""
     txn_index_empty: bool = False
-    """No aborted transaction ends in this segment: its index need not be fetched (KIP-1058)."""
+    """Whether no aborted transaction ends in this segment, so no index is fetched (KIP-1058)."""
 
     def __post_init__(self) -> None:
         if self.start_offset < 0:
@@ -137,8 +137,8 @@ class RemoteLogSegmentMetadata:
             )
         if not 0 <= self.segment_size_bytes <= MAX_SEGMENT_BYTES:
             raise _invalid(
-                f"A remote segment of {self.segment_size_bytes} bytes does not fit the metadata, "
-                f"which holds sizes up to {MAX_SEGMENT_BYTES}"
+                f"A remote segment of {self.segment_size_bytes} bytes exceeds the maximum size "
+                f"in its metadata, {MAX_SEGMENT_BYTES}"
             )
         _check_epochs(self.segment_leader_epochs)
 
@@ -165,7 +165,7 @@ class RemoteLogSegmentMetadata:
         yield *epochs[-1], self.end_offset
 
     def updated(self, update: "RemoteLogSegmentMetadataUpdate") -> "RemoteLogSegmentMetadata":
-        """This metadata after an event. Custom metadata is kept unless the event has its own."""
+        """This metadata after an update; custom metadata is kept unless the update has its own."""
         assert update.segment_id == self.segment_id
         return replace(
             self,
@@ -180,7 +180,7 @@ class RemoteLogSegmentMetadata:
 
 def _check_epochs(epochs: tuple[tuple[int, int], ...]) -> None:
     if not epochs:
-        raise _invalid("A remote segment must name the leader epochs of its records")
+        raise _invalid("A remote segment must have the leader epochs of its records")
     previous_epoch = previous_offset = -1
     for epoch, start_offset in epochs:
         if epoch <= previous_epoch or start_offset < previous_offset:
@@ -200,7 +200,7 @@ class RemoteLogSegmentMetadataUpdate:
 
     def __post_init__(self) -> None:
         if self.state is RemoteLogSegmentState.COPY_SEGMENT_STARTED:
-            raise _invalid("A segment enters COPY_SEGMENT_STARTED with all of its metadata only")
+            raise _invalid("An update without the full metadata cannot be COPY_SEGMENT_STARTED")
 
     @property
     def topic_id_partition(self) -> TopicIdPartition:
@@ -218,7 +218,7 @@ class RemotePartitionDeleteMetadata:
 
     def __post_init__(self) -> None:
         if self.topic_id_partition.topic_id == ZERO_UUID:
-            raise _invalid("Remote data belongs to a topic id; the zero id names no topic")
+            raise _invalid("Remote data belongs to a topic id, which must not be zero")
 
 
 RemoteLogMetadata = (
