@@ -1,8 +1,8 @@
 """Closes all logs of a broker so that the next start needs no recovery (`LogManager.shutdown`).
 
 Each log writes its producer snapshot and the last entries of its indexes, and is then flushed. The
-flushes are independent and may run in as many threads as the disk can use: a file system commits
-concurrent ones together. A directory in which a flush has failed, or was not run, is not clean.
+flushes are independent and may run in as many threads as are useful: a file system commits
+concurrent flushes together. A directory in which a flush has failed, or was not run, is not clean.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from ..log.unified_log import UnifiedLog
 
 
 class CleanShutdown:
-    """See the module docstring. Run all `flushes` and report each that succeeds."""
+    """Closes logs: see the module docstring. Run all `flushes`, calling `flushed` after each."""
 
     def __init__(self, logs: Iterable[UnifiedLog], now_ms: int) -> None:
         self._waiting: dict[UnifiedLog, FlushTask] = {}
@@ -24,7 +24,7 @@ class CleanShutdown:
             except ResourcesExhaustedError:
                 log.log_dir.has_unclosed_log = True
             except KafkaError:
-                # An offline directory has notified its listener already.
+                # When the directory went offline, its listeners were notified.
                 if log.log_dir.is_online:
                     raise
             else:

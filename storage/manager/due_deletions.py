@@ -1,7 +1,7 @@
 """Deleted files whose delay is over (`file.delete.delay.ms`).
 
 Unlinking is slow: a tenth of a second or more for a gigabyte. So the logs only list the files, and
-the caller removes them in a thread where that blocks nothing.
+the caller removes them in another thread, where this blocks nothing.
 """
 
 from collections.abc import Callable, Iterable

@@ -6,7 +6,7 @@ batches unchanged, and follows the log start offset, the high watermark and the 
 Records in the remote tier stay there; the epoch history and the producer state at the first local
 record are copied.
 
-Nothing here blocks: `next_read` says what to read, and the caller reads it and passes it to
+Nothing here blocks: `next_read` returns what to read; the caller reads it and passes it to
 `append`.
 """
 
@@ -60,7 +60,7 @@ class FutureCopy:
         return self.lag == 0 and self._aligned_at == self.current.local.truncations
 
     def next_read(self, max_bytes: int) -> CopyRead | None:
-        """What to copy next; None if everything is copied. Raises KafkaError."""
+        """The records to copy next; None if everything is copied. Raises KafkaError."""
         current, future = self.current, self.future
         if self._aligned_at != current.local.truncations:
             self._align()
@@ -77,7 +77,7 @@ class FutureCopy:
         return CopyRead(offset, records, current.local.truncations, current.log_dir)
 
     def append(self, read: CopyRead, content: ReadableBuffer, now_ms: int) -> int:
-        """Append what was read. Returns the bytes appended: 0 if the logs have changed since.
+        """Append the records read; returns how many bytes: 0 if the logs have changed since.
 
         Raises KafkaError.
         """
@@ -89,7 +89,7 @@ class FutureCopy:
         return len(content)
 
     def finish(self, max_bytes: int, now_ms: int) -> int:
-        """Copy all that is left, in this thread. Returns the bytes. Raises KafkaError."""
+        """Copy the rest, in this thread; returns how many bytes. Raises KafkaError."""
         copied = 0
         while (read := self.next_read(max_bytes)) is not None:
             copied += self.append(read, self._content(read), now_ms)
@@ -106,7 +106,7 @@ class FutureCopy:
         except OSError as error:
             raise read.log_dir.fail(error) from error
 
-    # -- Where the two differ -----------------------------------------------------------------
+    # -- Aligning the future log --------------------------------------------------------------
 
     def _align(self) -> None:
         """Truncate the future log to where its epoch history diverges from the current one's."""
@@ -138,7 +138,7 @@ class FutureCopy:
         """Restart the future log at `offset`, with the current log's epochs and producers.
 
         The current log has all that a follower would fetch from the tier: the epochs below
-        `offset` and, since a segment begins there, the producers (KAFKA-16711, KAFKA-20961).
+        `offset` and, since a segment begins at `offset`, the producers (KAFKA-16711, KAFKA-20961).
         """
         current = self.current
         history = current.leader_epochs.entries_up_to(offset) if current.is_tiered else []
@@ -155,7 +155,7 @@ class FutureCopy:
         except OSError as error:
             raise log_dir.fail(error) from error
         except CorruptSnapshotError:
-            # Then the producer state comes from the batches alone.
+            # The producer state is then built from the batches alone.
             return None
         return content
 

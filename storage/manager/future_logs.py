@@ -1,4 +1,4 @@
-"""Future logs: a log that moves to another log directory, and how it takes over (KIP-113).
+"""Future logs: a log is copied to another log directory, and the copy takes over (KIP-113).
 
     first/orders-0                                current: appended to and read
     second/orders-0.<id>-future                   future: filled from the current one
@@ -7,9 +7,9 @@
     first/orders-0.<id>-delete    the current log is renamed durably
     second/orders-0               the future log is renamed durably
 
-Two directories never have the name at once. After a crash at any point there is either a current
-log, or only a complete future log in the directory that the cluster metadata names by then. Apache
-Kafka also uses that future log if there is no other
+There are never two directories with the partition's name. After a crash at any point there is
+either a current log, or only a complete future log, in the directory to which the cluster metadata
+then assigns the partition. Apache Kafka also uses that future log if there is no current one
 (`LogManager.replaceCurrentWithFutureLog`, `recoverAbandonedFutureLogs`).
 """
 
@@ -47,7 +47,7 @@ class FutureLogs:
 
 
 def adopt_state(log: UnifiedLog, other: UnifiedLog) -> None:
-    """Copy to a caught-up log what another log knows about the same records."""
+    """Copy the bounds and producer state of `other` to a log that has the same records."""
     log.bounds.adopt(other.bounds)
     log.producers.on_high_watermark(log.high_watermark)
     log.producers.take_over(other.producers)
@@ -74,10 +74,10 @@ def reopened(log: UnifiedLog, directory: str, now_ms: int) -> UnifiedLog:
 
 
 class Takeover:
-    """The renames that replace the current log by the future one, and their reversal.
+    """Renames directories so that the future log replaces the current one, or undoes that.
 
-    The log directories are opened first, so that no rename fails for lack of descriptors. If that
-    fails, KafkaError(KAFKA_STORAGE_ERROR) is raised and nothing has changed.
+    The log directories are opened first, so that no rename fails for lack of descriptors. If they
+    cannot be opened, KafkaError(KAFKA_STORAGE_ERROR) is raised and nothing has changed.
     """
 
     def __init__(
@@ -101,10 +101,10 @@ class Takeover:
             raise log_dir.fail(error) from error
 
     def rename(self, now_ms: int) -> str:
-        """Give the future log's directory the partition's name durably; return the new path.
+        """Durably rename the future log's directory to the partition's name; return the new path.
 
-        The current log's directory is renamed first. Raises KafkaError(KAFKA_STORAGE_ERROR); call
-        `give_back` then, and after any later failure.
+        The current log's directory is renamed first. Raises KafkaError(KAFKA_STORAGE_ERROR). After
+        this or any later failure, call `give_back`.
         """
         current, future = self._current, self._future
         if current is not None:
@@ -125,7 +125,7 @@ class Takeover:
             raise log_dir.fail(error) from error
 
     def give_back(self) -> None:
-        """Undo the renames, last one first, because the current log stays in use."""
+        """Undo the renames in reverse order, because the current log stays in use."""
         while self._renamed:
             log_dir, old, new = self._renamed.pop()
             try:
@@ -136,7 +136,7 @@ class Takeover:
                 _log.error("Could not rename directory %s back to %s: %s", new, old, error.strerror)
 
     def close(self, now_ms: int) -> None:
-        """Close the handles; if the renames stand, schedule the old directory's removal."""
+        """Close the handles; unless the renames were undone, schedule the old log's removal."""
         for opened in self._opened.values():
             opened.close()
         current = self._current

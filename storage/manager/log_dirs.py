@@ -1,8 +1,8 @@
 """The log directories of a broker: ownership, state and contents (Kafka's `LogManager`).
 
-A directory is locked and its `meta.properties` checked before anything else in it is read. A
-directory whose disk fails goes offline alone (KIP-112), except the first of `log.dirs`: without
-its metadata log the broker cannot run.
+A directory is locked and its `meta.properties` checked before anything else in it is read. If a
+disk fails, only its directory goes offline (KIP-112), but the broker cannot run without the first
+directory of `log.dirs`, which has the metadata log.
 """
 
 from collections.abc import Callable, Container, Iterator, Sequence
@@ -50,9 +50,9 @@ class LogDirs:
     ) -> list[MetaProperties]:
         """Lock every directory and check that it belongs to this cluster and node.
 
-        A new directory gets an id. A directory whose disk fails is offline afterwards and left out
-        of the result; for the first, which has the metadata log, OSError is raised instead. Raises
-        LogDirError if a directory is in use, or belongs to another cluster or node.
+        A new directory gets an id. A directory whose disk fails is offline afterwards and omitted
+        from the result; for the first directory, which has the metadata log, OSError is raised
+        instead. Raises LogDirError if a directory is in use, or belongs to another cluster or node.
         """
         properties: list[MetaProperties] = []
         for log_dir in self.all:
@@ -81,7 +81,7 @@ class LogDirs:
         return properties
 
     def take_clean_shutdown_markers(self) -> None:
-        """Remove the markers durably before anything is written: a crash now needs recovery.
+        """Remove the markers durably, before anything is written: a crash then needs recovery.
 
         A directory whose disk fails is offline afterwards.
         """
@@ -92,7 +92,7 @@ class LogDirs:
                 log_dir.fail(error)
 
     def stored_cluster_id(self) -> str | None:
-        """The cluster that the directories were first used for; None if all are new."""
+        """The cluster id stored in the directories; None if all are new."""
         for log_dir in self.all:
             try:
                 meta = log_dir.read_meta_properties()
@@ -106,7 +106,7 @@ class LogDirs:
     def logs_of_others(self, topics: Container[str]) -> Iterator[tuple[str, Uuid]]:
         """The directories of logs that belong to none of these topics, with their topic ids.
 
-        Call it before the logs are loaded. A log without a topic id is left out.
+        Call this before the logs are loaded. A log without a topic id is omitted.
         """
         for log_dir in self.all:
             try:

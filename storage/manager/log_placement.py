@@ -1,7 +1,7 @@
 """Chooses the log directory for a new log (`LogManager.nextLogDirs` in Kafka).
 
-The order of preference: the directory that the cluster metadata names (KIP-858), the one that an
-admin requested before the log was created (KIP-113), the one with the fewest logs.
+In order of preference: the directory in the cluster metadata (KIP-858), the directory that an admin
+requested before the log was created (KIP-113), the directory with the fewest logs.
 """
 
 from collections import Counter
@@ -48,7 +48,7 @@ class LogPlacement:
         directory_id: Uuid | None,
         logs: Callable[[], Iterable[UnifiedLog]],
     ) -> LogDir:
-        """The directory for a new log. `directory_id`: where the metadata expects it.
+        """The directory for a new log. The metadata expects the log in `directory_id`.
 
         `logs` returns the existing logs; it is called only if they must be counted. Raises
         KafkaError(KAFKA_STORAGE_ERROR) if the expected directory may be offline.

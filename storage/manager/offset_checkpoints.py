@@ -1,12 +1,12 @@
-"""The checkpoints of one log directory: an offset for each of its logs, in three files.
+"""The checkpoints of one log directory: three files with an offset for each of its logs.
 
-    recovery-point-offset-checkpoint   everything below survives a crash
+    recovery-point-offset-checkpoint   the offset below which everything survives a crash
     log-start-offset-checkpoint        the log start, unless it is that of the first segment
     replication-offset-checkpoint      the high watermark
 
-A future log (`-future`) has entries too, which stay valid when it takes the partition's name. A
-stale entry would give wrong offsets to a later log of the same name, so it is removed before such
-a log is created (Kafka's `OffsetCheckpointFile`).
+A future log (`-future`) has entries too, which stay valid when it gets the partition's name. A
+stale entry would give a later log of the same name wrong offsets, so it is removed before such a
+log is created (Kafka's `OffsetCheckpointFile`).
 """
 
 from collections.abc import Callable, Iterable
@@ -43,7 +43,7 @@ def _high_watermark(log: UnifiedLog) -> int:
 
 
 class OffsetCheckpoints:
-    """See the module docstring. Offsets are those of the files when they were last read."""
+    """Reads and writes the three files; the offsets here are those last read or written."""
 
     def __init__(self, log_dir: LogDir) -> None:
         self._log_dir = log_dir
@@ -79,7 +79,7 @@ class OffsetCheckpoints:
     def _write(
         self, name: str, logs: Iterable[UnifiedLog], offset_of: OffsetOf
     ) -> dict[TopicPartition, int]:
-        """Replace a file durably; a disk failure takes the directory offline."""
+        """Replace a file durably and return its offsets. A failure takes the directory offline."""
         offsets = {
             log.topic_partition: offset for log in logs if (offset := offset_of(log)) is not None
         }
@@ -106,7 +106,7 @@ class OffsetCheckpoints:
             if checkpointed.pop(topic_partition, 0):
                 for gone in [each for each in checkpointed if not has_log(each)]:
                     del checkpointed[gone]
-                # The file's entries for other logs may be lower by now than those in memory.
+                # For other logs, the file may now have lower offsets than those in memory.
                 stored = self._read(name)
                 offsets = {each: stored[each] for each in stored if has_log(each)}
                 offsets.pop(topic_partition, None)

@@ -1,8 +1,8 @@
 """Creates, names and deletes the directory of one partition's log (Kafka's `LogManager`).
 
-`partition.metadata` has the topic id that the records belong to, so that a re-created topic does
-not inherit the records of its predecessor (KIP-516). A deleted directory is renamed at once, so
-that no start loads it as a log, and removed after `file.delete.delay.ms`.
+`partition.metadata` has the id of the topic that the records belong to, so that a re-created topic
+does not inherit its predecessor's records (KIP-516). A deleted directory is renamed at once, so
+that startup does not load it as a log, and is removed after `file.delete.delay.ms`.
 """
 
 from functools import partial
@@ -26,8 +26,8 @@ from .log_loader import LoadRequest, load_log
 def make_log(log_dir: LogDir, request: LoadRequest, now_ms: int) -> UnifiedLog:
     """Create an empty log in its own directory. Raises KafkaError(KAFKA_STORAGE_ERROR).
 
-    Nothing is synced before the first flush, so that creating a hundred logs does not wait for the
-    disk three hundred times.
+    Nothing is synced before the first flush, so that the creation of a hundred logs does not wait
+    for the disk three hundred times.
     """
     path = f"{request.directory}/{PARTITION_METADATA_FILE}"
     try:
@@ -48,7 +48,7 @@ def _sync_new_log(log_dir: LogDir, metadata_path: str) -> None:
 
 
 def write_topic_id(log: UnifiedLog, topic_id: Uuid) -> None:
-    """Write a log's lost topic id again. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+    """Rewrite a log's lost topic id. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
     path = f"{log.directory}/{PARTITION_METADATA_FILE}"
     try:
         write_partition_metadata(log.log_dir.files, path, topic_id)
@@ -58,7 +58,7 @@ def write_topic_id(log: UnifiedLog, topic_id: Uuid) -> None:
 
 
 def set_aside(log: UnifiedLog, now_ms: int) -> str:
-    """Rename a log's directory durably so that no start loads it. Returns the new path.
+    """Rename a log's directory durably, so that startup does not load it; returns the new path.
 
     Raises OSError.
     """
@@ -70,13 +70,16 @@ def set_aside(log: UnifiedLog, now_ms: int) -> str:
 
 
 def is_misread(read: Uuid, meant: Uuid) -> bool:
-    """Whether two ids differ in one letter only; random ids differ in nearly all letters."""
+    """Whether two ids differ in exactly one letter; random ids differ in nearly all letters."""
     pairs = zip(uuid_to_string(read), uuid_to_string(meant), strict=True)
     return sum(one != other for one, other in pairs) == 1
 
 
 def read_topic_id(files: Files, directory: str, may_be_damaged: bool) -> Uuid:
-    """The topic id of a log; the zero id if the file does not say. Raises LogDirError."""
+    """The topic id of a log; the zero id if the file is missing or damaged. Raises LogDirError.
+
+    `may_be_damaged`: whether a damaged file is no error.
+    """
     set_folders_aside(files, directory, [PARTITION_METADATA_FILE])
     try:
         topic_id = read_partition_metadata(files, f"{directory}/{PARTITION_METADATA_FILE}")
@@ -88,7 +91,7 @@ def read_topic_id(files: Files, directory: str, may_be_damaged: bool) -> Uuid:
 
 
 class DoomedDirectories:
-    """The directories to be deleted, over all log directories."""
+    """The directories of deleted logs, in all log directories, until they are removed."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -100,9 +103,9 @@ class DoomedDirectories:
         self._waiting.append((due_ms, log_dir, directory))
 
     def doom(self, log: UnifiedLog, now_ms: int, *, durably: bool = True) -> str:
-        """Rename a log's directory now. Returns the new path. Raises OSError.
+        """Rename the directory of a deleted log now; returns the new path. Raises OSError.
 
-        For many logs, pass `durably=False` and call `sync` once for all.
+        For many logs, pass `durably=False` and call `sync` once at the end.
         """
         log_dir = log.log_dir
         doomed = self.doomed_path(log, now_ms)
@@ -117,7 +120,7 @@ class DoomedDirectories:
     def sync(self) -> None:
         """Make the new names durable. A disk failure takes its directory offline.
 
-        If no descriptor is left, the sync is postponed, at most until before the first removal.
+        If no descriptor is free, the sync is postponed until, at the latest, the first removal.
         """
         for log_dir in list(self._unsynced):
             if log_dir.is_online:
@@ -136,7 +139,7 @@ class DoomedDirectories:
         return f"{log.log_dir.path}/{name}"
 
     def take_due(self, now_ms: int) -> list[Deletion]:
-        """Take out the directories whose delay is over; the caller must remove them."""
+        """Return each directory whose delay is over, once; the caller must remove it."""
         self.sync()
         due: list[tuple[int, LogDir, str]] = []
         waiting: list[tuple[int, LogDir, str]] = []
