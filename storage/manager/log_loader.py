@@ -6,11 +6,11 @@
    segment from the recovery point on is read batch by batch. At the first batch that is torn,
    damaged or out of order and cannot be repaired (`recoverable_batches.py`), the log is truncated,
    later segments are deleted, and the indexes are rebuilt. If everything is read again for another
-   reason, damage below the synced end truncates only its own segment. The broker reports what was
-   lost (`log_loss.py`).
-3. The leader epoch history is compared with the batches, rebuilt from them if they differ, and
-   truncated to the log's bounds. The producer state is rebuilt from the newest valid snapshot and
-   the batches after it. Both then match the surviving records.
+   reason, damage below the synced end truncates only the damaged segment. The broker reports what
+   was lost (`log_loss.py`).
+3. The leader epoch history is compared with the batches, rebuilt from them if it does not match,
+   and truncated to the log's bounds. The producer state is rebuilt from the newest valid snapshot
+   and the batches after it. Both then match the surviving records.
 
 After a crash only the unsynced end of the log is lost, never anything that was fsynced.
 """
@@ -57,7 +57,7 @@ _NO_OFFSET_ABOVE = 2**63
 
 @dataclass(frozen=True, slots=True)
 class LoadRequest:
-    """Which log to open, and what the directory's checkpoints say about it."""
+    """Which log to open, with its offsets from the directory's checkpoints."""
 
     topic_partition: TopicPartition
     topic_id: Uuid
@@ -68,13 +68,13 @@ class LoadRequest:
     had_clean_shutdown: bool = True
     producer_expiration_ms: int = 86_400_000
     durable_end: int | None = None
-    """Everything below was synced, although it is read again; None: the recovery point."""
+    """The synced end, if above the recovery point because everything is read again; else None."""
     was_compacted: bool = False
     """Whether the log was ever compacted, whatever its cleanup.policy is now."""
 
     @property
     def may_have_holes(self) -> bool:
-        """Whether compaction may have taken the offsets before a segment."""
+        """Whether compaction may have removed the records just before a segment."""
         return self.config.is_compacted or self.was_compacted
 
     @property
@@ -97,7 +97,7 @@ def load_log(log_dir: LogDir, request: LoadRequest, now_ms: int) -> UnifiedLog:
         try:
             return _Loading(log_dir, request, now_ms).load()
         except KafkaError as error:
-            # A batch in the middle cannot be read, so all batches are checked.
+            # A batch in the middle of the log cannot be read, so all batches are checked.
             _log.error(
                 "The log in %s is damaged: %s Recovering it from its start.",
                 request.directory,
@@ -180,7 +180,7 @@ class _Loading:
         start = self._request.log_start_offset
         is_tiered = self._request.config.remote_storage_enable
         if is_tiered and not entries and start < self._segments.last.base_offset:
-            # Records that are no longer local are in the tier or deleted; the history tells.
+            # The history must show whether the records that are not local are in the tier.
             return "it is empty"
         for segment in (self._segments.first, self._segments.last):
             batch = next((batch for _, batch in segment.positioned_batches()), None)
@@ -214,7 +214,7 @@ class _Loading:
             self._recover_segment(self._segments.last)
         start = self._log_start_offset
         if len(self._segments) and self._end_offset() < start:
-            # The disk lost its cache, and with it records that the checkpoints promise.
+            # The disk lost its cache, with records that were durable according to the checkpoints.
             for segment in self._segments:
                 self._lose(segment, start, "it ended before its start offset")
         if not len(self._segments):
@@ -238,14 +238,14 @@ class _Loading:
         return self._assemble()
 
     def _settle_log_start(self, *, was_clean: bool) -> None:
-        """Choose the log start if epoch history and checkpoint disagree on it."""
+        """Choose the log start offset if the epoch history and the checkpoint disagree."""
         request = self._request
         if was_clean and len(self._segments):
-            # After a clean shutdown the history never begins above the log start, so one of them
-            # is lost. Both are kept until the leader has looked up the log start in the tier.
+            # After a clean shutdown the history never begins above the log start, so one of the two
+            # was lost. Both are kept until the leader has looked up the log start in the tier.
             self._log_start_offset = request.log_start_offset
         elif self._log_start_offset > request.log_start_offset:
-            # Records were deleted just before the crash, or one of the files is corrupt.
+            # Records were deleted just before the crash, or one of the two files is corrupt.
             _log.warning(
                 "The log of %s starts at offset %d according to leader-epoch-checkpoint, not "
                 "at %d as in log-start-offset-checkpoint: the records between them count as "
@@ -269,7 +269,7 @@ class _Loading:
         log_start_offset = self._log_start_offset
         is_tiered, entries = request.config.remote_storage_enable, self._epochs.entries
         if self._has_lost_epochs and is_tiered:
-            # Lower offsets are in the tier; the leader gets their epochs from there.
+            # Lower offsets are in the tier, where the leader also finds their epochs.
             if entries and entries[0].start_offset > log_start_offset:
                 oldest = EpochEntry(entries[0].epoch, log_start_offset)
                 self._epochs.replace([oldest, *entries[1:]])
@@ -325,7 +325,7 @@ class _Loading:
         self._files.sync_dir(self._request.directory)
 
     def _complete_swap(self, swap_name: str, names: list[str]) -> None:
-        """Remove the segments that the cleaned one replaces: those that begin in its range."""
+        """Remove the segments that the cleaned segment replaces: those that begin in its range."""
         base = offset_of(swap_name)
         request = self._request
         swap = LogSegment(
@@ -351,7 +351,7 @@ class _Loading:
             path = f"{self._request.directory}/{name}"
             if name.endswith(_INDEX_SUFFIXES):
                 if f"{offset_of(name):020d}{LOG_SUFFIX}" not in present:
-                    # For a first segment nothing else shows that its records were lost.
+                    # If it was the first segment, only this warning shows that records were lost.
                     _log.warning(
                         "Found an orphaned index file %s, with no corresponding log file.", path
                     )
@@ -395,7 +395,7 @@ class _Loading:
             self._recover_segment(segment)
 
     def _limit_of(self, segment: LogSegment) -> int:
-        """The offset that no record of the segment may reach."""
+        """The offset below which all records of the segment must be."""
         following = self._segments.higher(segment.base_offset)
         return 2**63 if following is None else following.base_offset
 
@@ -404,7 +404,7 @@ class _Loading:
         try:
             return last.next_offset()
         except KafkaError:
-            # The shutdown was marked clean, but the bytes contradict it.
+            # The shutdown was marked as clean, but the segment is damaged.
             self._recover_segment(last)
             return last.next_offset()
 
@@ -414,7 +414,7 @@ class _Loading:
         self._producers.delete_snapshot_at(segment.base_offset)
 
     def _note_loss(self, offset: int, reason: str) -> LogLoss:
-        """Record a loss for the log and return it; several losses keep the lowest offset."""
+        """Record a loss and return the log's total loss, which begins at the lowest lost offset."""
         request, loss = self._request, self._loss
         if loss is None:
             loss = LogLoss(request.topic_partition, request.directory, offset, reason)
@@ -424,7 +424,7 @@ class _Loading:
         return loss
 
     def _lose(self, segment: LogSegment, offset: int, reason: str) -> None:
-        """Delete a segment of which nothing from `offset` on can be kept."""
+        """Delete a segment, because nothing from `offset` on can be kept."""
         if segment.size > 0:
             loss = self._note_loss(offset, reason)
             loss.later_segments += 1
@@ -445,7 +445,7 @@ class _Loading:
         was_cut = is_cut = False
         expected: int | None = None
         for segment in suspects:
-            # A power loss cannot make a gap below the synced end, so what follows one is valid.
+            # A power loss cannot cause a gap below the synced end, so segments after one are valid.
             if segment.base_offset > self._request.synced_end:
                 # If the lost tail ended between two batches, the next segment leaves a gap.
                 has_gap = expected is not None and segment.base_offset != expected
@@ -458,7 +458,7 @@ class _Loading:
                 expected = segment.next_offset()
 
     def _recover_segment(self, segment: LogSegment) -> int:
-        """Keep the valid batches and rebuild the indexes. Returns the bytes truncated."""
+        """Keep the valid batches and rebuild the indexes; returns how many bytes were truncated."""
         producers = self._producers_at(segment.base_offset)
         segment.begin_rebuild()
         following = self._segments.higher(segment.base_offset)
@@ -488,7 +488,7 @@ class _Loading:
         return cut_bytes
 
     def _producers_at(self, offset: int) -> ProducerStateManager:
-        """The producer state at a segment's start; it tells which transactions markers abort."""
+        """The producer state at a segment's start; it has the transactions that markers may end."""
         producers = self._recovering
         if producers is None or producers.map_end_offset > offset:
             producers = ProducerStateManager(self._files, self._request.directory)

@@ -1,15 +1,15 @@
 """Loads, creates, deletes and maintains the logs in all log directories (Kafka's `LogManager`).
 
 At startup each directory is opened (`log_dirs.py`), its clean-shutdown marker is read and removed,
-its checkpoints give each log's start offset and recovery point, and each sub-directory named
-`topic-partition` is loaded as a log. While the broker runs, the layer above calls the housekeeping
-methods on its timers. At shutdown every log is closed, the checkpoints are written, and last the
-marker, only in a directory without failures.
+each log's start offset and recovery point are read from the checkpoints, and each sub-directory
+named `topic-partition` is loaded as a log. While the broker runs, the layer above calls the
+housekeeping methods on its timers. At shutdown every log is closed, then the checkpoints are
+written, and last the marker, which is written only in a directory without failures.
 
-A partition has one log. While it moves to another directory it also has a future log there, which
-replaces the current one once it has caught up (KIP-113, `future_logs.py`).
+A partition has one log. While the log moves to another directory, the partition also has a future
+log there, which replaces the current log once it has caught up (KIP-113, `future_logs.py`).
 
-A directory whose disk fails goes offline alone: its logs return KAFKA_STORAGE_ERROR, and the others
+If a disk fails, only its directory goes offline: its logs raise KAFKA_STORAGE_ERROR, and the others
 continue (KIP-112). The cluster metadata log is in a log directory too, but is not managed here.
 """
 
@@ -78,15 +78,16 @@ class LogManager:
         self.placement = LogPlacement(self.log_dirs)
         self._move_listeners: list[MoveListener] = []
         self.future_logs = FutureLogs()
-        """The future logs of partitions that are being moved to another directory."""
+        """The future logs of partitions that are moving to another directory."""
 
     # -- Starting -----------------------------------------------------------------------------
 
     def start(self, now_ms: int, topic_configs: Mapping[str, LogConfig] | None = None) -> None:
-        """Load every log that the directories hold.
+        """Load every log in the directories.
 
-        Topics without configuration overrides get the default. Raises LogDirError if two
-        directories hold the same partition. A directory that fails is offline afterwards.
+        Topics without configuration overrides get the default configuration. Raises LogDirError if
+        two directories have a log of the same partition. A directory whose disk fails is offline
+        afterwards.
         """
         configs = topic_configs or {}
         for log_dir in self.directories.online:
@@ -97,7 +98,7 @@ class LogManager:
                 if log_dir.is_online:
                     raise failure from error
             except KafkaError:
-                # Only a disk failure lets the start continue without the directory.
+                # Startup continues without the directory only if the disk has failed.
                 if log_dir.is_online:
                     raise
 
@@ -139,7 +140,7 @@ class LogManager:
                 self._tell_recovered(log, request.recovery_point)
 
     def _tell_recovered(self, log: UnifiedLog, recovery_point: int) -> None:
-        """Log what was recovered, unless the log has no record above its recovery point."""
+        """Report the recovered offsets, unless the log ends at its recovery point."""
         if log.log_end_offset > recovery_point:
             self.recovered += 1
             _log.info(
@@ -176,7 +177,7 @@ class LogManager:
             self._logs[log.topic_partition] = log
         self._last_flush_ms[log] = now_ms
 
-    # -- Looking up, making, deleting ---------------------------------------------------------
+    # -- Finding, creating and deleting logs --------------------------------------------------
 
     def get_log(self, topic_partition: TopicPartition) -> UnifiedLog | None:
         return self._logs.get(topic_partition)
@@ -199,7 +200,7 @@ class LogManager:
     ) -> UnifiedLog:
         """The partition's log, created if there is none.
 
-        `directory_id` is where the cluster metadata expects it, see `log_placement.py`. Raises
+        The cluster metadata expects the log in `directory_id`, see `log_placement.py`. Raises
         KafkaError: INCONSISTENT_TOPIC_ID if the log belongs to another topic of that name;
         KAFKA_STORAGE_ERROR also if the log may exist in an offline directory.
         """
@@ -250,8 +251,9 @@ class LogManager:
     ) -> None:
         """Delete a log: its directory is renamed now and removed after file.delete.delay.ms.
 
-        The partition's future log is deleted too. A partition without a log is no error. After
-        many deletions, `sync_deletions` makes them durable. Raises KafkaError(KAFKA_STORAGE_ERROR).
+        The partition's future log is deleted too. Does nothing if the partition has no log. For
+        many deletions, pass `durably=False` and call `sync_deletions` once at the end. Raises
+        KafkaError(KAFKA_STORAGE_ERROR).
         """
         self.placement.forget(topic_partition)
         self.delete_future_log(topic_partition, now_ms)
@@ -274,8 +276,7 @@ class LogManager:
         self._doomed.sync()
 
     def set_aside(self, log: UnifiedLog, now_ms: int) -> str:
-        """Close a log, rename its directory for an operator to inspect, and return the new path.
-
+        """Close a log and rename its directory, for an operator to inspect; returns the new path.
         Raises KafkaError(KAFKA_STORAGE_ERROR).
         """
         if self.future_logs.get(log.topic_partition) is log:
@@ -307,8 +308,8 @@ class LogManager:
     ) -> UnifiedLog:
         """Create an empty future log for a partition in another directory.
 
-        Raises KafkaError(KAFKA_STORAGE_ERROR), also while any directory is offline, because it may
-        already hold a future log of the partition.
+        Raises KafkaError(KAFKA_STORAGE_ERROR), also while any directory is offline, because that
+        directory may already have a future log of the partition.
         """
         offline = [each.path for each in self.log_dirs if not each.is_online]
         if offline:
@@ -334,11 +335,11 @@ class LogManager:
     def replace_current_with_future(
         self, topic_partition: TopicPartition, now_ms: int
     ) -> UnifiedLog:
-        """Replace the current log by the caught-up future log, and return the new log.
+        """Replace the current log with the caught-up future log, and return the new log.
 
-        If the current log is gone, the future log is used as it is. Raises
+        If there is no current log any more, the future log is used as it is. Raises
         KafkaError(KAFKA_STORAGE_ERROR); the current log then stays in use unless its disk failed,
-        and the future one may be closed: see `reopen_future_log`.
+        and the future log may be closed: see `reopen_future_log`.
         """
         current = self._logs.get(topic_partition)
         future = self.future_logs.get(topic_partition)
@@ -352,7 +353,7 @@ class LogManager:
             self._checkpoint_logs(future.log_dir)
             log = reopened(future, takeover.rename(now_ms), now_ms)
         except Exception:
-            # On any exception both logs keep their names, and the partition its log.
+            # After any exception, both directories get their old names back.
             takeover.give_back()
             raise
         finally:
@@ -380,7 +381,7 @@ class LogManager:
         return log
 
     def on_move(self, listener: MoveListener) -> None:
-        """Call `listener` with both logs whenever one has replaced another."""
+        """Call `listener` with the old and the new log whenever a future log takes over."""
         self._move_listeners.append(listener)
 
     # -- Housekeeping -------------------------------------------------------------------------
@@ -396,7 +397,7 @@ class LogManager:
     def delete_old_segments(self, log: UnifiedLog, now_ms: int) -> int:
         """Apply the log's retention. Returns how many segments it deleted.
 
-        A failing disk takes the log's directory offline, and its listener reports that.
+        If the disk fails, the log's directory goes offline, which its listeners report.
         """
         try:
             return log.delete_old_segments(now_ms)
@@ -420,10 +421,10 @@ class LogManager:
             deletion.run()
 
     def flush_task(self, log: UnifiedLog, now_ms: int) -> FlushTask | None:
-        """The task to fsync closed segments, or everything once flush.ms is over; None if clean.
+        """The task to fsync closed segments, or everything once flush.ms has passed; else None.
 
-        Run the task in a thread, then call `log.complete_flush(task)` in this one; on OSError
-        `log.log_dir.fail(error)`.
+        Run the task in another thread, then call `log.complete_flush(task)` in this one, or
+        `log.log_dir.fail(error)` after OSError.
         """
         is_due = now_ms - self._last_flush_ms[log] >= log.config.flush_ms
         if is_due:
@@ -431,7 +432,7 @@ class LogManager:
         return log.prepare_flush(None if is_due else log.local.active_segment.base_offset)
 
     def checkpoint_recovery_points(self) -> None:
-        """Write each log's recovery point; the next start reads only records above it."""
+        """Write each log's recovery point; the next startup recovers only records above it."""
         for log_dir in self.directories.online:
             self._checkpoints[log_dir].write_recovery_points(self._logs_in(log_dir))
 
@@ -454,22 +455,22 @@ class LogManager:
     def _logs_in(self, log_dir: LogDir) -> list[UnifiedLog]:
         return [log for log in self._both() if log.log_dir is log_dir]
 
-    # -- The end ------------------------------------------------------------------------------
+    # -- Shutting down ------------------------------------------------------------------------
 
     def shutdown(self, now_ms: int, broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
-        """Close every log and write the marker that lets the next start skip recovery."""
+        """Close every log and write the marker with which the next startup skips recovery."""
         closing = self.begin_shutdown(now_ms)
         closing.flush_here()
         self.finish_shutdown(closing, broker_epoch)
 
     def begin_shutdown(self, now_ms: int) -> CleanShutdown:
-        """Begin a `shutdown` with threads: run its flushes, then call `finish_shutdown`."""
+        """Begin a shutdown with threads: run the result's flushes, then call `finish_shutdown`."""
         return CleanShutdown(self.online_logs(), now_ms)
 
     def finish_shutdown(
         self, closing: CleanShutdown, broker_epoch: int = UNKNOWN_BROKER_EPOCH
     ) -> None:
-        """Drop all logs, and mark as clean the directories in which every log is flushed."""
+        """Release all logs, and mark the directories as clean in which every log is flushed."""
         for log in self._both():
             log.release()
         self.checkpoint_recovery_points()
