@@ -20,7 +20,7 @@ from ..clients.errors import ErrorCode, KafkaError
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
 USE_TOTAL_RETENTION = -2
-"""For local.retention.*: the same as the total retention."""
+"""The value of local.retention.* for a local retention equal to the total retention."""
 
 _BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
 _LONG, _DOUBLE, _LIST = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST

@@ -1,8 +1,8 @@
 """The file system interface of `storage/`, and its implementation on the operating system.
 
 All code under `storage/` accesses the file system through the `Files` protocol, so that tests can
-simulate a disk that loses unsynced data, runs full, or fails. The protocol is small, and each
-operation has a defined effect at a crash:
+simulate a disk that loses unsynced data, fills up, or fails. The protocol is small, and each
+operation has a defined result after a crash:
 
 - What `FileHandle.write_at` writes is visible to readers at once but durable only after `flush`
   (fsync).
@@ -118,7 +118,7 @@ class FileHandle(Protocol):
     def region(self, position: int, size: int) -> FileRegion: ...
 
     def renamed(self, path: str) -> None:
-        """Record the file's new name, by which it may have to be reopened."""
+        """Record the file's new name, which is needed to reopen it."""
         ...
 
     def close(self) -> None:
@@ -199,7 +199,7 @@ class Files(Protocol):
         ...
 
     def rename(self, old: str, new: str) -> None:
-        """Rename a file or directory, replacing a file of the new name; not yet durable."""
+        """Rename a file or directory, replacing a file with the new name; not yet durable."""
         ...
 
     def remove(self, path: str) -> bool:
@@ -242,7 +242,7 @@ class Files(Protocol):
 
 
 class _Descriptor:
-    """A file descriptor that closes when nothing refers to it any more."""
+    """A file descriptor that is closed once nothing refers to it."""
 
     __slots__ = ("fd",)
 
@@ -256,7 +256,7 @@ class _Descriptor:
         chunk = os.pread(self.fd, size, position)
         if len(chunk) == size or not chunk:
             return chunk
-        # A signal, or the kernel's 2 GiB limit, may cut a read short of the end of the file.
+        # A signal or the kernel's 2 GiB limit may cut a read short before the end of the file.
         chunks = [chunk]
         missing = size - len(chunk)
         while missing and (chunk := os.pread(self.fd, missing, position + size - missing)):
@@ -292,13 +292,13 @@ class OsFileHandle:
         self._is_closed = False
         self._failure: OSError | None = None
         self.is_unsynced = False
-        """Whether bytes were written that may not be durable."""
+        """Whether the file may have written bytes that are not durable."""
         self.was_used = True
         open_files.add(self)
 
     def _open_descriptor(self) -> _Descriptor:
         self.was_used = True
-        # The local name keeps it open even if another thread closes the handle.
+        # The local variable keeps the descriptor open even if another thread closes the handle.
         descriptor = self._descriptor
         if descriptor is None:
             if self._is_closed:
@@ -390,7 +390,7 @@ class OsMappedFile:
         self._map(descriptor)
 
     def _open(self, flags: int = 0) -> _Descriptor:
-        # Reopened for each rare use, because many thousand segments may have indexes.
+        # Reopened for each use, which is rare: thousands of segments may have indexes.
         path, flags = self._path, _READ_AND_WRITE | flags
         return _Descriptor(self._open_files.perform(lambda: os.open(path, flags, 0o644)))
 
@@ -400,7 +400,7 @@ class OsMappedFile:
         fd = descriptor.fileno()
         if os.fstat(fd).st_size < self.capacity:
             os.ftruncate(fd, self.capacity)
-        # Imported here because ctypes takes time, and a new broker has no index yet.
+        # Imported here because importing ctypes takes time, and a new broker has no index yet.
         from .memory_map import map_shared
 
         self.buffer = map_shared(fd, self.capacity)

@@ -5,8 +5,8 @@ connections. A broker with many thousand segments has more files than that, but 
 So beyond `limit` the least recently used file closes its descriptor, and reopens the file by name
 when it is used again.
 
-A file with unsynced bytes is closed only if no other file can be, and is fsynced before: the kernel
-reports a failed write only to descriptors that are open at that time.
+A file with unsynced bytes is closed only if no other file can be, and only after an fsync: the
+kernel reports a failed write only to descriptors that are open at that time.
 
 Operations that need a descriptor briefly (a listing, an fsync of a directory) go through `perform`:
 if the process or the machine has no free descriptor, idle files are closed and the operation is
@@ -28,7 +28,7 @@ EXHAUSTED = (errno.EMFILE, errno.ENFILE)
 _UNLIMITED = 1 << 20
 _LEAST = 16
 _LOOKS = 64
-"""How many files are checked for being idle before one is synced to be closed."""
+"""How many files are checked for an idle one, before a file is synced in order to close it."""
 _GIVEN_UP_AT_ONCE = 8
 _ATTEMPTS = 8
 
@@ -37,7 +37,7 @@ class Closable(Protocol):
     """An open file that can close its descriptor and reopen it later."""
 
     was_used: bool
-    """Set by each use, cleared by each check."""
+    """Set by each use, cleared when the file is checked."""
 
     @property
     def is_unsynced(self) -> bool: ...

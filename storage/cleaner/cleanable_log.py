@@ -37,7 +37,7 @@ class CleanableLog(NamedTuple):
 
     @property
     def is_due(self) -> bool:
-        """Whether it should be cleaned now."""
+        """Whether the log should be cleaned now."""
         if self.dirty_bytes == 0:
             return False
         return self.overdue_ms > 0 or self.dirty_ratio > self.log.config.min_cleanable_dirty_ratio
@@ -97,7 +97,7 @@ def group_segments(
     """
     groups: list[list[LogSegment]] = []
     if not segments:
-        # Retention may have deleted all of them while their keys were read.
+        # Retention may have deleted all segments while their keys were read.
         return groups
     bounds = [*(each.base_offset for each in segments[1:]), end_offset]
     size = offset_index_size = time_index_size = 0

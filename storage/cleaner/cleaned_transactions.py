@@ -25,7 +25,7 @@ class CleanedTransactions:
         self.kept: list[AbortedTxn] = []
 
     def may_discard(self, batch: RecordBatch) -> bool:
-        """Whether the batch's transaction allows its records to be discarded."""
+        """Whether the state of the batch's transaction allows discarding the batch."""
         while self._coming and self._coming[0].first_offset <= batch.last_offset:
             txn = self._coming.popleft()
             self._aborted.setdefault(txn.producer_id, txn)

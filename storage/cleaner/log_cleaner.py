@@ -163,7 +163,7 @@ class LogCleaning:
         for segment in group:
             pinned = self._pin(segment)
             if pinned is None:
-                # `swap` will see that the group no longer exists.
+                # `swap` will find that the group no longer exists.
                 transactions.kept.clear()
                 return
             for batch in _checked(pinned):

@@ -16,7 +16,7 @@ _UNKNOWN = -1
 
 
 class LogBounds:
-    """The bounds of one log, all record offsets."""
+    """The bounds of one log, all of them record offsets."""
 
     __slots__ = (
         "high_watermark",

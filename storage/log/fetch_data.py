@@ -18,7 +18,7 @@ EMPTY_RECORDS = b""
 
 
 class FetchIsolation(IntEnum):
-    """Which records a reader may see, by the offset at which they end."""
+    """How far a reader may read."""
 
     LOG_END = 0
     """A follower: everything appended."""
@@ -52,7 +52,7 @@ class FetchDataInfo:
 
 
 class RemoteRead(NamedTuple):
-    """A read of offsets that only the remote tier still holds."""
+    """A read of an offset that is only in the remote tier."""
 
     topic_id_partition: TopicIdPartition
     offset: int
@@ -70,8 +70,8 @@ class RemoteRead(NamedTuple):
 class RemoteTimestampLookup(NamedTuple):
     """A timestamp that must first be looked up in the remote tier (KIP-405).
 
-    `local_result` is the answer if no record below `local_log_start_offset` has at least
-    `timestamp`; for MAX_TIMESTAMP, if none of them has at least the timestamp of `local_result`.
+    `local_result` is the result if no record below `local_log_start_offset` has at least
+    `timestamp`, or for MAX_TIMESTAMP, at least the timestamp of `local_result`.
     """
 
     topic_id_partition: TopicIdPartition

@@ -86,8 +86,8 @@ class LeaderEpochCache:
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """The largest known epoch at or below `epoch` and its end offset (KIP-101, KIP-279).
 
-        (-1, -1) if the epoch is undefined or newer than any entry, or there is no entry. An epoch
-        older than the history returns itself and the start of the first entry.
+        (-1, -1) if the epoch is undefined or newer than any entry, or there is no entry. For an
+        epoch older than the history, returns that epoch and the start of the first entry.
         """
         entries = self._entries
         if epoch == UNDEFINED_EPOCH or not entries or epoch > entries[-1].epoch:
@@ -102,7 +102,7 @@ class LeaderEpochCache:
     def entries_in_range(self, start_offset: int, end_offset: int) -> list[EpochEntry]:
         """The history of the offsets [`start_offset`, `end_offset`), beginning at `start_offset`.
 
-        The metadata of a remote segment has it as its epoch map.
+        This is the epoch map in a remote segment's metadata.
         """
         within = [
             entry for entry in self._entries if start_offset < entry.start_offset < end_offset

@@ -419,7 +419,7 @@ class LocalLog:
         """
         assert self.active_segment not in old
         self.finish_swap()
-        # Opened first: without a file descriptor, the swap could not be finished half-way.
+        # Opened first: if descriptors ran out half-way, the swap could not be finished.
         directory = self._files.open_dir(self.directory)
         try:
             cleaned.change_suffix(CLEANED_SUFFIX, SWAP_SUFFIX)

@@ -118,7 +118,7 @@ def _warn_of_index(segment: LogSegment, reason: object) -> None:
 
 
 class _Loading:
-    """The loading of one log."""
+    """Loads one log."""
 
     def __init__(self, log_dir: LogDir, request: LoadRequest, now_ms: int) -> None:
         self._log_dir = log_dir

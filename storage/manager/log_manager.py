@@ -53,7 +53,7 @@ MoveListener = Callable[[UnifiedLog, UnifiedLog], None]
 
 
 class LogManager:
-    """See the module docstring. Open its `directories`, `start` it, and finally `shutdown`."""
+    """The logs of a broker. Open its `directories`, call `start`, and finally `shutdown`."""
 
     def __init__(
         self,
@@ -277,6 +277,7 @@ class LogManager:
 
     def set_aside(self, log: UnifiedLog, now_ms: int) -> str:
         """Close a log and rename its directory, for an operator to inspect; returns the new path.
+
         Raises KafkaError(KAFKA_STORAGE_ERROR).
         """
         if self.future_logs.get(log.topic_partition) is log:
@@ -437,7 +438,7 @@ class LogManager:
             self._checkpoints[log_dir].write_recovery_points(self._logs_in(log_dir))
 
     def checkpoint_log_start_offsets(self) -> None:
-        """Write the start offsets of logs that do not start with their first segment."""
+        """Write the start offset of each log that does not start with its first segment."""
         for log_dir in self.directories.online:
             self._checkpoints[log_dir].write_log_starts(self._logs_in(log_dir))
 
@@ -470,7 +471,7 @@ class LogManager:
     def finish_shutdown(
         self, closing: CleanShutdown, broker_epoch: int = UNKNOWN_BROKER_EPOCH
     ) -> None:
-        """Release all logs, and mark the directories as clean in which every log is flushed."""
+        """Release all logs, and mark each directory whose logs are all flushed as clean."""
         for log in self._both():
             log.release()
         self.checkpoint_recovery_points()

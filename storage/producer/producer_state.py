@@ -33,7 +33,7 @@ class ProducerStateManager:
         self._ongoing_txns: dict[int, int] = {}
         """Open transactions: first offset to producer id, in offset order."""
         self._unreplicated_txns: dict[int, int] = {}
-        """Ended transactions with markers not below the high watermark: first to marker offset."""
+        """Ended, but the marker is not below the high watermark: first offset to marker offset."""
         self._snapshots: list[int] = []
         self.map_end_offset = 0
         self.last_snapshot_offset = 0

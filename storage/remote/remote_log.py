@@ -83,7 +83,7 @@ class _EpochState:
         """Never lowered: offsets copied once count as copied, even if deleted since."""
 
     def finish_copy(self, start_offset: int, segment_id: Uuid, end_offset: int) -> list[Uuid]:
-        """Make a segment readable; returns the segments that it covers, which no longer are."""
+        """Make a segment readable; returns the segments that it covers, now unreadable."""
         covered: list[Uuid] = []
         highest = self.highest_offset
         # A segment that reaches the end of the epoch covers all that start at or after its start.

@@ -7,9 +7,9 @@ An active segment of a few kilobytes has no index files: reading its batches is 
 stopping a broker with thousands of partitions need not create two files for each
 (`needs_no_index`).
 
-To find a batch, the offset index gives a position, from which batch headers are read in order. Two
-kinds of reader need not search: one at the end of the last append, and one that continues where its
-last read ended. A small cache of recent batch starts has both positions (Kafka's `LogSegment`).
+To find a batch, a position is looked up in the offset index, and batch headers are read from there.
+Two kinds of reader need no search: one at the end of the last append, and one that continues where
+its last read ended. A small cache of batch starts has both positions (Kafka's `LogSegment`).
 """
 
 import logging
@@ -368,7 +368,7 @@ class LogSegment:
         return batch is not None and batch.max_timestamp == entry.timestamp
 
     def upper_bound_offset(self, end_position: int) -> int | None:
-        """An offset at or above the end of a read that ended at `end_position`."""
+        """An upper bound for the offsets of a read that ended at `end_position`."""
         entry = self.offset_index.entry_at_or_after(end_position)
         if entry is not None and not self._begins_batch(entry):
             self.rebuild_indexes(f"{self.offset_index.path} names position {entry.position}")
@@ -405,7 +405,7 @@ class LogSegment:
         return is_small and not (self.offset_index.file_exists or self.time_index.file_exists)
 
     def sanity_check(self, *, is_active: bool = False) -> None:
-        """Raises CorruptIndexError if an index is missing or contradicts itself."""
+        """Raises CorruptIndexError if an index is missing or inconsistent."""
         if is_active and self.needs_no_index:
             self._read_instead_of_index()
         elif self.size > 0 and not (self.offset_index.file_exists and self.time_index.file_exists):
@@ -445,8 +445,8 @@ class LogSegment:
     def _holds_transaction(self, txn: AbortedTxn) -> bool:
         """Whether no batch in the segment contradicts an aborted transaction.
 
-        Compaction may have removed its batches. A first offset in an earlier segment is not
-        checked.
+        Compaction may have removed the transaction's batches. A first offset in an earlier segment
+        is not checked.
         """
         for offset, is_control in ((txn.first_offset, False), (txn.last_offset, True)):
             location = self.locate(offset) if offset >= self.base_offset else None
@@ -593,7 +593,7 @@ class LogSegment:
         self.offset_index.resize(config.segment_index_bytes)
         self.time_index.resize(config.segment_index_bytes)
         self.index_room = 0
-        # As in Kafka, even if the indexes were just rebuilt.
+        # Reset as in Kafka, even if the indexes were just rebuilt.
         self._bytes_since_index_entry = 0
 
     def flush_log(self) -> None:
@@ -615,6 +615,7 @@ class LogSegment:
 
     def change_suffix(self, old: str, new: str) -> None:
         """Rename all files of a closed segment, the log first: startup goes by the log's name.
+
         After OSError, a second call renames the files that still end in `old`.
         """
         if self.path.endswith(old):
