@@ -12,7 +12,7 @@ runs. Every client counts records and bytes, and checks that each partition's of
 The rate is from a client's first record to its last: without its start, the metadata and joining
 the group, which `first_record_s` tells. A producer sends one record by itself first, and waits for
 its acknowledgement. Java's first third is not counted: a JVM compiles for the first seconds. Slow
-clients get fewer records, so that a run takes some seconds; the others two million or 400 MB.
+clients get fewer records, so that a run takes some seconds; the others 200 MB.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ from itertools import product
 from types import MappingProxyType
 
 from ..clients.client_process import run_client
-from ..clients.defaults.programs import LIBRDKAFKA, built, missing
+from ..clients.defaults.programs import built, missing
 from ..clients.load import Load
 from ..page_cache import drop_page_cache, fill_page_cache, write_back
 from ..recorder import Recorder
@@ -52,7 +52,7 @@ _SEGMENTS = 8
 @dataclass(frozen=True, slots=True)
 class Client:
     """One client: its module in clients/defaults and what it is called with, how many records a
-    run has at most, how many megabytes it produces, and the Python package that it needs.
+    run has at most in either direction, and the Python package that it needs.
     """
 
     module: str
@@ -113,9 +113,9 @@ class Shape:
         """The tiered case is called as the hot one, and stands beside it."""
         size = self.record_bytes
         # Producing is the same whatever loop reads.
-        client = "confluent-kafka" if self.client == POLL and self.direction == PRODUCE else ""
+        client = self.client.partition(" ")[0] if self.direction == PRODUCE else self.client
         parts = [
-            f"{self.direction} {client or self.client}",
+            f"{self.direction} {client}",
             f"{size // _KIB} KiB records" if size % _KIB == 0 else f"{size} B records",
             "1 partition" if self.partitions == 1 else f"{self.partitions} partitions",
         ]
@@ -223,7 +223,7 @@ def _shape_of(case: Case) -> Shape:
 
 
 def _produce(shape: Shape, load: Load, target: RunningTarget, recorder: Recorder) -> None:
-    from ..clients.admin import end_offsets, ends_at, fresh_topic
+    from ..clients.admin import end_offsets, fresh_topic
 
     config = target.topic_config(tiered=False)
     with fresh_topic(target.bootstrap, config, load.partitions) as topic:

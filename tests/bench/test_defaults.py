@@ -12,7 +12,7 @@ from tierlog.bench.figures import RunKey
 from tierlog.bench.recorder import Recorder
 from tierlog.bench.scenario import Case, Scale
 from tierlog.bench.scenarios import defaults
-from tierlog.bench.scenarios.defaults import CLIENTS, CONSUME, LISTS, PRODUCE, TIER, Shape
+from tierlog.bench.scenarios.defaults import CLIENTS, CONSUME, PRODUCE, TIER, Shape
 from tierlog.bench.target import RunningTarget
 from tierlog.bench.targets.elsewhere import ElsewhereTarget
 from tierlog.bench.targets.node_target import OFTEN
@@ -119,10 +119,10 @@ def test_a_client_as_it_comes_produces_and_consumes_everything(
 @pytest.mark.slow
 @pytest.mark.parametrize("place", ["cold", "tier"])
 def test_what_is_consumed_may_be_cold_or_in_the_tier(place: str, broker: RunningTarget) -> None:
-    found = measure(Shape(CONSUME, LISTS, 1024, 1, place).case, broker)
+    found = measure(Shape(CONSUME, defaults.LISTS, 1024, 1, place).case, broker)
     assert found["mb_per_s"] > 0
     if place == "tier":
-        assert broker.bytes_in_tier("defaults-100000-1024-1-tiered") > 10_000_000
+        assert broker.bytes_in_tier("defaults-20000-1024-1-tiered") > 10_000_000
 
 
 @pytest.mark.slow
