@@ -22,7 +22,7 @@ from itertools import product
 from types import MappingProxyType
 
 from ..clients.client_process import run_client
-from ..clients.defaults.programs import built, missing
+from ..clients.defaults.programs import LIBRDKAFKA, built, missing
 from ..clients.load import Load
 from ..page_cache import drop_page_cache, fill_page_cache, write_back
 from ..recorder import Recorder
@@ -82,7 +82,7 @@ CLIENTS: Mapping[str, Client] = MappingProxyType(
         POLL: Client("confluent", ("poll",), 2_000_000, 500_000),
         LISTS: Client("confluent", ("consume",), 2_000_000, 500_000),
         LIBRDKAFKA: Client("foreign", (LIBRDKAFKA,), 2_000_000, 2_000_000),
-        JAVA: Client("foreign", (JAVA,), 2_000_000, 1_000_000),
+        JAVA: Client("foreign", (JAVA,), 2_000_000, 2_000_000),
         FRANZ_GO: Client("foreign", (FRANZ_GO,), 2_000_000, 2_000_000),
         "sarama": Client("foreign", ("sarama",), 2_000_000, 1_000_000),
         "kafkajs": Client("foreign", ("kafkajs",), 500_000, 500_000, 100),
@@ -113,9 +113,9 @@ class Shape:
         """The tiered case is called as the hot one, and stands beside it."""
         size = self.record_bytes
         # Producing is the same whatever loop reads.
-        client = self.client.partition(" ")[0] if self.direction == PRODUCE else self.client
+        client = "confluent-kafka" if self.client == POLL and self.direction == PRODUCE else ""
         parts = [
-            f"{self.direction} {client}",
+            f"{self.direction} {client or self.client}",
             f"{size // _KIB} KiB records" if size % _KIB == 0 else f"{size} B records",
             "1 partition" if self.partitions == 1 else f"{self.partitions} partitions",
         ]
