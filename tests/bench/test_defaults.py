@@ -117,6 +117,12 @@ def test_a_client_as_it_comes_produces_and_consumes_everything(
 
 
 @pytest.mark.slow
+def test_the_smoke_scale_runs(broker: RunningTarget) -> None:
+    for case in defaults.SCENARIO.cases(Scale.SMOKE):
+        assert measure(case, broker)["records_per_s"] > 0
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["cold", "tier"])
 def test_what_is_consumed_may_be_cold_or_in_the_tier(place: str, broker: RunningTarget) -> None:
     found = measure(Shape(CONSUME, LISTS, 1024, 1, place).case, broker)
