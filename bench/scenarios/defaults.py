@@ -214,7 +214,10 @@ def _cannot(target: Target, shape: Shape) -> str | None:
         return f"{target.name} does not tell how many records its partitions have"
     if shape.place == TIER:
         return has_no_tier(target)
-    return knows_its_disk(target) if shape.place == COLD else None
+    if shape.place == COLD:
+        in_memory = f"{target.name} keeps its records in memory"
+        return knows_its_disk(target) or (None if "durable" in target.capabilities else in_memory)
+    return None
 
 
 def _shape_of(case: Case) -> Shape:

@@ -58,6 +58,7 @@ def test_who_cannot_be_measured_is_told_why() -> None:
     said = defaults.SCENARIO.refuses
     assert "no remote tier" in (said(tiered, TansuTarget()) or "")
     assert "harness starts" in (said(cold, ElsewhereTarget("127.0.0.1:1")) or "")
+    assert "in memory" in (said(cold, TansuTarget()) or "")
     assert said(tiered, TierlogTarget()) is None
     spread = Shape(PRODUCE, client, partitions=6).case
     assert "does not tell how many" in (said(spread, TansuTarget()) or "")
