@@ -2,15 +2,15 @@
 
 librdkafka fetches ahead into a queue. When a response fills it (100,000 records or 64 MiB), the
 client does not fetch again for `fetch.queue.backoff.ms`, a second by default, however soon the
-application has emptied the queue. The faster the broker, the sooner the queue is full, and the
-longer the application has nothing to read (docs/performance.md).
+application has emptied the queue. The faster the broker, the sooner the queue is full, and the more
+of each second the application has nothing to read (docs/performance.md).
 
-`FetchPacing` watches one connection. Pacing begins after large responses in quick succession and
-then a pause of about a second, although the client has not caught up. From then on the responses
-are spaced, at first at six tenths of the speed that filled the queue, then faster step by step;
-another pause shows that the speed was too high. The throughput of each cycle, pause included, is
-compared with that of the cycle before pacing. If spacing does not raise it, the application is the
-limit, and pacing rests for two minutes, then for twice as long each time.
+`FetchPacing` decides for one connection, from what the broker sees: large responses in quick
+succession, then a pause of about a second though the client has not caught up. From then on it
+spaces the responses, at first at six tenths of the speed that filled the queue, and faster step by
+step; another pause shows that the speed was too high. What a cycle delivers, pause included, is
+compared with the cycle before pacing: where spacing does not deliver more, the application is the
+limit, and the connection is left alone for two minutes, then for twice as long each time.
 
 An application that works for a second after each batch pauses as well, however its responses are
 spaced, and the size of its batches changes. So every fifth cycle is unpaced, to compare with, and
@@ -37,7 +37,7 @@ SMALL_BYTES = 64 * 1024
 """A smaller response shows that the client has caught up with the producers."""
 
 PAUSE_S = 0.3
-"""A client that fetches again sooner has not paused."""
+"""A client that fetches again sooner does not pause."""
 
 _FIRST_PAUSE_S = (0.9, 1.3)
 """How long a pause must be for pacing to begin: `fetch.queue.backoff.ms` is 1000 by default."""
@@ -45,7 +45,7 @@ _FIRST_PAUSE_S = (0.9, 1.3)
 _BURST_RESPONSES_MIN = 2
 _BURST_BYTES_MIN = 2 * 1024 * 1024
 _BURST_FACTOR_MIN = 2.0
-"""Before a pause, responses must have been at least this many times as fast as with the pause."""
+"""How much faster than on average, pause included, the responses before a pause must have been."""
 
 _FIRST_FRACTION = 0.6
 _GROWTH_A_SECOND = 0.2
@@ -72,10 +72,10 @@ _IDLE_S = 10.0
 
 _STEP_MAX_S = 0.1
 _CREDIT_S = 0.02
-"""How much of a delay the next responses may make up for: timers are a few ms late."""
+"""How far the responses may lag behind the speed and catch up: timers are a few ms late."""
 _WAIT_MIN_S = 0.001
 _WAIT_MAX_S = 0.25
-"""Below `PAUSE_S`, so that a wait is not mistaken for a pause."""
+"""Below `PAUSE_S`, so that a wait is not taken for a pause."""
 
 _REST_S = 120.0
 _REST_MAX_S = 3840.0
@@ -100,7 +100,7 @@ class PacingState(Enum):
 
 
 class PacingEvent(Enum):
-    """What changes the state."""
+    """What changes that."""
 
     PAUSE = "the client pauses after a burst, or did so on an earlier connection"
     CHECK = "after some pauses, or without proof for too long, an unpaced cycle is due"
@@ -125,7 +125,7 @@ TRANSITIONS: dict[tuple[PacingState, PacingEvent], PacingState] = {
 """Every legal transition; any other is a bug."""
 
 # Python 3.11 takes 0.1 µs to look up an enum member, which every fetch would pay.
-_FREE, _PACED, _RESTING = _S.FREE, _S.PACED, _S.RESTING
+_FREE, _PACED, _CHECKING, _RESTING = _S.FREE, _S.PACED, _S.CHECKING, _S.RESTING
 
 
 class FetchPacing:
@@ -155,13 +155,13 @@ class FetchPacing:
     def __init__(self) -> None:
         self.state = _FREE
         self.rate = 0.0
-        # The current cycle: since the last pause, or since the client had last caught up.
+        # The cycle: since the last pause, or since the client last had caught up.
         self._began = 0.0
         self._bytes = 0
         self._responses = 0
         self.last_at = 0.0
         self._last_bytes = 0
-        # When the client was able to send the next request.
+        # When the client was free to send the next request.
         self._ready_at = 0.0
         self._next_at = 0.0
         self._paused_at = 0.0
@@ -171,7 +171,7 @@ class FetchPacing:
         """Pauses since pacing began or since the last unpaced cycle."""
         self._ceiling = 0.0
         self._is_confirmed = False
-        """Whether the ceiling was found while pacing; the first ceiling is the unpaced speed."""
+        """Whether the ceiling was found while pacing; the first one is only the unpaced speed."""
         self._is_proven = False
         """Whether an unpaced cycle has delivered much less than the paced ones."""
         self._unpaced = 0.0
@@ -182,13 +182,13 @@ class FetchPacing:
         self.state = TRANSITIONS[self.state, event]
 
     def requested(self, now: float) -> None:
-        """Record that a Fetch request was read."""
+        """A Fetch request is read."""
         if self._responses and now - self._ready_at >= PAUSE_S:
             self._paused(now)
             self._responses = 0
 
     def responded(self, requested_at: float, now: float, nbytes: int) -> float:
-        """Record a response of `nbytes`; returns how long to wait before the next request."""
+        """A response of `nbytes` is sent; returns how long to wait before the next request."""
         self._ready_at = now
         if nbytes < SMALL_BYTES:
             self._responses = 0
@@ -237,7 +237,7 @@ class FetchPacing:
         self._rest_s = min(2 * self._rest_s, _REST_MAX_S)
 
     def _paused(self, now: float) -> None:
-        """The client has paused: end the cycle, and adjust the pacing."""
+        """The client has paused: end the cycle, and draw the conclusion."""
         if now - self._ready_at > _IDLE_S:
             return
         delivered = self._bytes / (now - self._began)
@@ -258,7 +258,7 @@ class FetchPacing:
         if self._responses < _BURST_RESPONSES_MIN or self._bytes < _BURST_BYTES_MIN:
             return
         # What the client had received when it asked for the last response.
-        speed = (self._bytes - self._last_bytes) / max(self._last_at - self._began, 1e-6)
+        speed = (self._bytes - self._last_bytes) / max(self.last_at - self._began, 1e-6)
         if speed < _BURST_FACTOR_MIN * delivered:
             return
         self._unpaced = delivered
@@ -276,7 +276,7 @@ class FetchPacing:
         floor = _FLOOR_FACTOR * self._unpaced
         self._ceiling = _CEILING_FRACTION * self.rate
         self._is_confirmed = True
-        # The sooner the queue was full, the further the speed is above that of the application.
+        # The sooner the queue was full, the further the speed is above the application's.
         self.rate *= 0.5 if held_s < 0.5 else 0.7 if held_s < 2 else 0.85
         self._pauses += 1
         self._delivered = delivered
