@@ -1,4 +1,4 @@
-"""The entry point of `tierlog-spark`, with a plain message if the extra is not installed."""
+"""The entry point of `tierlog-spark`; prints a plain message if the extra is not installed."""
 
 from collections.abc import Sequence
 

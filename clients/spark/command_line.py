@@ -47,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
             metavar="NAME=VALUE",
             action="append",
             default=[],
-            help="a setting of Spark's; may be given several times",
+            help="a Spark setting; may be given several times",
         )
     return whole
 
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PySparkException as error:
         return cannot_run(_first_words(str(error)))
     except Py4JJavaError as error:
-        # An error without a Python exception in Spark, such as a session that cannot start.
+        # PySpark raises this if it does not convert the error, such as when no session can start.
         return cannot_run(_first_words(str(cast("Any", error).java_exception.getMessage())))
     except Py4JError as error:
         return cannot_run(f"Spark has ended: {error}")
@@ -88,9 +88,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _first_words(said: str) -> str:
-    """The message to print: our own code's, if it is in there, or the first line of Spark's."""
+    """The message to print: our own code's message if there is one, or Spark's first line."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     ours = [line for line in lines if "Error: " in line and line.startswith("tierlog.")]
     if ours:
         return ours[-1].partition("Error: ")[2].strip()
-    return lines[0] if lines else "Spark has ended and does not say why."
+    return lines[0] if lines else "Spark has ended without a message."

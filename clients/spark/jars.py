@@ -1,12 +1,12 @@
-"""The jars that Spark needs besides its own: the versions that match, and how they are fetched.
+"""Fetches the jars that Spark needs besides its own, in matching versions.
 
 Spark's Kafka connector, like Apache Iceberg and Delta Lake, matches one minor version of Spark
-("4.1"). It is published for each patch version, later than PySpark: a PySpark newer than every
-connector of its line gets the newest one. The connector depends on a token provider of the same
-version, which is not published, so Spark's `--packages` cannot resolve it: the list here is
-complete instead, with the newest published token provider and no transitive dependencies. The extra
-`spark` in pyproject.toml allows exactly the minor versions of `LINES`; a test checks that the two
-match.
+("4.1"). The connector is published for each patch version, later than PySpark: a PySpark that is
+newer than every connector of its minor version gets the newest one. The connector depends on a
+token provider of the same version, which is not published, so Spark's `--packages` cannot resolve
+it. Instead, the list here is complete: it has the newest published token provider, and no
+transitive dependencies are fetched. The extra `spark` in pyproject.toml allows exactly the minor
+versions in `LINES`; a test checks this.
 
 PySpark includes Apache Ivy, which fetches from Maven Central, so only Java is needed. The jars are
 kept in `~/.cache/tierlog/spark-jars` (or below `$XDG_CACHE_HOME`), and get their final names only
@@ -111,7 +111,7 @@ def _refusal(sentence: str) -> KafkaError:
 
 
 def pyspark_version() -> str:
-    """The version of the installed PySpark; INVALID_CONFIG if there is none."""
+    """The version of the installed PySpark. Raises KafkaError(INVALID_CONFIG) if there is none."""
     try:
         return metadata.version("pyspark")
     except metadata.PackageNotFoundError:
@@ -121,7 +121,7 @@ def pyspark_version() -> str:
 def jars_of(kind: str, spark_version: str) -> tuple[Jar, ...]:
     """The jars of the Kafka connector, of Iceberg or of Delta for a version of Spark.
 
-    INVALID_CONFIG, with the versions that are supported, if this one is not.
+    Raises KafkaError(INVALID_CONFIG), which lists the supported versions, for any other version.
     """
     line = ".".join(spark_version.split(".")[:2])
     if line not in LINES:
@@ -208,7 +208,7 @@ def _run_ivy(recipe: Path, scratch: Path) -> subprocess.CompletedProcess[str]:
     assert spec.origin is not None, "PySpark is a package with an __init__.py"
     paths = sorted((Path(spec.origin).parent / "jars").glob("ivy-*.jar"))
     if not paths:
-        raise _refusal("this PySpark comes without Apache Ivy, which would fetch its jars")
+        raise _refusal("this PySpark comes without Apache Ivy, which is needed to fetch jars")
     command = [java_command(), "-cp", str(paths[-1]), "org.apache.ivy.Main", "-warn"]
     settings = os.environ.get("TIERLOG_IVY_SETTINGS")
     if settings:
@@ -225,7 +225,7 @@ def _run_ivy(recipe: Path, scratch: Path) -> subprocess.CompletedProcess[str]:
 
 
 def java_command() -> str:
-    """The Java that Spark will run on, from JAVA_HOME or the PATH."""
+    """The path of the java command that Spark will use, from JAVA_HOME or the PATH."""
     home = os.environ.get("JAVA_HOME")
     command = str(Path(home) / "bin" / "java") if home else "java"
     executable = shutil.which(command)

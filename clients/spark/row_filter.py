@@ -1,6 +1,6 @@
 """Bounds on the rows that a query can return, for skipping batches.
 
-A filter only lets a scan read less: the caller checks each row again.
+A filter only makes a scan read less: the caller still checks each row.
 """
 
 from dataclasses import dataclass

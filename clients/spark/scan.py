@@ -6,10 +6,10 @@
             ...  # a pyarrow.RecordBatch with the schema of Spark's Kafka source
 
 This module does not depend on Spark and contacts no broker: manifests show which segments make up
-the topic's log, and offset indexes where in a segment to start. A task is about
-`max_partition_bytes` of neighbouring segments of one partition, or of a part of one. Where two
-tasks share a segment, the second reads the batches between two index entries again, but each offset
-is returned only once.
+the topic's log, and offset indexes where in a segment to start. A task reads about
+`max_partition_bytes` of neighbouring segments of one partition, or of a part of one segment. Where
+two tasks share a segment, the second reads the batches between two index entries again, but each
+offset is returned only once.
 
 A task holds one piece of a segment and the next one being fetched, and yields Arrow batches of a
 few megabytes; only a single record batch may be larger.
@@ -75,7 +75,7 @@ class ScanTask:
     partition: int
     ranges: tuple[ScanRange, ...]
     aborted: tuple[AbortedTxn, ...] = ()
-    """The transactions with records to leave out."""
+    """The aborted transactions, whose records are left out."""
 
     @property
     def first_offset(self) -> int:
@@ -100,7 +100,7 @@ async def _plainly(work: Coroutine[object, object, T]) -> T:
 
 
 def _run(runner: asyncio.Runner, work: Coroutine[object, object, T]) -> T:
-    """Run this to its end in the runner's loop.
+    """Run the coroutine to completion in the runner's loop.
 
     `Runner.run` checks signal handlers after each call, for which Python 3.11 formats the finished
     task and its result into an unused string: for a piece of a segment that costs more than
@@ -179,7 +179,7 @@ class _Planner:
 
     @property
     def _largest(self) -> int:
-        # A task may exceed the limit a little, so that no small remainder becomes a task.
+        # A task may exceed the limit a little, so that no small remainder needs its own task.
         return self._options.max_partition_bytes * 5 // 4
 
     def _task(self, group: list[ScanRange], aborted: list[AbortedTxn]) -> ScanTask:

@@ -8,7 +8,7 @@
     startingTimestamp             milliseconds, for every partition
     startingOffsetsByTimestamp    JSON {"topic": {"0": 1700000000000}}
     endingOffsets, endingTimestamp, endingOffsetsByTimestamp      the same; exclusive
-    startingOffsetsByTimestampStrategy   error or latest: if no record is as recent
+    startingOffsetsByTimestampStrategy   error or latest: the result if no record is that recent
     isolation                     read_uncommitted or read_committed
     failOnDataLoss                true or false: whether missing offsets fail the query
     columns                       the columns to read, separated by commas; default all
@@ -16,10 +16,10 @@
     maxPartitionBytes             about how many bytes of segments a task reads
     maxOffsetsPerTrigger          streams: the most offsets in a micro-batch
 
-Names, formats and defaults are those of Spark's Kafka source where it has them: in JSON -2 is
-earliest and -1 latest, a batch starts at the earliest offset and a stream at the latest, offsets as
-JSON must name every partition, and an impossible bound of a batch (starting at latest, ending at
-earliest) is rejected. Spark passes option names in lower case only.
+Names, formats and defaults are those of Spark's Kafka source where it has the same option: in JSON
+-2 is earliest and -1 latest, a batch starts at the earliest offset and a stream at the latest,
+offsets as JSON must name every partition, and an impossible bound of a batch (starting at latest,
+ending at earliest) is rejected. Spark passes option names in lower case only.
 """
 
 import json
@@ -117,7 +117,7 @@ class ScanOptions:
 
 
 def scan_options(stated: Mapping[str, str], *, streaming: bool = False) -> ScanOptions:
-    """Read the options of a Spark read. Raises ScanError, which names the option."""
+    """Parse the options of a Spark read. Raises ScanError, which names the option."""
     options = {name.lower(): value for name, value in stated.items()}
     for name in options:
         if name not in _NAMES and not name.startswith(STORAGE_PREFIX):
@@ -245,7 +245,7 @@ def offsets_from_json(content: object, at_least: int = 0) -> dict[TopicPartition
     offsets: dict[TopicPartition, int] = {}
     for topic, partitions in cast("dict[str, dict[str, int]]", content).items():
         for partition, number in partitions.items():
-            # In Python, JSON's true is an int too.
+            # In Python, a JSON true is also an int.
             if type(number) is not int or number < at_least:
                 raise ValueError(number)
             offsets[TopicPartition(topic, int(partition))] = number

@@ -1,14 +1,14 @@
-"""Creates a Spark session with what the jobs and the connector need.
+"""Creates a Spark session with the jars and settings that the jobs and the connector need.
 
 The jar versions match the installed PySpark (`jars.py`). The workers run this same interpreter,
-unless PYSPARK_PYTHON says otherwise: by default they would use the first `python3` on the PATH,
-without this package.
+unless PYSPARK_PYTHON names another: by default they would use the first `python3` on the PATH,
+which may lack this package.
 
     with_kafka = spark_session("counts")                       # local[*], Spark's Kafka connector
     with_tables = spark_session("export", jars=("iceberg", "delta"), warehouse="/data/lake")
 
-With a warehouse there is an Iceberg catalog named `lake` with its tables below the warehouse. Other
-catalogs can be configured in `settings`.
+With a warehouse, there is an Iceberg catalog named `lake`, whose tables are below the warehouse.
+Other catalogs can be configured in `settings`.
 """
 
 import os
@@ -57,8 +57,8 @@ def spark_session(
 
     Args:
         app_name: the name that a cluster shows.
-        master: where it runs; by default `local[*]`, or the master of spark-submit.
-        jars: the jars that it needs: "kafka", "iceberg", "delta".
+        master: where Spark runs; by default `local[*]`, or the master of spark-submit.
+        jars: the kinds of jars to add: "kafka", "iceberg", "delta".
         warehouse: the path or URL of the tables of the Iceberg catalog `lake`.
         settings: Spark's own settings, which override everything here.
 

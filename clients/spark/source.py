@@ -70,7 +70,7 @@ def _column(name: str) -> str:
 
 
 def _with_schema(options: ScanOptions, schema: StructType) -> ScanOptions:
-    """The scan with the columns of this schema, which is ours unless the user gave one.
+    """The scan options with the columns of this schema: the user's, or else the default one.
 
     Raises ScanError if a column has an unknown name or another type.
     """
@@ -104,5 +104,5 @@ class FilteredReader(TierlogReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         self._options = replace(self._options, row_filter=row_filter(filters))
-        # They only skip segments and batches, so Spark must still check each row.
+        # The filters only skip segments and batches, so Spark must still check each row.
         return filters

@@ -1,4 +1,4 @@
-"""A tier as the source of a job: its offsets, and the rows of some of them."""
+"""A tier as the source of a job: its offset ranges, and the rows in given ranges."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ class TierSource:
         return str(self._location)
 
     def ranges(self) -> dict[TopicPartition, OffsetRange]:
-        """The offsets that the tier holds of each partition. Raises ScanError."""
+        """The offsets of each partition that the tier holds. Raises ScanError."""
         return asyncio.run(self._ranges())
 
     async def _ranges(self) -> dict[TopicPartition, OffsetRange]:
@@ -75,7 +75,7 @@ def _json(offsets: Mapping[TopicPartition, int]) -> str:
 
 
 def _stated(prefix: str, options: Mapping[str, OptionValue]) -> Iterator[tuple[str, str]]:
-    """Options in their written form: names with dots, values as text."""
+    """Nested options as a flat list: names joined by dots, values as text."""
     for name, value in options.items():
         if isinstance(value, dict):
             yield from _stated(f"{prefix}{name}.", value)

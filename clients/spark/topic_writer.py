@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 TRANSACTION_RECORDS = 10_000
 TRANSACTION_BYTES = 8 * 1024 * 1024
 TRANSACTION_S = 5.0
-"""A transaction ends at the first of these limits, so that a slow backfill is visible soon too."""
+"""A transaction ends at the first of these limits; the time makes slow backfills visible soon."""
 
 _ATTEMPTS = 5
 _TIMEOUT_S = 60.0
@@ -179,7 +179,7 @@ class _Share:
 
 
 class _Column(Protocol):
-    """The methods used of an Arrow array; its own types are too loose."""
+    """The methods of an Arrow array that are used here; its own types are too loose."""
 
     def cast(self, target: pa.DataType) -> "_Column": ...
 
@@ -262,7 +262,7 @@ class _SourceWriter:
         self._written = 0
 
     def add(self, record: SourceRecord) -> None:
-        """Add the next record in offset order; skips one that is already in the topic."""
+        """Add a record, in offset order; skips it if it is already in the topic."""
         if record.offset < self._next:
             return
         self._next = record.offset + 1

@@ -1,4 +1,4 @@
-"""The arguments and types that several jobs' command lines share."""
+"""The arguments and types that the command lines of several jobs share."""
 
 import argparse
 from typing import TYPE_CHECKING, Protocol
@@ -37,7 +37,7 @@ def positive(text: str) -> int:
 
 
 def add_record_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that select records and say how to copy them."""
+    """Add the arguments that select records and control how they are copied."""
     parser.add_argument(
         "--topic", action="append", required=True, help="may be given several times"
     )
@@ -50,11 +50,11 @@ def add_record_arguments(parser: argparse.ArgumentParser) -> None:
         default="read_committed",
         help="whether records of aborted transactions are left out (default: they are)",
     )
-    parser.add_argument("--dry-run", action="store_true", help="say what would be done")
+    parser.add_argument("--dry-run", action="store_true", help="print what would be done")
 
 
 def session_for(job: str, options: argparse.Namespace) -> "SparkSession":
-    """The session of a job, with the jars of its table's `--format`, if it has one."""
+    """The Spark session of a job, with the jars for its table format (`--format`), if it is set."""
     from ..session import spark_session
 
     return spark_session(

@@ -3,9 +3,10 @@
     --tier s3://bucket/prefix --option endpoint_url=http://10.0.0.5:9000
     --config server.properties
 
-A plain path means local files. Options go to the file system, like `rsm.config.option.<name>`. Keep
-secrets out of the command line, which the shell's history stores: put them in the file, or where
-the store's own library looks (AWS_ACCESS_KEY_ID and similar variables).
+A plain path means local files. Options are passed to the file system, as with
+`rsm.config.option.<name>`. Keep secrets out of the command line, which the shell saves in its
+history: put them in the file, or where the store's own library reads them (AWS_ACCESS_KEY_ID and
+similar variables).
 """
 
 import os
@@ -24,7 +25,7 @@ def add_tier_arguments(parser: ArgumentParser, *, or_table: bool = False) -> Non
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--tier", metavar="URL", help="the tier: s3://bucket/prefix, or a folder")
     where.add_argument(
-        "--config", metavar="FILE", help="the server.properties of the broker whose tier it is"
+        "--config", metavar="FILE", help="the server.properties of the tier's broker"
     )
     if or_table:
         where.add_argument("--table", help="a path or URL; for Iceberg catalog.namespace.table")
@@ -39,7 +40,7 @@ def add_tier_arguments(parser: ArgumentParser, *, or_table: bool = False) -> Non
 
 
 def stated_tier(options: Namespace) -> RemoteUrl:
-    """The tier that the arguments name. Raises KafkaError with one plain sentence."""
+    """The tier that the arguments name. Raises KafkaError(INVALID_CONFIG)."""
     properties: dict[str, str] = {}
     if options.config is not None:
         properties = {

@@ -23,7 +23,7 @@ _ASK_EVERY_S = 0.2
 
 
 def run_watched(spark: "SparkSession", output: Output, what: str, action: Callable[[], T]) -> T:
-    """Run the action and show its finished tasks. Raises what the action raises."""
+    """Run the action and show its progress. Raises the action's own errors."""
     return asyncio.run(_watch(spark.sparkContext, output, what, action))
 
 
@@ -53,7 +53,7 @@ async def _watch(context: "SparkContext", output: Output, what: str, action: Cal
 
 
 def _tasks_of(context: "SparkContext", group: str) -> tuple[int, int]:
-    """The finished and total tasks of the stages planned so far."""
+    """The numbers of finished tasks and of all tasks in the stages planned so far."""
     tracker = context.statusTracker()
     jobs = [tracker.getJobInfo(each) for each in tracker.getJobIdsForGroup(group)]
     stages: set[int] = set()

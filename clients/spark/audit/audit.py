@@ -1,8 +1,8 @@
 """`tierlog-spark audit`: reads a whole tier on Spark and reports its problems.
 
-It is `tierlog tier verify` for tiers that one process would take days to read: it makes the same
-checks (`tiering/tools/tier_check.py`, `segment_check.py`), and runs those that read records as
-Spark tasks.
+It does the same as `tierlog tier verify`, for tiers that one process would take days to read. The
+checks are the same (`tiering/tools/tier_check.py`, `segment_check.py`), but those that read records
+run as Spark tasks.
 The driver lists the tier, reads the manifests, chooses the segments of each partition's log, and
 combines the verdicts.
 
@@ -48,7 +48,7 @@ def add_parser(jobs: Jobs) -> ArgumentParser:
     """Add this job and its arguments to the parser of `tierlog-spark`."""
     parser = jobs.add_parser(
         "audit",
-        help="read a whole tier and say whether it is sound",
+        help="read a whole tier and report whether it is sound",
         description="Read a whole tier on Spark: objects, checksums, records, offsets, leader "
         "epochs, manifests, indexes, orphans, and metadata.",
         epilog=_EXAMPLES,
@@ -66,7 +66,7 @@ def add_parser(jobs: Jobs) -> ArgumentParser:
 
 
 class _Looked(NamedTuple):
-    """The driver's own results."""
+    """The results of the checks that run on the driver."""
 
     survey: Survey
     findings: list[Finding]
@@ -103,13 +103,13 @@ def run(options: Namespace) -> int:
 
 async def _look(location: RemoteUrl, options: Namespace, output: Output) -> _Looked:
     if options.bootstrap is not None:
-        # Before the listing of the tier, which may take long.
+        # Checked before listing the tier, which may take long.
         await ensure_answers(options.bootstrap, SystemEnvironment())
     async with opened_tier(location) as tier:
         survey = await surveyed(tier, str(location), options.topic, output)
         logs: Mapping[TopicIdPartition, RemoteLog] | None = None
         if options.bootstrap is not None:
-            # After the listing, so that no segment copied meanwhile is taken for an orphan.
+            # Read after the listing, so that a segment copied meanwhile is not called an orphan.
             logs = await metadata_of_cluster(options.bootstrap, SystemEnvironment())
             if options.topic:
                 logs = {each: logs[each] for each in logs if each.topic in options.topic}

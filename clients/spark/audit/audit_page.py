@@ -35,7 +35,9 @@ class Strip(NamedTuple):
 def audit_page(report: AuditReport, made_ms: int) -> str:
     """The HTML of the report."""
     sections = [
-        Section("Topics", "Over all segments that could be read.", None, HEAD, topic_rows(report)),
+        Section(
+            "Topics", "Sums over all segments that could be read.", None, HEAD, topic_rows(report)
+        ),
         findings_section(report.findings),
     ]
     if report.verdicts or report.findings:
@@ -53,7 +55,7 @@ def audit_page(report: AuditReport, made_ms: int) -> str:
 
 
 def strips(report: AuditReport) -> list[Strip]:
-    """The strip of each partition; those with trouble come first."""
+    """The strips of all partitions; those with trouble come first."""
     troubles: dict[str, list[Finding]] = {}
     for finding in report.findings:
         if finding.is_trouble and finding.offsets:
@@ -80,7 +82,7 @@ def _coverage(report: AuditReport) -> Section:
     shown = page_strips[:_PARTITIONS_AT_MOST]
     says = (
         "The offsets of each partition that the tier holds, from its first to its last. Blue is "
-        "sound; orange and hatched is damaged or missing; lines part the segments."
+        "sound; orange and hatched is damaged or missing; white lines separate segments."
     )
     if len(shown) < len(page_strips):
         says += (
@@ -118,7 +120,7 @@ def _draw(axes: Axes, row: int, strip: Strip) -> None:
 def _sizes(report: AuditReport) -> Section:
     topics = sorted(report.topics(), key=lambda each: each.nbytes, reverse=True)
     shown = topics[:_TOPICS_AT_MOST]
-    says = "How much of the tier each topic takes, and how many records that is."
+    says = "The size of each topic in the tier, and its number of records."
     if len(shown) < len(topics):
         says += f" The {len(shown)} largest of {len(topics):,} topics."
     with Canvas(10, 0.9 + 0.32 * len(shown), columns=2) as canvas:
@@ -149,8 +151,8 @@ def _segment_sizes(report: AuditReport) -> Section:
     filled = [index for index, count in enumerate(counts) if count]
     steps = range(max(filled[0] - 1, 0), min(filled[-1] + 2, len(_SIZE_STEPS)))
     says = (
-        "How large the segments are. Many small ones cost more requests than they need to: a "
-        "larger segment.bytes or segment.ms makes fewer."
+        "The sizes of the segments. Many small segments cost needless requests: a larger "
+        "segment.bytes or segment.ms makes fewer segments."
     )
     with Canvas(10, 2.6) as canvas:
         axes = canvas.axes[0][0]
@@ -160,7 +162,7 @@ def _segment_sizes(report: AuditReport) -> Section:
         axes.set_xticks(
             [float(each) for each in steps], [human_bytes(_SIZE_STEPS[each]) for each in steps]
         )
-        axes.set_xlabel("size from here up to twice as much")
+        axes.set_xlabel("segment size (from the label up to twice that)")
         axes.set_ylabel("segments")
         axes.grid(True, axis="y")
         axes.set_axisbelow(True)

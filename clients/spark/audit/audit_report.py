@@ -5,7 +5,8 @@
     finding    a problem: object, offsets, what to do
     summary    the last line
 
-People get tables and sentences, machines one JSON object per line, distinguished by `type`.
+The output for people is tables and sentences; for machines it is one JSON object per line, whose
+`type` is one of these.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,9 +57,9 @@ class AuditReport:
     verdicts: Sequence[SegmentVerdict]
     """The verdicts on the readable segments, by partition and offset."""
     findings: Sequence[Finding]
-    """All findings: of each segment, of segments together, of metadata."""
+    """All findings: about single segments, several segments together, and metadata."""
     partitions: Sequence[TopicIdPartition]
-    """All partitions in the listing, even without a complete segment."""
+    """All partitions in the listing, even those without a complete segment."""
     metadata_was_read: bool
     """Whether the metadata topic was compared with the objects."""
 
@@ -124,7 +125,7 @@ class AuditReport:
 
 
 def folder_of(finding: Finding) -> str:
-    """The partition folder that a finding is about, which may itself be the key."""
+    """The folder of the partition that a finding is about; its key may be the folder itself."""
     folder, slash, _ = finding.key.rpartition("/")
     return folder if slash else finding.key
 

@@ -37,7 +37,7 @@ _EXAMPLES = """examples:
   tierlog-spark backfill --table /data/orders --format delta --topic orders \\
       --bootstrap 127.0.0.1:9092 --to replay --name replay --records-per-second 5000
 
-exit code: 0 the topic holds all of it, 2 it does not
+exit code: 0 the topic holds all records, 2 it does not
 """
 
 
@@ -88,7 +88,7 @@ class TableSource:
 
 
 class BackfillSettings(NamedTuple):
-    """The step size and permissions of one run."""
+    """The step size and flags of one run."""
 
     records_per_step: int = RECORDS_PER_STEP
     append: bool = False
@@ -100,18 +100,18 @@ def add_parser(commands: Jobs) -> argparse.ArgumentParser:
     parser = commands.add_parser(
         "backfill",
         help="tier or table to a topic through the broker, each record once",
-        description="Write what the topic misses; run it again to go on where it was.",
+        description="Write the records that the topic lacks; run it again to continue.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_tier_arguments(parser, or_table=True)
-    parser.add_argument("--format", choices=FORMATS, help="of the table")
+    parser.add_argument("--format", choices=FORMATS, help="the table's format")
     add_record_arguments(parser)
     parser.add_argument("--bootstrap", required=True, metavar="HOST:PORT")
     parser.add_argument("--to", required=True, metavar="TOPIC", help="an existing topic")
     parser.add_argument("--name", required=True, help="name under which the job saves its progress")
     parser.add_argument(
-        "--client-config", metavar="FILE", help="settings of librdkafka: how to log in"
+        "--client-config", metavar="FILE", help="librdkafka settings, such as credentials"
     )
     parser.add_argument("--records-per-second", type=positive, default=0, metavar="N")
     parser.add_argument("--records-per-step", type=positive, default=RECORDS_PER_STEP, metavar="N")
@@ -190,7 +190,7 @@ class Backfill:
                 partial(self._write_step, step),
             )
             self._output.line(f"{share}, {written:,} records written")
-        self._output.line(f"{self._writer.topic} holds all of it")
+        self._output.line(f"{self._writer.topic} holds all records")
         return written
 
     def _write_step(self, step: Ranges) -> int:

@@ -4,8 +4,8 @@ A run compares the offsets in the table with those in the tier, and copies the m
 commits of about `--records-per-commit` records. Records that reach the tier during the run are left
 to the next one. It may be killed at any moment: see `export_state.py`.
 
-Offsets that the tier deleted before they were exported fail the run, unless `--accept-loss` allows
-the table to lack them.
+A run fails if the tier deleted offsets before they were exported, unless `--accept-loss` allows the
+table to lack them.
 """
 
 import argparse
@@ -39,7 +39,7 @@ exit code: 0 the table holds all that the tier had, 2 it does not
 
 
 class ExportSettings(NamedTuple):
-    """The commit size and permissions of one run."""
+    """The commit size and flags of one run."""
 
     records_per_commit: int = RECORDS_PER_COMMIT
     accept_loss: bool = False
@@ -52,8 +52,8 @@ def add_parser(commands: Jobs) -> argparse.ArgumentParser:
     """Add this job and its arguments to the command line."""
     parser = commands.add_parser(
         "export",
-        help="tier to an Iceberg, Delta or Parquet table, incremental and exactly once",
-        description="Bring what a table misses from the tier; run it again for what came since.",
+        help="copy a tier to an Iceberg, Delta or Parquet table, incrementally and exactly once",
+        description="Copy the records that a table lacks from the tier; run it again for new ones.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -71,7 +71,7 @@ def add_parser(commands: Jobs) -> argparse.ArgumentParser:
     parser.add_argument(
         "--accept-loss",
         action="store_true",
-        help="go on where the tier deleted records before they were exported",
+        help="continue even if the tier deleted records before they were exported",
     )
     parser.add_argument(
         "--compact", action="store_true", help="afterwards, rewrite small files into larger ones"
@@ -108,7 +108,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def export_table(spark: "SparkSession", kind: str, name: str) -> ExportTable:
-    """The table of a format."""
+    """The target table in the given format."""
     if kind == "iceberg":
         from ..tables.iceberg_table import IcebergTable
 
@@ -134,7 +134,7 @@ class Export:
         self._output = output
 
     def run(self, ranges: Ranges, settings: ExportSettings) -> None:
-        """Export to the end of these ranges, which the tier holds.
+        """Export up to the end of these ranges, which the tier holds.
 
         Raises:
             ExportError: offsets are lost, or another job commits at the same time.
@@ -197,7 +197,7 @@ class Export:
 
 
 def with_date(rows: "DataFrame") -> "DataFrame":
-    """The source's rows with their UTC date, whatever the session's time zone."""
+    """The source's rows with their UTC date, whatever the time zone of the session is."""
     from pyspark.sql.functions import expr
 
     day = "date_from_unix_date(CAST(floor(unix_millis(timestamp) / 86400000) AS INT))"

@@ -1,8 +1,8 @@
 """Distributes a tier's segments to Spark tasks with small results.
 
 The driver lists the tier and reads its manifests, some kilobytes per segment. The tasks read the
-objects, wherever they run, and return a verdict or a sum per segment and never a record. Each task
-opens the tier itself.
+objects, on any executor, and return a verdict or a sum per segment, never a record. Each task opens
+the tier itself.
 
 A store error in a task is one plain sentence. Spark would wrap it in the stack traces of two
 languages, so the task returns the sentence as a value, and the driver raises it.
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TASK_BYTES = 256 * 1024 * 1024
-"""The most that a task reads, approximately, unless one segment is larger."""
+"""About the most bytes that a task reads, unless a single segment is larger."""
 
 _TASKS_A_CORE = 4
 """Several tasks per core, so that a slow task does not leave other cores idle."""
 
 _SEGMENTS_AT_ONCE = 2
-"""In one task, so that one segment is fetched while another is processed."""
+"""Segments that a task works on at once: one is fetched while another is processed."""
 
 _NAMED_AT_MOST = 10
 
@@ -116,7 +116,7 @@ class SegmentJob(Generic[T]):
     work: SegmentWork[T]
     title: str
     fold: Callable[[Sequence[T]], Sequence[T]] | None = None
-    """Combines results; if given, the tasks and Spark use it too, so that the driver gets few."""
+    """Combines results within tasks and between them, if set, so that the driver gets few."""
 
     def run(self, spark: "SparkSession", manifests: Sequence[Manifest], output: Output) -> list[T]:
         """The results, in any order: one for each segment, or the combined ones.

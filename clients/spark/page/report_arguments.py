@@ -1,4 +1,4 @@
-"""The arguments of jobs that report, and the atomic writing of their HTML page."""
+"""The arguments of jobs that write a report, and the atomic write of its HTML page."""
 
 import os
 from argparse import ArgumentParser
@@ -16,14 +16,14 @@ def add_report_arguments(parser: ArgumentParser) -> None:
         "--topic", metavar="NAME", action="append", default=[], help="only this topic; repeatable"
     )
     parser.add_argument("--html", metavar="FILE", help="write a report with plots there")
-    parser.add_argument("--json", action="store_true", help="answer in lines of JSON, for machines")
+    parser.add_argument("--json", action="store_true", help="print lines of JSON, for machines")
     parser.add_argument(
-        "--dry-run", action="store_true", help="say what would be read, and read no records"
+        "--dry-run", action="store_true", help="print what would be read, and read no records"
     )
 
 
 def check_place(path: str) -> None:
-    """Raise KafkaError if no page can be written there; call it before an hour of reading."""
+    """Raise KafkaError if no page can be written there; call this before reading for an hour."""
     folder = os.path.dirname(os.path.abspath(path))
     if not OsFiles().is_directory(folder):
         raise KafkaError(
@@ -32,7 +32,7 @@ def check_place(path: str) -> None:
 
 
 def save_page(path: str, html: str, output: Output) -> None:
-    """Write a page. Raises KafkaError with one plain sentence."""
+    """Write a page. Raises KafkaError(INVALID_CONFIG)."""
     try:
         OsFiles().atomic_replace(path, html.encode(), durable=False)
     except OSError as error:

@@ -1,6 +1,6 @@
 """The page of a report: one self-contained HTML file, for a browser or a printer.
 
-Every plot comes with the table of its numbers, and has its description as alternative text.
+Every plot has a table of its numbers, and its description is also its alternative text.
 Everything from the tier (topic names, object keys) is escaped.
 """
 
@@ -96,7 +96,7 @@ class Page:
 def findings_section(findings: Sequence[Finding]) -> Section:
     """The section with a table of the findings: object, offsets, problem, what to do."""
     ordered = sorted(findings, key=lambda each: not each.is_trouble)
-    says = "Nothing is amiss." if not findings else "What needs attention stands first."
+    says = "No findings." if not findings else "Findings that need attention come first."
     if len(ordered) > _FINDINGS_AT_MOST:
         says = f"The first {_FINDINGS_AT_MOST:,} of {len(ordered):,}; --json has them all. {says}"
     rows = [

@@ -1,9 +1,9 @@
 """`tierlog-spark profile`: the contents of a tier, and what a shorter retention would save.
 
 It reports sizes, record rates over time, frequent keys, compression by codec and a retention
-forecast for each topic. Only the segments of a partition's log are read (`tier_lineages.py`); a
-damaged one fails the job, and an audit can examine it. The forecast comes from the manifests alone,
-and --forecast-only stops there.
+forecast for each topic. Only segments that are part of a partition's log are read
+(`tier_lineages.py`). A damaged one fails the job; run an audit to examine it. The forecast needs
+only the manifests, and with --forecast-only nothing else is read.
 """
 
 import asyncio
@@ -40,8 +40,8 @@ def add_parser(jobs: Jobs) -> ArgumentParser:
     """Add this job and its arguments to the parser of `tierlog-spark`."""
     parser = jobs.add_parser(
         "profile",
-        help="say what is in a tier: sizes, rates, keys, codecs, and what retention would save",
-        description="Read a tier on Spark and say what is in it, topic by topic: sizes, record "
+        help="report on a tier: sizes, rates, keys, codecs, and what retention would save",
+        description="Read a tier on Spark and report on it, topic by topic: sizes, record "
         "rates over time, frequent keys, compression, and what a shorter retention would save.",
         epilog=_EXAMPLES,
         formatter_class=RawDescriptionHelpFormatter,
@@ -59,10 +59,12 @@ def add_parser(jobs: Jobs) -> ArgumentParser:
         metavar="SIZE",
         action="append",
         default=[],
-        help="forecast this retention.bytes, which counts for each partition: 10GiB; repeatable",
+        help="forecast this retention.bytes, which applies to each partition: 10GiB; repeatable",
     )
     parser.add_argument(
-        "--forecast-only", action="store_true", help="read no records: sizes and forecast alone"
+        "--forecast-only",
+        action="store_true",
+        help="read no records: report only sizes and the forecast",
     )
     parser.set_defaults(run=run)
     return parser
@@ -102,7 +104,7 @@ def run(options: Namespace) -> int:
 
 
 def stated_settings(times: Sequence[str], sizes: Sequence[str]) -> list[Setting]:
-    """The settings to forecast. Raises KafkaError with one plain sentence."""
+    """Parse the retention settings to forecast. Raises KafkaError(INVALID_CONFIG)."""
     if not times and not sizes:
         times = USUAL_TIMES
     return [*map(time_setting, times), *map(size_setting, sizes)]

@@ -58,8 +58,8 @@ def _rows(axes: Axes, names: Sequence[str]) -> None:
 def _sizes(report: ProfileReport) -> Section:
     shown = _largest(report.topics, _BARS_AT_MOST)
     says = (
-        "What each topic takes in the tier, and how large its records are decompressed. Beside it, "
-        "the sizes of its partitions: dots that lie apart are partitions that differ."
+        "The size of each topic in the tier, and the decompressed size of its records. On the "
+        "right, the sizes of its partitions: the further apart the dots, the more these differ."
     )
     rows = [float(row) for row in range(len(shown))]
     with Canvas(10, 1.4 + 0.4 * len(shown), columns=2) as canvas:
@@ -99,8 +99,8 @@ def _rates(report: ProfileReport) -> Section:
     busiest = sorted(report.topics, key=lambda each: each.records, reverse=True)
     shown = [each for each in busiest if each.rates.steps][:_LINES_AT_MOST]
     says = (
-        "How many records and bytes a second each topic was sent, by the records' own timestamps. "
-        "Bytes are those of keys and values."
+        "The records and bytes per second of each topic, by the timestamps of the records. Bytes "
+        "are those of keys and values."
     )
     with Canvas(10, 4.6, rows=2) as canvas:
         records, nbytes = canvas.axes[0][0], canvas.axes[1][0]
@@ -136,7 +136,7 @@ def _record_sizes(report: ProfileReport) -> Section:
     shown = _largest(report.topics, _LINES_AT_MOST)
     powers = [power for each in shown for power in each.sizes.counts]
     steps = list(range(min(powers, default=0), max(powers, default=0) + 1))
-    says = "How large the records are: key and value together, in powers of two."
+    says = "The sizes of the records, key and value together, in powers of two."
     with Canvas(10, 2.8) as canvas:
         axes = canvas.axes[0][0]
         for number, topic in enumerate(shown):
@@ -153,7 +153,7 @@ def _record_sizes(report: ProfileReport) -> Section:
         axes.set_xticks(
             [float(each) for each in labelled], [_power_text(each) for each in labelled]
         )
-        axes.set_xlabel("size from here up to twice as much")
+        axes.set_xlabel("record size (from the label up to twice that)")
         axes.set_ylabel("share of records (%)")
         axes.grid(True, axis="y")
         axes.set_axisbelow(True)
@@ -175,8 +175,8 @@ def _codecs(report: ProfileReport) -> Section:
         for codec, totals in sorted(topic.codecs.items())
     ][:_BARS_AT_MOST]
     says = (
-        "How many bytes one stored byte stands for. At 1, marked, nothing is won: the codec is "
-        "none, or the values are compressed or random already."
+        "How many bytes one stored byte stands for. At 1 (dashed), compression saves nothing: the "
+        "codec is none, or the values are already compressed or random."
     )
     with Canvas(10, 1 + 0.32 * len(ratios)) as canvas:
         axes = canvas.axes[0][0]
@@ -194,13 +194,13 @@ def _codecs(report: ProfileReport) -> Section:
 def _keys(report: ProfileReport) -> Section:
     table = key_table(report)
     says = (
-        "Which share of a topic's records the most frequent keys have. A line that is steep on the "
-        "left means few keys and one or two partitions that carry most of the load; the dashes of "
-        "equal keys would lie near the floor."
+        "The share of a topic's records that the most frequent keys have. A line that is steep on "
+        "the left means that a few keys, and so one or two partitions, carry most of the load; "
+        "with equally frequent keys the line would stay near zero."
     )
     keyed = [each for each in _largest(report.topics, len(report.topics)) if each.keys.counts]
     if not keyed:
-        says = "No key stands out, or no record has one."
+        says = "No key stands out, or no record has a key."
         return Section("Frequent keys", says, None, table.head, table.rows)
     with Canvas(10, 3.2) as canvas:
         axes = canvas.axes[0][0]
@@ -223,8 +223,8 @@ def _keys(report: ProfileReport) -> Section:
         ticks = [each for each in (1, 3, 10, 30, 100, 300, 1000) if each <= max(longest, 10)]
         axes.set_xticks([float(each) for each in ticks], [f"{each:,}" for each in ticks])
         axes.set_ylim(0, 104)
-        axes.set_xlabel("so many most frequent keys")
-        axes.set_ylabel("have so much of the records (%)")
+        axes.set_xlabel("number of most frequent keys")
+        axes.set_ylabel("their share of the records (%)")
         axes.grid(True)
         axes.set_axisbelow(True)
         axes.legend(loc="upper left")
@@ -234,8 +234,8 @@ def _keys(report: ProfileReport) -> Section:
 def _retention(report: ProfileReport) -> Section:
     table = forecast_table(report)
     says = (
-        "What each topic would still take, were the retention set so now. Whole segments go, the "
-        "oldest first, by the rules of the broker. retention.bytes counts for each partition."
+        "The size that each topic would have if this retention were set now. Whole segments are "
+        "deleted, oldest first, by the broker's rules. retention.bytes applies to each partition."
     )
     shown = [each for each in _by_topic(report.forecasts) if len(each) > 1][:_LINES_AT_MOST]
     svg = None
@@ -254,7 +254,7 @@ def _retention(report: ProfileReport) -> Section:
                     label=each[0].topic,
                 )
             axes.set_xticks(steps, names)
-            axes.set_ylabel("would still be there (MiB)")
+            axes.set_ylabel("remaining size (MiB)")
             axes.set_ylim(0, 1.08 * max(each[0].nbytes for each in shown) / _BYTE**2)
             axes.grid(True)
             axes.set_axisbelow(True)

@@ -112,13 +112,13 @@ def _key_cells(topic: TopicProfile) -> Iterator[list[str]]:
 
 
 def _share(count: int, error: int, records: int) -> str:
-    """The share of all records, as a range if the count is one."""
+    """The share of all records; it is a range if the count is inexact."""
     least, most = 100 * count / records, 100 * (count + error) / records
     return f"{least:.2f} to {most:.2f} %" if error else f"{least:.2f} %"
 
 
 def counted_at_least(count: int, error: int) -> str:
-    """A count that may be too low by `error`."""
+    """A count as text; it is a range if the count may be too low by `error`."""
     return f"{count:,} to {count + error:,}" if error else f"{count:,}"
 
 

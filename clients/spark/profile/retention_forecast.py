@@ -2,8 +2,8 @@
 
 `storage/remote/remote_retention.py` decides for each partition which segments `retention.ms` or
 `retention.bytes` would delete now; this module only adds them up. Whole segments are deleted,
-oldest first, and possibly even the newest in the tier, by its records' timestamps. Data only on the
-broker's disk is unknown and not counted, so `retention.bytes` in fact frees a little more.
+oldest first, and even the newest one in the tier if its records are old enough. Data that is only
+on the broker's disk is not counted, so `retention.bytes` actually frees a little more.
 """
 
 import re
@@ -45,7 +45,7 @@ class Setting(NamedTuple):
 
 
 class Forecast(NamedTuple):
-    """The effect of a setting on one topic now."""
+    """What a setting would delete from one topic now."""
 
     topic: str
     setting: Setting
@@ -63,7 +63,7 @@ class Forecast(NamedTuple):
 
 
 def time_setting(text: str) -> Setting:
-    """Parse a time such as 7d or 604800000. Raises KafkaError with one plain sentence."""
+    """Parse a time such as 7d or 604800000. Raises KafkaError(INVALID_CONFIG)."""
     number = _number(text, _TIMES_MS, "ms")
     if number is None:
         raise _bad(f"--retention-ms {text} is not a time such as 12h, 7d or 604800000.")
@@ -71,7 +71,7 @@ def time_setting(text: str) -> Setting:
 
 
 def size_setting(text: str) -> Setting:
-    """Parse a size such as 10GiB or 10737418240. Raises KafkaError with one plain sentence."""
+    """Parse a size such as 10GiB or 10737418240. Raises KafkaError(INVALID_CONFIG)."""
     number = _number(text, _SIZES, "B")
     if number is None:
         raise _bad(f"--retention-bytes {text} is not a size such as 500MiB, 10GiB or 1073741824.")

@@ -5,12 +5,12 @@
     SizeCounts    record sizes, in powers of two
 
 Frequent keys: a mergeable Misra-Gries summary. If there are more than CAPACITY counters, the
-CAPACITY+1st largest count is subtracted from all of them, and counters at zero or below are
+(CAPACITY + 1)th largest count is subtracted from all of them, and counters at zero or below are
 dropped. A count is then too low by at most `error`, never too high, and no key with more than
 `error` records is missing; `error` is at most a thousandth of all records.
 
-Distinct keys: the CAPACITY smallest of their 64-bit hashes; the largest of these gives the number
-of keys within about 3 percent (Bar-Yossef et al.). Fewer than CAPACITY are counted exactly.
+Distinct keys: the CAPACITY smallest 64-bit hashes of keys are kept. The largest of these gives the
+number of keys within about 3 percent (Bar-Yossef et al.). Fewer than CAPACITY are counted exactly.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,10 +23,10 @@ from ..reading.arrow_columns import Ints
 
 CAPACITY = 1000
 KEY_BYTES = 256
-"""Longer keys are counted by this prefix."""
+"""Longer keys are counted by their prefix of this length."""
 
 SERIES_STEPS = 400
-"""The most steps of a series; instead of more steps it gets wider ones."""
+"""The most steps of a series; if there would be more, the steps are made wider."""
 
 _HASHES = 1 << 64
 
@@ -83,7 +83,7 @@ def _hash(key: bytes) -> int:
 
 @dataclass(slots=True)
 class RateSeries:
-    """Records and their bytes by time, in steps of a power of two of seconds."""
+    """Records and their bytes over time, in steps whose width in seconds is a power of two."""
 
     width_ms: int = 1000
     steps: dict[int, tuple[int, int]] = field(default_factory=dict[int, tuple[int, int]])
@@ -136,7 +136,7 @@ class SizeCounts:
     """The number of records by the size of key and value together."""
 
     counts: dict[int, int] = field(default_factory=dict[int, int])
-    """By the exponent of the largest power of two up to the size; -1 for empty records."""
+    """Keyed by n, where 2^n is the largest power of two up to the size; -1 for empty records."""
 
     def add(self, sizes: Ints) -> None:
         """Add some records, by their sizes."""

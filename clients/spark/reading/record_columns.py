@@ -1,9 +1,9 @@
 """Decodes record batches to Arrow columns, without a Python object per record.
 
 The records of many batches are concatenated. A Python loop walks from record to record by their
-lengths, and passes runs of equal sizes in one step; everything else is numpy over all records at
-once: the varints of each field, the positions of keys and values, and Arrow views of these
-positions, which Arrow casts to a column in one call.
+lengths, and passes runs of equal-sized records in one step. Everything else is done by numpy for
+all records at once: the varints of each field, the positions of keys and values, and Arrow views of
+these positions, which Arrow casts to a column in one call.
 
 Each record is checked as in `RecordBatch.records`: lengths that do not fill their record, deltas
 outside the batch, and invalid counts are an error (INVALID_RECORD).
@@ -43,7 +43,7 @@ Payload = bytes | bytearray | memoryview
 _SMALLEST_RECORD_BYTES = 7
 
 _STEPS = 16
-"""The fewest equal-sized records passed in one step, and the first number passed one by one."""
+"""The fewest equal-sized records to pass in one step, and how many to pass singly at first."""
 
 
 class RecordColumns:
@@ -130,7 +130,7 @@ class _Fields(NamedTuple):
 
 
 class _Decoded(NamedTuple):
-    """Batches, and the fields and offsets of their records: the input of the columns."""
+    """Batches, and the fields and offsets of their records, from which columns are built."""
 
     content: bytes
     data: Bytes
@@ -182,7 +182,7 @@ class _Walk:
         self._content = content
         self._pieces: list[Ints] = []
         self._starts: list[int] = []
-        """The starts after those in `_pieces`."""
+        """The latest starts, which are not in `_pieces` yet."""
 
     def starts(self) -> Ints:
         """The positions of the records."""
@@ -203,7 +203,7 @@ class _Walk:
                     at += run * size
                     steps = _STEPS
                 else:
-                    # The longer the sizes differ, the less often it looks for a run.
+                    # The longer the sizes keep differing, the less often a run is searched for.
                     run = min(count, steps)
                     steps *= 4
                     at = self._step(at, run, self._starts)

@@ -2,10 +2,10 @@
 
 The options give offsets or times, and the lineage shows which offsets exist. A time means the first
 record at or after it, as in ListOffsets: segments with a lower max timestamp are skipped by their
-manifests, the time index shows where in a segment to look, and a few batches are read.
+manifests, the time index shows where in a segment to start, and a few batches are read.
 
-Offsets that the tier does not hold fail the scan, unless `failOnDataLoss` is false: then it reads
-those that exist.
+The scan fails if the tier does not hold some of its offsets, unless `failOnDataLoss` is false: then
+it reads those that exist.
 """
 
 from collections.abc import Mapping

@@ -58,7 +58,7 @@ class SegmentStream:
         overhead += piece[: LOG_OVERHEAD - len(overhead)]
         size = LOG_OVERHEAD + int.from_bytes(overhead[-4:], signed=True)
         missing = size - len(self._rest)
-        # `batches` rejects an impossible size from the header.
+        # `batches` needs the whole header to reject an impossible size.
         spanning = next(batches(self._rest + piece[: max(missing, BATCH_OVERHEAD)]), None)
         return ([spanning], missing) if spanning is not None else ([], len(piece))
 

@@ -1,9 +1,9 @@
 """Chooses the segments of a tier that make up each topic's log, for a scan.
 
 They are chosen from the listing and the manifests, as in a rebuild
-(`tiering/tools/lineage_choice.py`): only complete segments count, the newest leader's history
-decides, and the younger of two topics with one name wins. A stream looks repeatedly and reads only
-new manifests.
+(`tiering/tools/lineage_choice.py`): only complete segments count, the newest leader's epoch history
+decides, and the younger of two topics with the same name wins. A stream refreshes its view
+repeatedly and then reads only new manifests.
 
 Problems that the broker's own tools report as findings are errors here, because missing rows would
 not be visible in a table.
@@ -36,11 +36,11 @@ from ..scan_options import ScanError
 _NAMED_AT_MOST = 10
 
 _LOOKS = 3
-"""Attempts in all: a broker may delete a segment between our listing and our reading."""
+"""The most attempts: a broker may delete a segment between our listing and our reading."""
 
 
 class TierView(NamedTuple):
-    """The result of one look at the requested topics."""
+    """The lineages and manifests of the requested topics at one point in time."""
 
     lineages: Mapping[TopicPartition, TierLineage]
     """The lineages of partitions with a complete segment."""
@@ -55,7 +55,7 @@ class TierView(NamedTuple):
 
 
 class TierLineages:
-    """The lineages of some topics of one tier; each look reads only new manifests."""
+    """The lineages of some topics of one tier; each call of `look` reads only new manifests."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class TierLineages:
             try:
                 return await self._look()
             except DamagedPartError:
-                # Deleted since the listing, or damaged: the last look fails only if damaged.
+                # Deleted since the listing, or damaged: only damage fails the last attempt too.
                 continue
         try:
             return await self._look()
@@ -114,8 +114,8 @@ class TierLineages:
     def _may_pass_over(self, finding: Finding, survey: Survey) -> bool:
         """Whether a finding is about a partition outside the scan.
 
-        All partitions help decide which of two topics with one name is younger, so every finding
-        counts for a topic without a readable manifest.
+        All partitions help decide which of two topics with the same name is younger, so if a topic
+        has no readable manifest, every finding about it counts.
         """
         parsed = parse_object_key(finding.key)
         if parsed is None or self._wants(parsed.topic_id_partition):

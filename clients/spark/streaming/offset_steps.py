@@ -14,7 +14,7 @@ Ranges = Mapping[TopicPartition, OffsetRange]
 
 
 def records_in(ranges: Ranges) -> int:
-    """The number of offsets, which is the most records that there may be."""
+    """The number of offsets: an upper bound for the number of records."""
     return sum(each.end - each.first for each in ranges.values())
 
 
@@ -30,8 +30,8 @@ def listed(ranges: Ranges) -> list[str]:
 
 
 def steps(ranges: Ranges, records: int) -> Iterator[dict[TopicPartition, OffsetRange]]:
-    """Steps of about `records` records, in order; each has every partition, perhaps empty."""
-    assert records > 0, "a step of nothing never arrives"
+    """Steps of about `records` records, in order; a partition's range in a step may be empty."""
+    assert records > 0, "with empty steps this would never end"
     while left := records_in(ranges):
         step = {
             partition: OffsetRange(

@@ -23,7 +23,7 @@ class TierlogPartition(InputPartition):
 def read_partition(
     options: ScanOptions, partition: InputPartition | None
 ) -> Iterator[pa.RecordBatch]:
-    """The records of a task; none for the empty task that Spark runs if a scan has none."""
+    """The records of a task; none for the empty task that Spark runs if a scan has no tasks."""
     if isinstance(partition, TierlogPartition):
         with one_line():
             yield from read_task(options, partition.task)

@@ -3,11 +3,11 @@
 A stream offset is {"topic": {"0": 23}}: the next offset of each partition, as in the checkpoints of
 Spark's Kafka source. A partition that appears later is read from its start.
 
-A trigger takes everything available, up to `maxOffsetsPerTrigger`; in any case tasks are as small
-as in a batch, and only they hold data. Spark 4.1 does not pass the stream's position when it asks
-for the latest offset, so after a restart the first micro-batch is bounded only if the previous run
-had begun it. For the same reason a run with availableNow and a bound takes one micro-batch: omit
-the bound there.
+A micro-batch reads everything available, up to `maxOffsetsPerTrigger`. In any case its tasks are as
+small as those of a batch read, and only tasks hold data. Spark 4.1 does not pass the stream's
+position when it asks for the latest offset, so after a restart the first micro-batch is bounded
+only if the previous run had begun it. For the same reason, a run with availableNow and a bound
+consists of a single micro-batch: set no bound there.
 """
 
 import asyncio
@@ -83,7 +83,7 @@ class TierlogStreamReader(DataSourceStreamReader):
         return {"_options": self._options, "_tier": None, "_reached": None}
 
     def _bounded(self, latest: Offsets) -> Offsets:
-        """`latest`, limited to the bound, which is shared in proportion to the partitions' lags."""
+        """`latest`, limited by the bound, of which each partition gets a share by its lag."""
         bound, reached = self._options.max_offsets_per_trigger, self._reached
         if reached is None:
             return latest
@@ -98,7 +98,7 @@ class TierlogStreamReader(DataSourceStreamReader):
         total = sum(lags.values())
         if total <= bound:
             return latest
-        # At least one offset, so that each partition advances.
+        # At least one offset for each partition that lags, so that it advances.
         return {
             each: latest[each] - lag + min(lag, max(1, lag * bound // total))
             for each, lag in lags.items()
@@ -109,7 +109,7 @@ def _offsets(content: object) -> Offsets:
     try:
         return offsets_from_json(content)
     except (ValueError, TypeError, AttributeError):
-        raise ScanError(f"The checkpoint holds {content!r}, no offsets of a tier") from None
+        raise ScanError(f"The checkpoint holds {content!r}, which is not tier offsets") from None
 
 
 class _OpenTier:

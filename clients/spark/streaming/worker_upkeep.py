@@ -1,10 +1,10 @@
 """Avoids two costs of PySpark's worker around each task.
 
 A worker runs many tasks. Before each task PySpark invalidates Python's import caches, so that
-`zipimport` rereads the archives on its path: Spark's own are among them, with a jar of thousands of
-classes, and do not change while it runs. After each task PySpark collects garbage, for which Python
-visits all objects of all modules. Together they cost about 0.15 s of CPU, the time to decode half a
-million records.
+`zipimport` rereads the archives on the path. Among them are Spark's own, with a jar of thousands of
+classes, which do not change while Spark runs. After each task PySpark collects garbage, for which
+Python visits all objects of all modules. Together these cost about 0.15 s of CPU, the time to
+decode half a million records.
 """
 
 import gc
@@ -27,10 +27,10 @@ def spare_modules() -> None:
 def forget_spark_archives() -> None:
     """Keep Python from rereading Spark's own archives before the next task.
 
-    Python still caches their contents, and makes a new importer from these when needed. Users' own
-    archives are reread as usual.
+    Python still caches their contents, and creates a new importer from this cache when needed.
+    Users' own archives are reread as usual.
     """
-    # Spark uses the same variable to put them on the path.
+    # Spark uses the same variable to put its archives on the path.
     home = os.environ.get("SPARK_HOME")
     if home is None:
         return

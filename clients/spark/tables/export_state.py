@@ -1,12 +1,12 @@
 """The state of an export, and the interface of its target table.
 
 The offsets that a table holds are written in the same commit as the rows, so both change
-atomically: this is why a job that is killed anywhere and restarted exports each record exactly
+atomically. This is why a job that is killed at any point and restarted exports each record exactly
 once.
 
-Commit numbers keep concurrent jobs apart, also one that was believed dead: commit n+1 builds on
-commit n, and a table accepts each number of a series once. The second job is rejected and changes
-nothing.
+Commit numbers protect against concurrent jobs, such as one that was believed dead: commit n+1
+builds on commit n, and a table accepts each number of a series only once. The job that commits
+second is rejected and changes nothing.
 """
 
 import hashlib
@@ -74,7 +74,7 @@ def exported_from_json(text: str, table: str) -> Exported:
 
 
 def exported_from_rows(offsets: Mapping[TopicPartition, int]) -> Exported:
-    """The state of a table that has rows but no commit of an export any more.
+    """The state of a table that has rows, but no longer any commit of an export.
 
     Tables expire old commits. Each commit added all records up to some offset, so the highest
     offsets show where to continue; the series is new, and the same for every job that derives it.
@@ -84,7 +84,7 @@ def exported_from_rows(offsets: Mapping[TopicPartition, int]) -> Exported:
 
 
 def highest_offsets(rows: "DataFrame") -> dict[TopicPartition, int]:
-    """The offset after the last one of each partition that has rows."""
+    """The offset after the highest one in the rows, for each partition that has rows."""
     highest_offsets = rows.groupBy("topic", "partition").agg({"offset": "max"})
     return {
         TopicPartition(str(row[0]), int(row[1])): int(row[2]) + 1
@@ -105,7 +105,7 @@ class Compaction(NamedTuple):
 
     files_before: int
     files_after: int
-    """0 in a dry run, which cannot know it."""
+    """0 in a dry run, where it is unknown."""
 
 
 class ExportTable(Protocol):

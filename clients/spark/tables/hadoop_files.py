@@ -109,8 +109,8 @@ class HadoopFiles:
     def publish(self, old: str, new: str) -> bool:
         """Rename a file atomically; False if the new name exists.
 
-        Hadoop's rename of local files checks first and then renames, which is a race, so a hard
-        link is used there, which fails if the name exists.
+        Hadoop renames local files in two steps, a check and the rename, which is a race. So local
+        files are published with a hard link, which fails if the name exists.
         """
         if self._folder.toUri().getScheme() != "file":
             return self.rename(old, new)

@@ -1,13 +1,13 @@
 """An Iceberg table as the target of an export.
 
-A commit is first staged (Iceberg's write-audit-publish) under an id made of its number, with the
+A commit is first staged (Iceberg's write-audit-publish) under an id made from its number, with the
 offsets as a snapshot property, and then published. Iceberg refuses to publish an id that an
 ancestor of the current snapshot already has, whatever was committed meanwhile. A killed job's
 staged snapshot is never published, and disappears when snapshots expire.
 
-Other commits (rewritten files, deletions) may come in between: the latest ancestor with offsets
-counts. If a staged snapshot is cherry-picked onto a newer one, the new snapshot names it as its
-source.
+Other commits (rewritten files, deletions) may come in between, so the state is that of the latest
+ancestor with offsets. If a staged snapshot is cherry-picked onto a newer one, the new snapshot
+names the staged one as its source.
 """
 
 from typing import TYPE_CHECKING
@@ -98,7 +98,7 @@ class IcebergTable:
             )
             self._publish(wap_id)
         except Exception as error:
-            # However Spark wraps it, the text contains Iceberg's own message.
+            # However Spark wraps the error, its text contains Iceberg's own message.
             if "wap id that was published already" in str(error):
                 raise commit_conflict(self.name, after.sequence) from error
             raise

@@ -7,8 +7,8 @@
 Rows are first written to a hidden folder (Spark and similar readers skip names that begin with an
 underscore). The manifest of a commit names the files to add and to remove; publishing it under its
 number, which succeeds only once, is the commit. Then the files are moved to where readers see them.
-If a job is killed in between, the commit stands: the next job first repeats the last manifest's
-moves, which is idempotent.
+If a job is killed in between, the commit is still valid: the next job first repeats the moves of
+the last manifest, which is idempotent.
 
 So a kill never makes a reader see a record twice. While a compaction moves its files, readers may
 briefly miss records of the compacted day.
@@ -58,8 +58,8 @@ class ParquetTable:
         if newest is None:
             if self._files.below(""):
                 raise ExportError(
-                    f"{self.name} has files but no manifest of an export: an export did not "
-                    "write them."
+                    f"{self.name} has files but no manifest of an export: they were not written "
+                    "by an export."
                 )
             return NOTHING if self._files.exists(_COMMITS) else None
         manifest = self._manifest(newest)
@@ -116,7 +116,7 @@ class ParquetTable:
         self._forget(after.sequence)
 
     def _carry_out(self, manifest: Mapping[str, list[str]]) -> None:
-        """Move the files as the manifest says; skips those already moved."""
+        """Move and remove the files that the manifest lists; skips those already moved."""
         staged = str(manifest["staged"])
         for path in manifest["removed"]:
             self._files.remove(path)
@@ -130,7 +130,7 @@ class ParquetTable:
         self._files.remove(staged)
 
     def _forget(self, sequence: int) -> None:
-        """Remove killed jobs' staged files of commits up to this one, and very old manifests."""
+        """Remove what killed jobs staged for commits up to this one, and very old manifests."""
         for name in self._files.names(_STAGING):
             if int(name.partition("-")[0]) <= sequence:
                 self._files.remove(f"{_STAGING}/{name}")
@@ -151,7 +151,7 @@ def _commit_path(sequence: int) -> str:
 
 
 def _small_files(files: Sequence[StoredFile], small_bytes: int) -> dict[str, list[StoredFile]]:
-    """The small files of each folder with more than one."""
+    """The small files of each folder that has more than one small file."""
     by_folder: defaultdict[str, list[StoredFile]] = defaultdict(list)
     for each in files:
         if each.nbytes < small_bytes and each.path.endswith(".parquet"):

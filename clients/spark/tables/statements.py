@@ -16,5 +16,5 @@ def query(spark: "SparkSession", statement: str) -> "DataFrame":
 
 
 def execute(spark: "SparkSession", statement: str) -> "list[Row]":
-    """Run a statement that returns few rows; returns these."""
+    """Run a statement that returns few rows, and return them."""
     return query(spark, statement).collect()
