@@ -1,8 +1,8 @@
 """The entry point of `tierlog-bench`, or `python -m tierlog.bench`.
 
-Exit codes: 0 if every run counted; 1 if one failed; 2 if the command cannot be carried out, with a
-sentence that says what to do; 130 and 143 if interrupted or terminated, after every started broker
-has ended, and with all measurements kept.
+Exit codes: 0 if every run succeeded; 1 if a run failed; 2 if the command cannot run, with a message
+that says what to do; 130 and 143 if interrupted or terminated, after ending every broker that was
+started and keeping all measurements.
 """
 
 import signal
@@ -36,7 +36,7 @@ _INTERRUPTED = 128 + signal.SIGINT
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    # On SIGTERM or SIGHUP it still ends the brokers that it started.
+    # On SIGTERM or SIGHUP, still end the brokers that were started.
     before = {number: signal.getsignal(number) for number in _ENDING}
     for number, handler in before.items():
         if handler != signal.SIG_IGN:  # as under nohup
@@ -61,7 +61,7 @@ def _answer(arguments: Sequence[str] | None) -> int:
             raise
         return _cannot(f"{error.name} is not installed; get it with: {_install_command()}")
     except KeyboardInterrupt:
-        print("tierlog-bench: interrupted; every broker is ended", file=sys.stderr)
+        print("tierlog-bench: interrupted; every broker was ended", file=sys.stderr)
         return _INTERRUPTED
 
 
@@ -115,7 +115,7 @@ def _list(scale: Scale) -> int:
     for part in parts:
         cases = count(len(part.scenario.cases(scale)), "case")
         print(f"{part.scenario.name:{width}}  {part.scenario.summary}")
-        named = "" if part in usual else "; only if it is named"
+        named = "" if part in usual else "; runs only if named"
         print(f"{'':{width}}  {cases}, {duration(part.expected_seconds)}{named}")
     names = " and ".join(target.name for target in targets)
     total = sum(part.expected_seconds for part in usual)

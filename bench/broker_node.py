@@ -33,11 +33,11 @@ class BrokerNode:
         return self._process.pid
 
     def is_alive(self) -> bool:
-        """Whether its process is running."""
+        """Whether the broker's process is running."""
         return self._process is not None and self._process.poll() is None
 
     def has_died(self) -> bool:
-        """Whether its process was started and has ended without `stop` or `kill`."""
+        """Whether the broker's process was started and has ended without `stop` or `kill`."""
         return self._process is not None and self._process.poll() is not None
 
     @property
@@ -61,13 +61,13 @@ class BrokerNode:
         return None
 
     def properties(self) -> Mapping[str, str]:
-        """Its server.properties."""
+        """The broker's server.properties."""
         raise NotImplementedError
 
     def start(self, timeout_s: float = 60) -> float:
         """Start it; returns the seconds from process creation to the first Metadata response.
 
-        Raises NotUpError, with the end of the broker's log, if there is none in time.
+        Raises NotUpError, with the end of the broker's log, if it does not respond in time.
         """
         self.directory.mkdir(parents=True, exist_ok=True)
         configuration = self.directory / "server.properties"

@@ -16,8 +16,8 @@ _DESCRIPTION = """\
 Measure Kafka-compatible brokers side by side, with a remote tier and without one.
 
 Brokers are started by the harness (tierlog, and Apache Kafka, which it fetches), take
-turns within one run, and are measured with the same clients. What comes out is a folder
-with every figure, the raw latency histograms and a report.
+turns within one run, and are measured with the same clients. The result is a folder with
+every figure, the raw latency histograms and a report.
 """
 
 _EXAMPLES = """\
@@ -33,7 +33,7 @@ examples:
 """
 
 _REPEATS_MAX = 1_000
-_SCALES = "smoke: does it work; small: 15 to 20 minutes; full: about an hour"
+_SCALES = "smoke: a quick check; small: 15 to 20 minutes; full: about an hour"
 
 
 def default_targets(scale: Scale) -> tuple[str, ...]:
@@ -50,15 +50,17 @@ def build_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _add_run(commands.add_parser("run", help="measure, and write a report"))
-    report = commands.add_parser("report", help="write the report of a results folder anew")
-    report.add_argument("directory", metavar="DIR", type=Path, help="what `run` has written")
+    report = commands.add_parser("report", help="rewrite the report of a results folder")
+    report.add_argument(
+        "directory", metavar="DIR", type=Path, help="a results folder that `run` wrote"
+    )
     report.add_argument(
         "--prices",
         metavar="FILE",
         type=Path,
-        help="what an object store's requests and bytes cost (docs/benchmarks.md), TOML",
+        help="TOML file with an object store's prices (docs/benchmarks.md)",
     )
-    compare = commands.add_parser("compare", help="two results folders, figure by figure")
+    compare = commands.add_parser("compare", help="compare two results folders, figure by figure")
     compare.add_argument("before", metavar="A", type=Path, help="results folder before a change")
     compare.add_argument("after", metavar="B", type=Path, help="results folder after it")
     listed = commands.add_parser("list", help="the scenarios, and how long each takes")
@@ -82,7 +84,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         "scenarios",
         metavar="SCENARIO",
         nargs="*",
-        help="which scenarios; without any, all but those that only run when named"
+        help="the scenarios to run. Default: all but those that run only when named"
         " (`tierlog-bench list` shows them)",
     )
     parser.add_argument(
@@ -90,14 +92,14 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         dest="targets",
         metavar="TARGET",
         action="append",
-        help=f"what to measure, once for each target. {named}. "
+        help=f"a broker to measure; may be given several times. {named}. "
         "Default: tierlog and kafka; at smoke scale tierlog alone",
     )
     parser.add_argument(
         "--tier",
         metavar="URL",
-        help="remote tier of tierlog, any fsspec URL such as s3://bucket/prefix; what is written "
-        "there is removed at the end. Default: a folder beside the broker's data",
+        help="remote tier of tierlog, any fsspec URL such as s3://bucket/prefix; everything "
+        "written there is removed at the end. Default: a folder beside the broker's data",
     )
     parser.add_argument(
         "--tier-option",
@@ -112,8 +114,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         "--repeats",
         metavar="N",
         type=_counted_runs,
-        help="how many runs of each case count; their median is the figure. The more, the less it "
-        "owes to chance. Default: what the scenario plans for the scale",
+        help="the number of counted runs of each case, whose median is reported; more runs reduce "
+        "the effect of chance. Default: as the scenario plans for the scale",
     )
     parser.add_argument(
         "--out",
@@ -125,7 +127,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         "--scratch",
         metavar="DIR",
         type=Path,
-        help="where the brokers keep their data meanwhile; a disk, with some gigabytes free. "
+        help="where the brokers keep their data during the run: on a disk with gigabytes free. "
         "Default: $TMPDIR, or /tmp",
     )
 

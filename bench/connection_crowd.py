@@ -75,7 +75,10 @@ class Crowd:
             each.close()
 
     def connect(self, answers: "LatencyRecorder") -> float:
-        """Open all; returns the seconds until the last response. Raises MeasurementError."""
+        """Open all connections; returns the seconds until the last response.
+
+        Raises MeasurementError.
+        """
         began = time.perf_counter()
         with selectors.EpollSelector() as selector:
             while self._answered < self._size:
@@ -86,8 +89,8 @@ class Crowd:
                 ready = selector.select(_PATIENCE_S)
                 if not ready:
                     raise MeasurementError(
-                        f"{self._answered} of {self._size} connections had an answer when nothing "
-                        f"came for {_PATIENCE_S:.0f} s."
+                        f"{self._answered} of {self._size} connections had a response, and then "
+                        f"none came for {_PATIENCE_S:.0f} s."
                     )
                 for key, _ in ready:
                     newcomer = cast("_Newcomer", key.data)
@@ -97,7 +100,7 @@ class Crowd:
         return time.perf_counter() - began
 
     def _go_on(self, selector: selectors.BaseSelector, newcomer: _Newcomer) -> bool:
-        """Take the next step of one connection; returns whether it was the last."""
+        """Do the next step of one connection; returns whether it was the last step."""
         try:
             if not newcomer.has_sent:
                 newcomer.ask(self._question)
@@ -107,7 +110,7 @@ class Crowd:
                 return False
         except OSError as error:
             raise MeasurementError(
-                f"Connection {self._answered + 1} of {self._size} came to nothing: {error}."
+                f"Connection {self._answered + 1} of {self._size} failed: {error}."
             ) from error
         selector.unregister(newcomer.socket)
         self._answered += 1
@@ -115,7 +118,7 @@ class Crowd:
 
 
 class Bystander:
-    """A client that was connected before, and sends requests while a block runs."""
+    """A client with an existing connection that sends requests while a block runs."""
 
     def __init__(self, bootstrap: str, question: Prepared, answers: "LatencyRecorder") -> None:
         self._wire = Wire(bootstrap)
@@ -152,7 +155,7 @@ class Bystander:
 
 
 def allow_files(count: int) -> str | None:
-    """Let this process open this many files; returns the reason if it may not."""
+    """Let this process open this many files; returns the reason if that is not possible."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = count + _FILES_BESIDE
     if hard != resource.RLIM_INFINITY and hard < needed:

@@ -2,14 +2,14 @@
 
 - `machine.json`: the machine, the versions, the options, the start and end times;
 - `figures.jsonl`: one `Figure` per line; a metric's name ends with its unit (`p99_ms`);
-- `failures.jsonl`: one `Failure` per line. A failed run has a line here and no figures there,
-  so that no average includes a broker that died;
+- `failures.jsonl`: one `Failure` per line. A failed run has a line here and none in
+  `figures.jsonl`, so that no average includes a broker that died;
 - `histograms/*.hlog`: latencies in the HdrHistogram log format, one interval per second. The first
   line of each is a comment that identifies the run, in JSON;
 - `logs/`: the ends of the logs of brokers with failed runs.
 
-A run's lines are written together at its end, so that an interrupted benchmark keeps what it had
-measured. Only this module reads and writes these files.
+A run's lines are written together at its end, so that an interrupted benchmark keeps the results of
+finished runs. Only this module reads and writes these files.
 """
 
 import dataclasses
@@ -192,11 +192,11 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
 
 
 def read_results(directory: Path) -> Results:
-    """Read a results folder. Raises ResultsError with one plain sentence."""
+    """Read a results folder. Raises ResultsError."""
     if not directory.is_dir():
         raise ResultsError(f"{directory} is not a folder; `tierlog-bench run --out DIR` makes one.")
     if not (directory / "figures.jsonl").exists():
-        raise ResultsError(f"{directory} holds no figures.jsonl: it is no folder of results.")
+        raise ResultsError(f"{directory} holds no figures.jsonl: it is not a results folder.")
     histograms: dict[HistogramKey, Path] = {}
     for path in sorted((directory / "histograms").glob("*.hlog")):
         with path.open(encoding="utf-8", errors="replace") as file:

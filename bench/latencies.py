@@ -4,8 +4,8 @@ An HdrHistogram counts values with three significant digits from a microsecond t
 percentiles are never averaged and every report can be redrawn from the file. All figures are
 computed from the stored histograms.
 
-Each value has a time (`at_s`, seconds since the load began). A sender with a fixed pace gives the
-time at which the record was *meant* to be sent, and counts the latency from there, so that a
+Each value has a time (`at_s`, seconds since the load began). For a sender at a fixed rate this is
+the time at which the record was *meant* to be sent, and its latency counts from then, so that a
 stalled broker is charged for all records that had to wait (coordinated omission).
 
 hdrh has no type hints; only this module uses it.
@@ -64,7 +64,7 @@ class Histogram:
         """Count a value. Raises ValueError if it is negative or longer than an hour."""
         microseconds = ms * 1000
         if not 0 <= microseconds <= _HOUR_US:
-            raise ValueError(f"{ms} ms is no latency between nothing and an hour.")
+            raise ValueError(f"{ms} ms is not a latency between 0 and one hour.")
         # The histogram's smallest value is a microsecond.
         self.counts.record_value(max(1, round(microseconds)), count)
 
@@ -151,7 +151,7 @@ class LatencyRecorder:
 
 
 def read_intervals(path: Path) -> Iterator[Interval]:
-    """The seconds of a histogram file, in order."""
+    """The one-second intervals of a histogram file, in order."""
     reference = HdrHistogram(1, _HOUR_US, _DIGITS)
     log = cast("_LogReader", HistogramLogReader(str(path), reference))
     try:

@@ -1,4 +1,4 @@
-"""Touches free memory before a run, so that no broker is charged for getting it from the host.
+"""Touches free memory before a run, so that the cost of getting it from the host is not measured.
 
 A virtual machine may return free memory to its host (free page reporting), and the next process to
 touch it waits for the host: three CPU seconds per gigabyte where this was measured, ten times the
@@ -20,13 +20,13 @@ _PIECE = bytes(128 << 10)
 def have_memory_at_hand(nbytes: int, directory: Path) -> int:
     """Touch up to `nbytes` of free memory, at most half of it, and release it.
 
-    A quarter is touched as a heap, the rest as a file in `directory`, where brokers keep theirs:
-    the kernel keeps free memory in lists by block size; a heap takes single pages and the page
-    cache larger blocks. When only a heap was touched, six of twenty produce runs took half as much
-    CPU again or more on a machine that had deleted many files.
+    A quarter is touched as a heap, the rest as a file in `directory`, where brokers keep their
+    files. The kernel keeps free memory in lists by block size: a heap uses single pages, and the
+    page cache larger blocks. When only a heap was touched, six of twenty produce runs used at least
+    1.5 times the CPU on a machine that had deleted many files.
 
-    Returns the bytes touched, also less if the disk has no room for twice the file. The memory
-    remains available for at least some seconds.
+    Returns the number of bytes touched, which is lower if the disk has no room for twice the file.
+    The memory remains available for at least some seconds.
     """
     nbytes = min(nbytes, memory_bytes("MemFree") // 2)
     heap = nbytes // 4
@@ -39,7 +39,7 @@ def have_memory_at_hand(nbytes: int, directory: Path) -> int:
 
 
 def _fill_a_file(nbytes: int, directory: Path) -> None:
-    """Write an unnamed file, which always disappears, and before it is written back."""
+    """Write an unnamed file, and delete it before the kernel writes it back."""
     with tempfile.TemporaryFile(dir=directory, buffering=0) as file:
         for _ in range(nbytes // len(_PIECE)):
             os.write(file.fileno(), _PIECE)

@@ -2,8 +2,8 @@
 
 Data written a while ago may no longer be in memory: the kernel may evict it long before memory is
 short. So data that must come from memory is read first, and data that must come from the disk is
-dropped. This is done per file, which needs only the right to open it and affects nothing else.
-Pages that a process has mapped remain, and so would dirty ones, which are therefore written back
+dropped. This is done per file, which needs only the right to open the file and affects nothing
+else. Pages that a process has mapped remain; dirty pages would remain too, so they are written back
 first. `disk_read_mb` of a run shows how much really came from the disk.
 """
 
@@ -42,8 +42,8 @@ def drop_page_cache(directory: Path) -> None:
 def fill_page_cache(directory: Path, topic: str) -> int:
     """Read all segments of the topic into the page cache; returns their size in bytes.
 
-    `directory` contains the log directories. Only the topic's own logs are read, as others may be
-    being deleted.
+    `directory` contains the log directories. Only the topic's own logs are read, because other
+    logs may be deleted meanwhile.
     """
     folder = re.compile(rf"{re.escape(topic)}-\d+")
     piece = bytearray(_PIECE_BYTES)

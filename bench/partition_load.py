@@ -1,7 +1,7 @@
 """Produces to and fetches from all partitions of many topics.
 
-Each request has one batch per partition and many partitions, like a busy client's. Every response
-is checked: if a partition returns an error, or its batch does not come back, the measurement fails.
+Each request has many partitions with one batch each, as from a busy client. Every response is
+checked: if a partition returns an error, or its batch is not returned, the measurement fails.
 """
 
 from collections.abc import Mapping, Sequence
@@ -131,7 +131,7 @@ def produce_everywhere(wire: Wire, requests: Sequence[Prepared]) -> None:
 def fetch_request(
     topics: Sequence[SpreadTopic], offset: int, session: tuple[int, int] = (0, -1)
 ) -> Prepared:
-    """A fetch of every partition from `offset` on that does not wait.
+    """A fetch request for every partition from `offset` on, which does not wait for data.
 
     `session` is the id and epoch of the fetch session (KIP-227); by default there is none.
     """
@@ -174,13 +174,13 @@ class Session:
 
 
 def open_session(wire: Wire, topics: Sequence[SpreadTopic], offset: int) -> Session:
-    """A session that reads every partition from `offset`. Raises WireError if there is none."""
+    """Open a session that reads every partition from `offset`. Raises WireError if refused."""
     request = fetch_request(topics, offset, (0, 0))
     wire.send(request)
     answer = decoded(wire.receive(), request.header, FetchResponse)
     refuse("Fetch", answer.error_code)
     if answer.session_id == 0:
-        raise WireError("The broker gave no fetch session.")
+        raise WireError("The broker opened no fetch session.")
     return Session(answer.session_id)
 
 
@@ -213,5 +213,5 @@ def fetch_everything(wire: Wire, topics: Sequence[SpreadTopic], batch_bytes: int
             seen += 1
     expected = sum(topic.partitions for topic in topics)
     if seen != expected:
-        raise WireError(f"{seen} of {expected} partitions were in the answer.")
+        raise WireError(f"{seen} of {expected} partitions were in the response.")
     return given

@@ -1,4 +1,4 @@
-"""Detects when a broker is up, in the same way for any Kafka.
+"""Detects when a broker is up, in the same way for any Kafka-compatible broker.
 
 A broker is up when its Metadata response lists at least one broker. An open port is not enough:
 Apache Kafka opens it long before.
@@ -19,7 +19,7 @@ _LOWEST_PORT = 10_000
 """The lowest port of `free_port`, above those that other servers commonly use."""
 _PORT_TRIES = 100
 _CHANCE = random.SystemRandom()
-"""Not the shared generator, which property tests seed equally in concurrent processes."""
+"""Not the shared generator: property tests seed it with the same value in concurrent processes."""
 
 
 class NotUpError(Exception):
@@ -78,7 +78,7 @@ def wait_until_up(
 
 
 def _ports_to_choose_from() -> range:
-    """The ports outside the ephemeral range; only 0, the kernel's choice, if there are few."""
+    """The ports outside the ephemeral range; if there are few, only 0: the kernel then chooses."""
     try:
         with open(_GIVEN_OUT) as limits:
             first_given_out = int(limits.read().split()[0])
@@ -92,10 +92,10 @@ def _ports_to_choose_from() -> range:
 def free_port() -> int:
     """A TCP port of 127.0.0.1 that is free now, and is likely to stay free.
 
-    If possible it is outside the ephemeral range: an ephemeral port may soon belong to a
-    connection, even to that of a client that keeps connecting to its broker there (a connection to
-    its own port succeeds). A broker that then listens on it, or does so again, would find it in
-    use.
+    If possible it is outside the ephemeral range: an ephemeral port may soon be used by a
+    connection, even by a client that keeps trying to connect to its broker on this port (a
+    connection to its own port succeeds). A broker that starts or restarts on the port would then
+    find it in use.
 
     Raises OSError if none was found.
     """

@@ -1,4 +1,4 @@
-"""Shows progress on standard error: a bar with Rich and a terminal, otherwise lines.
+"""Shows progress on standard error: a bar if Rich is installed and on a terminal, else lines.
 
 Standard output is for results.
 """

@@ -1,7 +1,7 @@
 """Records one run: figures, latencies, and the resources that broker and clients used.
 
-Nothing is written during the run. The runner writes it once it knows that the run counts: that no
-client and no broker died.
+Nothing is written during the run. The runner writes the figures afterwards, if the run counts: if
+no client and no broker died.
 """
 
 import math
@@ -24,7 +24,7 @@ MEBIBYTE = 1 << 20
 
 @dataclass(slots=True)
 class Work:
-    """The amount of work in a usage block, if it is not known before."""
+    """The amount of work in a usage block, if it is not known beforehand."""
 
     nbytes: int | None = None
     requests: int | None = None
@@ -58,9 +58,9 @@ class Recorder:
     def histogram(self, name: str = "") -> "LatencyRecorder":
         """The recorder for latencies of this run; mean, maximum and percentiles become figures.
 
-        A run with several gives each a name, which prefixes its metrics (`produce_p99_ms`).
+        If a run has several, each has a name, which prefixes its metrics (`produce_p99_ms`).
         """
-        # An import as large as numpy, which a run without latencies does not need.
+        # This import is as large as numpy, and a run without latencies does not need it.
         from .latencies import LatencyRecorder
 
         return self._histograms.setdefault(name, LatencyRecorder())
@@ -78,9 +78,9 @@ class Recorder:
 
         Records broker_cpu_s, client_cpu_s, resident_mib (at the end), disk_read_mb, disk_written_mb
         and network_mb; with `nbytes` broker_cpu_s_per_gb and client_cpu_s_per_gb; with `requests`
-        requests_per_broker_cpu_s. The block may also set either on the yielded `Work`. `name` is
-        the prefix of all these metrics. The broker's metrics are left out if they cannot be read.
-        Clients are processes that end within the block; if the broker ends within it,
+        requests_per_broker_cpu_s. The block may also set both on the yielded `Work`. `name` is the
+        prefix of all these metrics. The broker's metrics are left out if they cannot be read.
+        Client processes are counted if they end within the block. If the broker ends within it,
         MeasurementError is raised.
         """
         prefix = f"{name}_" if name else ""

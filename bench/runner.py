@@ -34,7 +34,10 @@ _AT_HAND_BYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of all runs. `tier` is a URL; None: a folder next to each broker's data."""
+    """The settings of all runs.
+
+    `tier` is a URL; if it is None, each tier is a folder next to the broker's data.
+    """
 
     scale: Scale
     scratch: Path
@@ -120,13 +123,15 @@ class Runner:
         self._progress.tell(f"FAILED {_name(key)}: {reason}")
 
     def end(self, target: Target, running: RunningTarget) -> None:
-        """Kill a broker, which is never started again, and delete its data."""
+        """Kill a broker, which will not be started again, and delete its data."""
         if "start" in target.capabilities:
             running.kill()
         try:
             running.discard()
         except Exception as error:
-            self._progress.tell(f"what {target.name} kept could not be deleted: {_sentence(error)}")
+            self._progress.tell(
+                f"the data of {target.name} could not be deleted: {_sentence(error)}"
+            )
 
     def run_begins(self, key: RunKey) -> None:
         self._progress.run_begins(_name(key))

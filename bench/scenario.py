@@ -13,12 +13,12 @@ from .recorder import Recorder
 from .target import RunningTarget, Target
 
 FreshBroker = Literal["scenario", "case", "run"]
-"""What gets fresh brokers: the whole scenario, each case (its tiered and untiered form share
-them), or each run. For `run` the scenario gets a broker that is not yet started."""
+"""How often brokers are replaced by fresh ones: for the whole scenario, for each case (its tiered
+and untiered form share them), or for each run. For `run`, the scenario itself starts the broker."""
 
 
 class Scale(StrEnum):
-    """The amount of work: to see if it works, for rough figures, or for reliable ones."""
+    """The amount of work: to check that everything runs, for rough or for reliable figures."""
 
     SMOKE = "smoke"
     SMALL = "small"
@@ -49,7 +49,7 @@ class Plan:
     properties: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def repeated(self, repeats: int) -> "Plan":
-        """The plan with this number of counted runs per case, and the expected time to match."""
+        """The plan with this number of counted runs per case, and an adjusted expected time."""
         seconds = self.expected_seconds / (self.warm_up + self.repeats) * (self.warm_up + repeats)
         return replace(self, repeats=repeats, expected_seconds=seconds)
 

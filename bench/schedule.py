@@ -71,7 +71,7 @@ def schedule(
 ) -> list[Part]:
     """One part per scenario, in order, including those where nothing can be measured.
 
-    `repeats` is the number of counted runs per case; None for what the scenario plans.
+    `repeats` is the number of counted runs per case; None for the number that the scenario plans.
     """
     return [_part(scenario, targets, scale, repeats) for scenario in scenarios]
 

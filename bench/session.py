@@ -53,7 +53,7 @@ def run(order: Order, progress: Progress | None = None) -> int:
         writer.write_machine(facts)
         if file_system(Path(folder)) in _MEMORY:
             progress.tell(
-                f"{folder} is memory, not a disk: say --scratch DIR for figures that hold"
+                f"{folder} is memory, not a disk: use --scratch DIR for meaningful figures"
             )
         runner = Runner(writer, progress, Settings(order.scale, Path(folder), order.tier))
         began = time.monotonic()
@@ -80,7 +80,7 @@ def _scratch(stated: Path | None) -> AbstractContextManager[str]:
 
 def _check(targets: Sequence[Target], progress: Progress) -> None:
     for target in targets:
-        progress.tell(f"{target.name}: looking for what it needs")
+        progress.tell(f"{target.name}: checking what it needs")
         try:
             target.check()
         except TargetUnavailableError as error:
@@ -88,7 +88,7 @@ def _check(targets: Sequence[Target], progress: Progress) -> None:
 
 
 def _announce(parts: Sequence[Part], order: Order, out: Path, progress: Progress) -> None:
-    """Show what will be measured and how long it takes."""
+    """Show what will be measured, and the expected time."""
     refused: dict[tuple[str, str], list[str]] = {}
     for part in parts:
         for each in part.refused:

@@ -1,8 +1,8 @@
 """The brokers that scenarios measure: started by the harness, or already running elsewhere.
 
 The user names a `Target`; its `prepare` returns a `RunningTarget` with its own folder, which can be
-started, measured and ended. Scenarios use nothing else of a broker, so that any Kafka-compatible
-one can be measured.
+started, measured and stopped. Scenarios use no other interface of a broker, so that any
+Kafka-compatible one can be measured.
 """
 
 from collections.abc import Mapping
@@ -13,9 +13,9 @@ from .broker_node import BrokerNode
 from .process_usage import Usage
 
 Capability = Literal["start", "tier", "durable", "usage", "cluster"]
-"""start: the harness starts it, and may kill it; tier: it has a remote tier; durable: it keeps its
-records over a restart; usage: its CPU and memory can be read; cluster: several nodes can be
-started."""
+"""start: the harness starts the broker, and may kill it; tier: it has a remote tier; durable: it
+keeps its records across a restart; usage: its CPU and memory can be read; cluster: several nodes
+can be started."""
 
 
 class TargetUnavailableError(Exception):
@@ -36,7 +36,7 @@ class Target(Protocol):
     def capabilities(self) -> frozenset[Capability]: ...
 
     def check(self) -> None:
-        """Fetch what it needs. Raises TargetUnavailableError if that is not possible."""
+        """Fetch the software that it needs. Raises TargetUnavailableError if not possible."""
         ...
 
     def versions(self) -> Mapping[str, str]:
@@ -48,8 +48,8 @@ class Target(Protocol):
     ) -> "RunningTarget":
         """A broker that keeps everything under `directory`, not yet started.
 
-        `properties` override what the target sets itself; `tier` is the URL of its remote tier, or
-        None for none.
+        `properties` override the target's own properties; `tier` is the URL of its remote tier, or
+        None for no tier.
         """
         ...
 
@@ -80,11 +80,11 @@ class RunningTarget(Protocol):
         ...
 
     def stop(self) -> None:
-        """End it cleanly, if it is running."""
+        """Stop it cleanly, if it is running."""
         ...
 
     def kill(self) -> None:
-        """End it as in a crash."""
+        """Kill it, as in a crash."""
         ...
 
     def is_alive(self) -> bool: ...

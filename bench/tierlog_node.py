@@ -1,4 +1,4 @@
-"""A tierlog broker in a separate process, started as by a user."""
+"""A tierlog broker in a separate process, started as a user would start it."""
 
 import os
 import sys

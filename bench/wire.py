@@ -1,8 +1,8 @@
-"""A plain connection to any Kafka, for sending requests and timing their responses.
+"""A plain connection to any Kafka-compatible broker, to send requests and time their responses.
 
 The scenarios with many partitions and connections measure the broker, and a full client would
 disturb that: it requests metadata on its own and decodes every response. Here a request is encoded
-before the timing, and its response is decoded afterwards, or not at all.
+before the timing starts, and its response is decoded after it ends, or not at all.
 """
 
 import socket
@@ -80,7 +80,7 @@ class Wire:
         try:
             self.socket = socket.create_connection((host, int(port)), timeout_s)
         except OSError as error:
-            raise WireError(f"{bootstrap} takes no connection: {error}.") from error
+            raise WireError(f"{bootstrap} accepts no connection: {error}.") from error
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def close(self) -> None:
@@ -110,7 +110,7 @@ class Wire:
             try:
                 count = self.socket.recv_into(received[have:])
             except OSError as error:
-                raise WireError(f"No answer came: {error}.") from error
+                raise WireError(f"No response came: {error}.") from error
             if count == 0:
                 raise WireError("The broker closed the connection.")
             have += count
@@ -144,8 +144,8 @@ def all_topics() -> Prepared:
 def until_served(ask: Callable[[], tuple[int, T]], what: str) -> T:
     """Repeat a request while its error code means that a new topic is not ready yet.
 
-    A broker may confirm a topic before its metadata lists it, and name a leader that does not know
-    it yet. Raises WireError for another error code, or if it takes too long.
+    A broker may confirm a topic before its metadata lists the topic, and name a leader that does
+    not have it yet. Raises WireError for another error code, or if it takes too long.
     """
     deadline = time.monotonic() + _PATIENCE_S
     while True:

@@ -27,7 +27,7 @@ def _admin(bootstrap: str) -> client.AdminClient:
 
 
 def _wait_for(answers: Mapping[str, "Future[Answer]"]) -> None:
-    """Wait for all; raises the KafkaException of the first failure."""
+    """Wait for all answers; raises the KafkaException of the first failure."""
     for answer in answers.values():
         answer.result(_TIMEOUT_S)
 
@@ -130,7 +130,7 @@ def end_offsets(bootstrap: str, topic: str, partitions: int = 1) -> list[int]:
 def ends_at(bootstrap: str, topic: str, expected: Sequence[int]) -> bool:
     """Whether each partition ends at its expected offset.
 
-    Some brokers report an end below their last records; then the last expected record is read.
+    Some brokers report an end below their last records, so this then reads the last expected one.
     """
     ends = end_offsets(bootstrap, topic, len(expected))
     return all(

@@ -1,7 +1,7 @@
 """The bytes that hostile clients send in each attack of the scenario `hostile`.
 
-They are made once, before anything is sent. No attack needs a password, and each is small compared
-with the work that it causes an unprepared broker.
+They are created once, before anything is sent. No attack needs a password, and each is small
+compared with the work that it causes for an unprepared broker.
 """
 
 import random
@@ -53,10 +53,10 @@ _RECORDS_A_BLOCK = 65_536
 
 
 class Attack(NamedTuple):
-    """The connections of an attack, and the bytes of each by its number.
+    """The number of connections of an attack, and the bytes that each sends, by its number.
 
-    A connection that the broker closes is opened again. `stays_s`: the attacker closes it after
-    this time and opens another. `is_trickle`: it sends one byte at a time.
+    A connection that the broker closes is opened again. With `stays_s` the attacker closes each
+    connection after this time and opens another. With `is_trickle` it sends one byte at a time.
     """
 
     connections: int
@@ -68,7 +68,7 @@ class Attack(NamedTuple):
 
 
 def attack_named(name: str, weight: float) -> Attack:
-    """The attack of a name; a `weight` below 1 makes it smaller. Raises KeyError."""
+    """The attack with this name; a `weight` below 1 makes it smaller. Raises KeyError."""
     return _ATTACKS[name](weight)
 
 
@@ -94,7 +94,7 @@ def _pipelined(connections: int) -> Callable[[float], Attack]:
 
 
 def _parked(weight: float) -> Attack:
-    """Fetches that wait for 24 days, with more requests queued, from closed connections."""
+    """Fetches that wait for 24 days, followed by more requests; then the connections close."""
     partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=_MEBIBYTE)
     topic = FetchTopic(topic=TOPIC, partitions=[partition])
     request = FetchRequest(

@@ -1,8 +1,8 @@
 """A well-behaved client that measures its latency while others attack.
 
 Run as `python -m tierlog.bench.clients.bystander --bootstrap … --seconds … --patience …`. It sends
-Metadata requests repeatedly, and leaves the latency of each. A request without a response after the
-time and the patience counts with the time that it waited. Prints one JSON object.
+Metadata requests repeatedly, and reports the latency of each. A request that has no response when
+the time and the patience are over counts with the time that it waited. Prints one JSON object.
 """
 
 import argparse

@@ -7,8 +7,8 @@ everything once. With `--seconds` each keeps reading for that time, and wraps ar
 With a rate (`--mb-per-second`, for all together) a consumer that is ahead of its share waits, like
 the out-of-sync consumers of KIP-405's test; without one they read at full speed.
 
-They share one process: librdkafka fetches in its own threads, and Python only counts. Every
-received list is checked to have every offset once and in order.
+They share one process: librdkafka fetches in its own threads, and Python only counts. Each list of
+received records is checked to contain every offset once and in order.
 """
 
 import argparse
@@ -25,7 +25,7 @@ _RECORDS_A_CALL = 1_000
 _PATIENCE_S = 60.0
 _PACED_QUEUE_KBYTES = 2_048
 _FREE_QUEUE_KBYTES = 65_536
-"""Shared by all consumers, because what one fetches beyond its share is never read."""
+"""Divided among all consumers, because records fetched beyond a consumer's share are not read."""
 
 
 class Old(NamedTuple):
@@ -38,7 +38,7 @@ class Old(NamedTuple):
 
 
 class CatchUp(NamedTuple):
-    """How to read; `seconds` = 0 means once, `bytes_per_second` = 0 at full speed."""
+    """How to read; `seconds` = 0 means once, `bytes_per_second` = 0 means at full speed."""
 
     consumers: int
     seconds: float = 0.0
@@ -46,7 +46,7 @@ class CatchUp(NamedTuple):
 
 
 class CatchUpError(Exception):
-    """A record did not arrive, or not in order."""
+    """A record did not arrive, or arrived out of order."""
 
 
 class _Reader:
@@ -60,7 +60,7 @@ class _Reader:
                 "bootstrap.servers": old.bootstrap,
                 "group.id": "tierlog-bench",
                 "enable.auto.commit": False,
-                # By default it pauses for a second whenever its queue is full.
+                # By default, librdkafka pauses for a second whenever its queue is full.
                 "queued.min.messages": 10_000_000,
                 "queued.max.messages.kbytes": queue_kbytes,
                 "fetch.queue.backoff.ms": 5,
@@ -88,7 +88,7 @@ class _Reader:
         for message in messages:
             if (error := message.error()) is not None:
                 raise KafkaException(error)
-        raise CatchUpError(f"{len(messages)} records came where offset {self._next} was to come")
+        raise CatchUpError(f"{len(messages)} records came where offset {self._next} was expected")
 
     def close(self) -> None:
         self._consumer.close()
@@ -130,10 +130,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="tierlog.bench.clients.catch_up", description=__doc__)
     parser.add_argument("--bootstrap", required=True, help="HOST:PORT of the broker")
     parser.add_argument("--topic", required=True)
-    parser.add_argument("--records", type=int, required=True, help="how many the topic holds")
+    parser.add_argument("--records", type=int, required=True, help="number of records in the topic")
     parser.add_argument("--record-bytes", type=int, default=1024)
     parser.add_argument("--consumers", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=0.0, help="0: all of it is read once")
+    parser.add_argument("--seconds", type=float, default=0.0, help="0: everything is read once")
     parser.add_argument("--mb-per-second", type=float, default=0.0, help="0: no limit")
     stated = parser.parse_args(arguments)
     old = Old(stated.bootstrap, stated.topic, stated.records, stated.record_bytes)

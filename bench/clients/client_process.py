@@ -2,9 +2,9 @@
 
 A client module of this folder is run as `python -m tierlog.bench.clients.NAME …` and prints one
 JSON object of figures. A separate process keeps the client's memory and CPU apart from the harness
-and from other clients, and gives every broker the same client. Any problem (a record that was not
-acknowledged, not read, or read wrong) ends the client with an error, and `ClientError` has its
-output.
+and from other clients, and every broker is measured with the same client. Any problem (a record
+that was not acknowledged, not read, or read wrong) ends the client with an error, and `ClientError`
+contains the client's output.
 
     result = run_client("librdkafka_load", "produce", "--topic", topic, …)
     with start_client("steady_load", …) as steady:      # in the background
@@ -40,7 +40,7 @@ class ClientError(MeasurementError):
 
 
 class Latency(NamedTuple):
-    """One record's latency, and when it was meant to be sent, counted from the start."""
+    """One record's latency, and when it was meant to be sent, in seconds from the start."""
 
     at_s: float
     ms: float
@@ -48,7 +48,7 @@ class Latency(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClientResult:
-    """A client's printed figures, its CPU seconds with its children's, and any latencies."""
+    """A client's printed figures, its CPU seconds including its children, and any latencies."""
 
     figures: Mapping[str, float]
     cpu_seconds: float

@@ -2,8 +2,8 @@
 
 Run as `python -m tierlog.bench.clients.java_perf produce|consume …`; prints one JSON object. A JVM
 is slow while it compiles, and a tool that runs for seconds would mostly measure that. So the first
-third of the records is a warm-up: `seconds` is the time of all records at the rate of the rest,
-`warm_up_records` the number in the warm-up.
+third of the records is a warm-up: `seconds` is the time that all records take at the rate of the
+rest, `warm_up_records` the number in the warm-up.
 
 The tools' output is checked: every record was acknowledged and is in the broker, and the consumer
 did not give up. Java's consumer itself checks each batch's CRC.
@@ -76,11 +76,11 @@ def steady_rate(lines: Sequence[str]) -> float:
         _, separator, rest = line.partition(_STEADY)
         if separator:
             return float(rest.partition(" ")[0])
-    raise ToolError("the tool told nothing of its steady state")
+    raise ToolError("the tool did not report its steady state")
 
 
 class Progress(NamedTuple):
-    """The number of records read at a time, in milliseconds of the day."""
+    """The number of records read up to a time, which is in milliseconds of the day."""
 
     at_ms: int
     records: int
@@ -112,7 +112,7 @@ def consume(order: Order) -> dict[str, float]:
     reports = progress(lines)
     warm = [each for each in reports if each.records >= load.records // 3]
     if len(warm) < 2:
-        raise ToolError(f"{load.records} records are too few for this tool to tell their pace")
+        raise ToolError(f"{load.records} records are too few for this tool to measure a rate")
     first, last = warm[0], warm[-1]
     # Midnight may pass in between.
     took_ms = (last.at_ms - first.at_ms) % 86_400_000

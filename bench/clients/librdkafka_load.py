@@ -77,7 +77,7 @@ def produce(order: Order) -> dict[str, float]:
             order.topic, chunk, partition, on_delivery=on_delivery
         )
         if queued_count != count:
-            raise LoadError("a record was not taken by the client")
+            raise LoadError("the client did not accept a record")
         producer.poll(0)
     left = producer.flush(_PATIENCE_S)
     seconds = time.perf_counter() - started
@@ -102,9 +102,9 @@ class _Reader:
         self._next = [0] * load.partitions
 
     def take(self, messages: list[Message]) -> None:
-        """Check the next messages. Raises LoadError unless each is the next of its partition."""
+        """Check messages. Raises LoadError unless each is the next record of its partition."""
         got = [*map(Message.value, messages)]
-        # Every message from a broker has both.
+        # Every message from a broker has an offset and a partition.
         offsets = cast("list[int]", [*map(Message.offset, messages)])
         partitions = cast("list[int]", [*map(Message.partition, messages)])
         if self._load.partitions == 1:
@@ -126,20 +126,20 @@ class _Reader:
             if (error := message.error()) is not None:
                 raise KafkaException(error)
         places = [(message.partition(), message.offset()) for message in messages[:3]]
-        raise LoadError(f"read wrong after {self._next}: what began at {places}")
+        raise LoadError(f"read wrong after {self._next}: the records that begin at {places}")
 
 
 def consume(order: Order) -> dict[str, float]:
-    """Consume a whole load; returns the seconds since the assignment, also to the first record."""
+    """Consume a whole load; returns the seconds from the assignment to the last (and first) record."""
     load = order.load
-    # Made before the client, which may sleep for a second if it is idle before its assignment.
+    # Created before the consumer, which may sleep for a second if it is idle before its assignment.
     reader = _Reader(load)
     consumer = Consumer(
         {
             "bootstrap.servers": order.bootstrap,
             "group.id": "tierlog-bench",
             "enable.auto.commit": False,
-            # By default it pauses for a second whenever small records fill its queue.
+            # By default, librdkafka pauses for a second whenever small records fill its queue.
             "queued.min.messages": 10_000_000,
             "queued.max.messages.kbytes": 200_000,
             "fetch.queue.backoff.ms": 5,
@@ -154,7 +154,7 @@ def consume(order: Order) -> dict[str, float]:
         count = min(_RECORDS_A_CALL, load.records - seen) if seen else 1
         messages = consumer.consume(count, timeout=_PATIENCE_S)
         if len(messages) < count:
-            raise LoadError(f"nothing more came after {seen + len(messages)} of {load.records}")
+            raise LoadError(f"no more records came after {seen + len(messages)} of {load.records}")
         reader.take(messages)
         if not seen:
             first_s = time.perf_counter() - started

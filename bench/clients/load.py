@@ -1,8 +1,8 @@
 """The definition of a load, shared by the scenarios that request it and the clients that run it.
 
 Values differ, so that a wrong, duplicate or misplaced record is detected: record `n` of partition
-`p` is value `n + p` of an endless sequence that repeats after `VALUES`. They are made of words,
-which compress about as well as log lines.
+`p` has value `n + p` of an endless sequence that repeats after `VALUES`. The values consist of
+words, which compress about as well as log lines.
 """
 
 import argparse

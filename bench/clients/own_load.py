@@ -73,13 +73,13 @@ async def consume(order: Order) -> dict[str, float]:
         while seen < load.records:
             records = await consumer.poll(_PATIENCE_MS)
             if not records:
-                raise OwnLoadError(f"nothing more came after {seen} of {load.records} records")
+                raise OwnLoadError(f"no more records came after {seen} of {load.records} records")
             for record in records:
                 at = record.partition, record.offset
                 if record.offset != following[record.partition]:
                     raise OwnLoadError(f"{at} came instead of {following}")
                 if record.value != row[(record.offset + record.partition) % VALUES]:
-                    raise OwnLoadError(f"the value of {at} is another")
+                    raise OwnLoadError(f"the value of {at} is wrong")
                 following[record.partition] += 1
             seen += len(records)
         seconds = time.perf_counter() - started

@@ -1,8 +1,9 @@
 """Sends small, pre-encoded requests as fast as one connection allows.
 
 Run as `python -m tierlog.bench.clients.raw_requests produce|fetch|session_fetch …`; prints one JSON
-object. A full client would be the bottleneck here, not the broker: so a request is encoded once and
-sent repeatedly over a plain socket, and its responses, all of one size, are compared in place.
+object. A full client would be the bottleneck here, not the broker. So a request is encoded once and
+sent repeatedly over a plain socket, and its responses, which all have one size, are compared in
+place.
 `--in-flight` is the number of requests in flight at once.
 
 - `produce`: one record per request. Each response must have no error and the next offset.
@@ -67,7 +68,7 @@ class RawOrder:
 
 
 Check = Callable[[memoryview, int, int], None]
-"""Checks responses: (buffer, number of responses in it, number of the first one's request)."""
+"""Checks responses: (buffer, number of responses in it, number of the first one among all)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ def _produce(wire: Wire, order: RawOrder) -> _Exchange:
         decoded(answer, prepared.header, ProduceResponse).responses[0].partition_responses[0]
     )
     if partition_response.error_code or partition_response.base_offset:
-        raise RawRequestError(f"the first record came to {partition_response}")
+        raise RawRequestError(f"the first record was answered with {partition_response}")
     size = _EPOCH.size + len(answer)
     # After the sizes of two arrays, the topic's name and the partition's index.
     position = _SIZE_AND_CORRELATION_ID + 4 + 2 + len(order.topic.encode()) + 4 + 4
@@ -124,7 +125,7 @@ def _same_answers(answer: bytes) -> Check:
         if len(expected) < count * len(answer):
             expected = answer * count
         if answers != memoryview(expected)[: count * len(answer)]:
-            raise RawRequestError("an answer to a fetch is not like the first one")
+            raise RawRequestError("a fetch response differs from the first one")
 
     return check
 
@@ -218,7 +219,7 @@ def exchange_all(connection: socket.socket, exchange: _Exchange, order: RawOrder
 
 
 def run(order: RawOrder) -> dict[str, float]:
-    """Open a connection, learn the form of a response, and send all requests."""
+    """Open a connection, determine the form of a response, and send all requests."""
     with Wire(order.bootstrap) as wire:
         exchange = _KINDS[order.kind](wire, order)
         seconds = exchange_all(wire.socket, exchange, order)
@@ -229,7 +230,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="tierlog.bench.clients.raw_requests", description=__doc__)
     parser.add_argument("kind", choices=tuple(_KINDS))
     parser.add_argument("--bootstrap", required=True, help="HOST:PORT of the broker")
-    parser.add_argument("--topic", required=True, help="one partition, nothing in it")
+    parser.add_argument("--topic", required=True, help="an empty topic with one partition")
     parser.add_argument("--requests", type=int, required=True)
     parser.add_argument("--in-flight", type=int, default=1)
     parser.add_argument("--record-bytes", type=int, default=100)

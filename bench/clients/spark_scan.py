@@ -36,7 +36,7 @@ def _parse(arguments: list[str]) -> _Order:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("source", choices=(DIRECT, CONNECTOR))
     parser.add_argument("--cores", type=int, required=True)
-    parser.add_argument("--options", required=True, help="of the source, as JSON")
+    parser.add_argument("--options", required=True, help="the source's options, as JSON")
     parser.add_argument("--broker-pid", type=int, required=True)
     stated = parser.parse_args(arguments)
     options = cast("dict[str, str]", json.loads(stated.options))
@@ -76,7 +76,7 @@ def cpu_seconds_of_family() -> float:
         except (FileNotFoundError, ProcessLookupError):
             continue
         pid = int(stat.parent.name)
-        # Including its ended children.
+        # These times include the ended children of the process.
         ticks[pid] = sum(int(each) for each in fields[11:15])
         children.setdefault(int(fields[1]), []).append(pid)
     family = [os.getpid()]

@@ -69,7 +69,7 @@ def parse_order(
     parser = argparse.ArgumentParser(prog=program, description=description)
     parser.add_argument("--bootstrap", required=True, help="HOST:PORT of the broker")
     parser.add_argument("--topic", required=True)
-    parser.add_argument("--offsets", default="", help="where a reader begins: 0,0,0")
+    parser.add_argument("--offsets", default="", help="where a consumer starts: 0,0,0")
     parser.add_argument("--records-per-second", type=int, required=True)
     parser.add_argument("--record-bytes", type=int, default=1024)
     parser.add_argument("--seconds", type=float, default=10.0)
@@ -85,5 +85,5 @@ def parse_order(
         parser.error(f"a record has at least {STAMP.size} bytes")
     begin = tuple(int(offset) for offset in offsets.split(",") if offset) or (0,) * load.partitions
     if len(begin) != load.partitions:
-        parser.error("one offset for each partition")
+        parser.error("--offsets needs one offset for each partition")
     return SteadyOrder(bootstrap, topic, load, begin)

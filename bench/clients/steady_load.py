@@ -1,6 +1,6 @@
 """A producer that keeps its pace whatever the broker does, and measures each record's latency.
 
-Run as `python -m tierlog.bench.clients.steady_load …`; leaves the latency of each record, from its
+Run as `python -m tierlog.bench.clients.steady_load …`; reports the latency of each record, from its
 planned send time to its acknowledgement, and prints one JSON object. The client's own pauses count
 too, but equally for every broker and topic. SIGTERM ends the load early and successfully: it waits
 for the records sent so far, and they count. See `steady.py`.

@@ -1,7 +1,7 @@
 """A consumer at the end of a log that measures the age of each record on arrival.
 
 Run as `python -m tierlog.bench.clients.tail_consumer …` with the same load as its `steady_load`;
-leaves the latency of each record, from its planned send time to its reading, and prints one JSON
+reports the latency of each record, from its planned send time until it is read, and prints one JSON
 object. Start it before the producer; records of the producer's warm-up do not count. A missing or
 duplicate record ends it with an error. See `steady.py`.
 """
@@ -26,7 +26,7 @@ class TailError(Exception):
 
 
 class _Tail:
-    """The state of the reading so far."""
+    """The next expected records, and the latencies so far."""
 
     def __init__(self, order: SteadyOrder) -> None:
         self._next = [0] * order.load.partitions
@@ -80,7 +80,7 @@ def read_tail(order: SteadyOrder) -> "array[float]":
         if messages:
             heard = time.monotonic()
         elif time.monotonic() - heard > _PATIENCE_S:
-            raise TailError(f"nothing more came after {seen} of {order.load.records} records")
+            raise TailError(f"no more records came after {seen} of {order.load.records} records")
         while messages:
             for message in messages:
                 tail.take(message, now)
