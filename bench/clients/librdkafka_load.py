@@ -130,7 +130,7 @@ class _Reader:
 
 
 def consume(order: Order) -> dict[str, float]:
-    """Consume a whole load; returns the seconds from the assignment to the last (and first) record."""
+    """Consume a whole load; returns the seconds until the last and the first record are read."""
     load = order.load
     # Created before the consumer, which may sleep for a second if it is idle before its assignment.
     reader = _Reader(load)

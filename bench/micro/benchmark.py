@@ -1,8 +1,8 @@
-"""How the micro-benchmarks here are measured: `make micro`.
+"""How the micro-benchmarks in this folder are measured (`make micro`).
 
-Each is a test of pytest-benchmark. What counts is CPU time of this process, so that a busy machine
-disturbs little, and of the columns the least: the rest is what else the machine did. `make test`
-runs each once without measuring, and each checks what its call answers, so that none can rot.
+Each is a test of pytest-benchmark. It measures the CPU time of this process, which a busy machine
+disturbs little. The column to read is the minimum: the others include other work of the machine.
+`make test` runs each once without measuring, and checks the result of its call, so that none rots.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Benchmark(Protocol):
-    """The fixture `benchmark`: calls many times, measures, and returns one call's answer."""
+    """The fixture `benchmark`: calls many times, measures, and returns the result of one call."""
 
     def __call__(self, call: Callable[[], T], /) -> T: ...
 

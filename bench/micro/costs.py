@@ -1,15 +1,15 @@
-"""What the hot calls execute and allocate, against the committed baseline.
+"""Counts what the hot calls execute and allocate, and compares it with the committed baseline.
 
-Seconds say little on a machine that others use as well, so the guard counts: the bytecode
-instructions of one call (Python's own trace, the standard library left out), and the most memory
-that was allocated while it ran. Both are the same in every run, and both grow with the mistakes
-that make a hot path slow: one more layer, one more loop, one more copy of the bytes.
+Seconds are not reliable on a shared machine, so the guard counts instead: the bytecode instructions
+of one call (with Python's own trace, without the standard library), and the peak of the memory
+allocated while it runs. Both are the same in every run, and both grow with the mistakes that make a
+hot path slow: one more layer, one more loop, one more copy of the bytes.
 
-    python -m tierlog.bench.micro.costs           # how each call stands to the baseline
-    python -m tierlog.bench.micro.costs --write   # the new baseline, once a change is meant
+    python -m tierlog.bench.micro.costs           # each call, next to the baseline
+    python -m tierlog.bench.micro.costs --write   # a new baseline, after an intended change
     python -m tierlog.bench.micro.costs --where "append 1 KiB, acks=all"   # function by function
 
-Instructions differ between versions of Python: the baseline names its own.
+Instructions differ between versions of Python, so the baseline includes the version.
 """
 
 import argparse
@@ -37,16 +37,16 @@ _LIBRARY = (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), "<froze
 
 
 class Cost(NamedTuple):
-    """Of one call."""
+    """The cost of one call."""
 
     instructions: int
-    """Bytecode instructions, those of the standard library not counted."""
+    """Bytecode instructions, without those of the standard library."""
     peak_bytes: int
-    """The most that was allocated at any moment of the call, above what was there before it."""
+    """The peak of allocated bytes during the call, above those allocated before it."""
 
 
 class Baseline(NamedTuple):
-    """Costs by call, and the Python that counted them."""
+    """Costs by call, and the Python version that they were counted with."""
 
     python: str
     costs: Mapping[str, Cost]
@@ -57,12 +57,12 @@ class _Trace(Protocol):
 
 
 def python_version() -> str:
-    """The two numbers that decide what bytecode there is."""
+    """The major and minor version, on which the bytecode depends."""
     return f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def load_baseline() -> Baseline:
-    """The committed one."""
+    """The committed baseline."""
     content = json.loads(BASELINE.read_text())
     return Baseline(
         content["python"], {name: Cost(**cost) for name, cost in content["calls"].items()}
@@ -70,7 +70,7 @@ def load_baseline() -> Baseline:
 
 
 def _instructions(call: HotCall) -> Counter[CodeType]:
-    """How many were executed, by the code they belong to."""
+    """The number of executed instructions, by code object."""
     executed: Counter[CodeType] = Counter()
 
     def inside(frame: FrameType, event: str, _argument: object) -> _Trace:
@@ -108,7 +108,7 @@ def _peak_bytes(call: HotCall) -> int:
 
 
 def measure(call: HotCall) -> Cost:
-    """Medians of a few calls, after one to warm up: now and then a call writes an index entry."""
+    """Medians of a few calls, after one to warm up: some calls also write an index entry."""
     if not call():
         raise AssertionError("The hot call did nothing.")
     return Cost(
@@ -118,7 +118,7 @@ def measure(call: HotCall) -> Cost:
 
 
 def measure_all() -> dict[str, Cost]:
-    """Every hot call's cost."""
+    """The cost of every hot call."""
     with TemporaryDirectory(prefix="tierlog-costs-") as directory, hot_calls(directory) as calls:
         return {name: measure(call) for name, call in calls.items()}
 
@@ -128,7 +128,7 @@ def complaints(measured: Mapping[str, Cost], baseline: Baseline) -> list[str]:
 
     A call that became much cheaper counts too: with an old baseline the next change could lose the
     gain unnoticed. Another Python version has other bytecode and other sizes; then only a call that
-    costs half as much again counts.
+    costs at least half as much more counts.
     """
     is_same_python = baseline.python == python_version()
     sentences: list[str] = []
@@ -155,7 +155,7 @@ def budget_table(costs: Mapping[str, Cost]) -> str:
 
 
 def page_with(table: str, page: str) -> str:
-    """The page with this table instead of the one after its mark."""
+    """The page with this table in place of the one after the mark."""
     before, mark, after = page.partition(_MARK)
     rest = after[after.index("\n## ") :]
     return f"{before}{mark}\n{table}{rest}"
@@ -182,9 +182,11 @@ def main() -> int:
         "--where",
         metavar="CALL",
         choices=load_baseline().costs,
-        help="one call, function by function",
+        help="show one call, function by function",
     )
-    parser.add_argument("--write", action="store_true", help="make these the baseline")
+    parser.add_argument(
+        "--write", action="store_true", help="write these costs as the new baseline"
+    )
     options = parser.parse_args()
     if options.where:
         _print_where(options.where)

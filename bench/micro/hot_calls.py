@@ -1,8 +1,8 @@
-"""The calls that every request goes through, each ready to be made again and again.
+"""The calls that every request goes through, each ready to be repeated.
 
-Two look at them: `make micro` measures their time (`test_hot_calls.py`), and a guard in `make test`
-counts what they execute and allocate (`costs.py`). A call answers something true when it did its
-work. Everything is a broker's own: real disk, real caches, a tier in memory.
+`make micro` measures their time (`test_hot_calls.py`), and a guard in `make test` counts what they
+execute and allocate (`costs.py`). A call returns a true value if it did its work. All parts are the
+broker's own, with a real disk, real caches and an in-memory tier.
 """
 
 import asyncio
@@ -40,9 +40,9 @@ _AT_ZERO = bytes(8)
 
 @contextmanager
 def hot_calls(directory: str) -> Generator[dict[str, HotCall]]:
-    """All of them by name, with what they stand on under `directory`."""
-    # A loop of its own for the tier: on the replica's one, fetches that have waited long enough
-    # would be counted among what a read costs.
+    """All hot calls by name; their files are under `directory`."""
+    # The tier has its own loop: on the replica's loop, fetches whose wait expires would be counted
+    # in the cost of a read.
     with asyncio.Runner() as runner, asyncio.Runner() as tier_runner:
         stack, tier_stack = AsyncExitStack(), AsyncExitStack()
         replica = runner.run(stack.enter_async_context(one_replica(directory, _PARTITIONS)))
@@ -102,7 +102,7 @@ def _walk(encoded: bytes | bytearray) -> bool:
 
 def _appends(replica: OneReplica) -> dict[str, HotCall]:
     def append(partition: TopicIdPartition, batch: memoryview, acks: int) -> object:
-        # Appending stamps the offset into the batch; a produced one begins at 0.
+        # Appending writes the offset into the batch; a batch from a producer begins at 0.
         batch[0:8] = _AT_ZERO
         entry = AppendEntry(TopicPartition(partition.topic, partition.partition), batch)
         return replica.replicas.append_records(AppendRequest([entry], acks))
@@ -116,7 +116,7 @@ def _appends(replica: OneReplica) -> dict[str, HotCall]:
         "append 15 records of 1 KiB, acks=all": partial(append, fourth, many, -1),
     }
     for call in calls.values():
-        # So do producers: the shape of such batches is known after some.
+        # Warm up: real producers also send many batches of the same shape.
         for _ in range(_LIKE_IT):
             call()
     return calls
@@ -160,7 +160,7 @@ class _Waiting(DelayedOperation):
         return False
 
     def on_complete(self) -> None:
-        """Nobody waits for the answer."""
+        """Do nothing: nobody waits for the response."""
 
 
 def _waiting(loop: TimerLoop) -> dict[str, HotCall]:
@@ -178,7 +178,7 @@ def _waiting(loop: TimerLoop) -> dict[str, HotCall]:
 
 def _remote_reads(runner: asyncio.Runner, segment: OneSegment) -> dict[str, HotCall]:
     offsets = count()
-    # Through the caches once: what is measured is the way of a consumer that catches up.
+    # Fill the caches first: the benchmark measures the reads of a consumer that is catching up.
     runner.run(segment.read(0))
 
     def read() -> bool:

@@ -1,4 +1,4 @@
-"""The hot messages as clients and brokers send them, ten partitions to a topic."""
+"""The hot messages as clients and brokers send them, with ten partitions per topic."""
 
 from ...clients.protocol.api import ApiKey
 from ...clients.protocol.header import RequestHeader

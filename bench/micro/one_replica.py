@@ -1,6 +1,6 @@
-"""One leader replica of one partition on a real disk, without sockets: what a produced batch meets.
+"""Leader replicas on a real disk, without sockets: the parts that handle a produced batch.
 
-The parts are a broker's own, put together as `broker.py` does it.
+The parts are the broker's own, assembled as in `broker.py`.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class OneReplica(NamedTuple):
 
 
 def is_led(replicas: ReplicaManager, topic_partition: TopicPartition) -> bool:
-    """Whether the partition has come up."""
+    """Whether this broker leads the partition."""
     try:
         return replicas.partition(topic_partition).is_leader
     except KafkaError:
@@ -44,7 +44,7 @@ def is_led(replicas: ReplicaManager, topic_partition: TopicPartition) -> bool:
 
 @asynccontextmanager
 async def one_replica(directory: str, partitions: int = 1) -> AsyncGenerator[OneReplica]:
-    """Open it with a topic of so many partitions; everything is stopped at the end."""
+    """Open the replicas of a topic with this many partitions; all is stopped at the end."""
     environment = SystemEnvironment()
     with ThreadPoolExecutor(1, "fsync") as executor:
         logs = LogManager(OsFiles(), [directory], LogConfig())
@@ -69,8 +69,8 @@ async def one_replica(directory: str, partitions: int = 1) -> AsyncGenerator[One
             TopicIdPartition(topic_id, *TopicPartition(TOPIC, index)) for index in range(partitions)
         ]
         for each in named:
-            # Of many partitions the last are made while others have their turn.
-            while not is_led(replicas, each.topic_partition):  # noqa: ASYNC110 (nobody tells when)
+            # The last of many partitions are created while other tasks run.
+            while not is_led(replicas, each.topic_partition):  # noqa: ASYNC110 (there is no event)
                 await asyncio.sleep(0)
         yield OneReplica(replicas, named)
         await replicas.stop()

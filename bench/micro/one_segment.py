@@ -1,4 +1,4 @@
-"""One segment in a tier in memory, with the reader and the caches that a broker has before it."""
+"""One segment in an in-memory tier, with the broker's reader and caches in front of it."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -83,7 +83,7 @@ def _segment() -> tuple[RemoteLogSegmentMetadata, LogSegmentData]:
 
 
 class OneSegment:
-    """What a remote read asks of a log, of a log that has nothing here."""
+    """The part of a log that a remote read uses, for a log without local data."""
 
     log_start_offset = 0
 
@@ -103,7 +103,7 @@ class OneSegment:
         await self._indexes.start()
 
     async def read(self, offset: int) -> RemoteFetchResult:
-        """A mebibyte at most from the offset on."""
+        """Read at most a mebibyte from the offset on."""
         read = RemoteRead(
             PARTITION,
             offset,
@@ -125,7 +125,7 @@ class OneSegment:
 
 @asynccontextmanager
 async def one_segment(directory: str) -> AsyncGenerator[OneSegment]:
-    """Copy the segment to the tier and say that it is there."""
+    """Copy the segment to the tier, and mark it as copied."""
     pool = ThreadedPool(1, "bench")
     storage = FsspecStorage(RemoteUrl("memory://tierlog-bench"), OsFiles(), pool)
     metadata, data = _segment()

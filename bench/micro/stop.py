@@ -1,7 +1,7 @@
-"""How long a clean stop takes for the disk: `python -m tierlog.bench.micro.stop [partitions]`.
+"""Measures the disk work of a clean stop: `python -m tierlog.bench.micro.stop [partitions]`.
 
 New logs of a few records each are closed on a real disk (a temporary directory), one after the
-other and then side by side, as a broker does. Each number is the best of three rounds.
+other and then in parallel, as a broker does. Each number is the best of three rounds.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ RECORDS = 10
 
 
 def open_logs(directory: str, partitions: int) -> LogManager:
-    """Logs with records that no disk has seen yet."""
+    """Logs with records that are not yet flushed to the disk."""
     logs = LogManager(OsFiles(), [directory], LogConfig())
     logs.start(0)
     for partition in range(partitions):
@@ -36,7 +36,7 @@ def open_logs(directory: str, partitions: int) -> LogManager:
 
 
 def seconds_to_stop(partitions: int, *, side_by_side: bool) -> float:
-    """The shortest of the rounds."""
+    """The shortest time of all rounds."""
     spent: list[float] = []
     for _ in range(ROUNDS):
         with TemporaryDirectory() as directory:

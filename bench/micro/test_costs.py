@@ -1,7 +1,7 @@
-"""The guard: no hot call executes or allocates more than the committed baseline says.
+"""The guard: no hot call executes or allocates more than in the committed baseline.
 
-A change that is meant to cost more, or that made something cheaper, brings the new baseline with it
-(`make baseline`): its diff shows the reviewer what moved.
+A change that is meant to cost more, or that makes something cheaper, includes a new baseline
+(`make baseline`): its diff shows the reviewer what changed.
 """
 
 from tierlog.bench.micro.costs import (

@@ -1,4 +1,4 @@
-"""What appending, planning a fetch, looking up, waiting and reading from the tier cost."""
+"""The cost of appending, planning a fetch, looking up, waiting and reading from the tier."""
 
 from collections.abc import Iterator
 

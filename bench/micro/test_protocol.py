@@ -1,6 +1,6 @@
-"""What decoding and encoding the hot messages costs, ten partitions to a topic.
+"""The cost of decoding and encoding the hot messages, with ten partitions per topic.
 
-Beside the message codecs: compiling one, and a frame with its header.
+Also measured: compiling a codec, and reading and writing a frame with its header.
 """
 
 from functools import partial
@@ -96,7 +96,7 @@ def test_put_a_frame_out(benchmark: Benchmark) -> None:
 
 
 def compiled(source: SourceWriter, title: str) -> int:
-    """Execute a codec's source; how many names it defines."""
+    """Execute a codec's source; returns the number of names that it defines."""
     before = len(source.namespace)
     source.compile(title)
     return len(source.namespace) - before

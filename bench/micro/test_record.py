@@ -1,7 +1,7 @@
-"""What reading, checking and building record batches costs.
+"""The cost of reading, checking and building record batches.
 
-Batches of 1 KiB records. The measured time is of a batch: for decode and build divide by its 128
-records; 1,000 bytes a microsecond are one GB/s.
+The batches have records of 1 KiB. The measured time is that of one batch: for decode and build,
+divide it by the batch's 128 records; 1,000 bytes per microsecond are one GB/s.
 """
 
 from functools import partial

@@ -1,8 +1,8 @@
 """Compares two results folders and marks the figures that have changed.
 
 A figure has changed if the ranges of its runs do not overlap: the lowest of one is above the
-highest of the other. With few runs this also happens by chance, and the report says how often. One
-run on either side shows no spread, so nothing is marked.
+highest of the other. With few runs this also happens by chance, and the report says how often. If
+either side has only one run, its spread is unknown, so nothing is marked.
 """
 
 import math
@@ -104,7 +104,7 @@ def _machines(old: Mapping[str, object], new: Mapping[str, object]) -> Iterator[
         if name.startswith(_COMPARED_FACTS) and before.get(name) != after.get(name)
     ]
     if differing:
-        yield "**Not the same in both, so what moved may come from it:**"
+        yield "**These differ between the two, and may be the cause of changes:**"
         yield "\n".join(f"- {escaped(each)}" for each in differing)
 
 

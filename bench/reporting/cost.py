@@ -6,7 +6,7 @@ everything else comes from the user's price list and workload.
 
     tier      = GB kept + requests and bytes of copying produced data
                 + requests and bytes of reading data back
-    disks     = local retention × replicas, at the stated fill
+    disks     = local retention × replicas, at the given fill level
     untiered  = the whole retention × replicas on disks, and nothing else
 
 It leaves out what tiering does not change: the brokers, and traffic between them and to clients.
@@ -105,7 +105,7 @@ def monthly_cost(price_list: PriceList, copying: Traffic, reading: Traffic) -> M
 
 
 def cost_report(cells: Cells, price_list: PriceList) -> CostReport:
-    """The cost of what was measured, or one sentence that says why there is none."""
+    """The cost of the measured traffic, or one note on why there is none."""
     scenario = next((each for each in by_scenario(cells) if each.name == SCENARIO), None)
     traffic_by_case = None if scenario is None else _traffic(scenario)
     if not traffic_by_case:
@@ -114,15 +114,14 @@ def cost_report(cells: Cells, price_list: PriceList) -> CostReport:
         )
     workload = price_list.workload
     notes = (
-        f"Prices: {price_list.name}, as stated in the file that was given; nothing of them is "
-        "known to the harness.",
+        f"Prices: {price_list.name}, as in the user's file; the harness contains no prices.",
         f"Load: {workload.produced_mb_per_s:g} MB/s produced and kept for "
         f"{workload.retention_days:g} days, {workload.local_retention_hours:g} hours of it on the "
         f"brokers' disks in {workload.replicas:g} copies at {workload.disk_fill_percent:g} % fill; "
         f"{workload.read_from_tier_mb_per_s:g} MB/s read back from the tier.",
-        "Every segment takes some requests whatever its size, so how many there are for each GB is "
-        f"that of the small segments of {SCENARIO}; larger ones need fewer.",
-        "Left out is what tiering does not change: the brokers, and traffic to clients and "
+        "Every segment takes some requests whatever its size. The requests for each GB are those "
+        f"of the small segments of {SCENARIO}; larger segments need fewer.",
+        "Costs that tiering does not change are left out: the brokers, and traffic to clients and "
         "between brokers.",
     )
     return CostReport(
@@ -178,7 +177,7 @@ def _requests_table(traffic_by_case: TrafficByCase) -> Table:
     ]
     head = ("case", "for each GB", "writes", "reads", "lists", "deletes")
     return Table(
-        "Requests and bytes that the store was asked for, counted at its door",
+        "Requests and bytes, counted in front of the store",
         (*head, "bytes to the store, per byte", "bytes from it, per byte"),
         tuple(rows),
         row_heads=2,

@@ -18,7 +18,7 @@ from .spread import Series, in_order
 PERCENTILES_OVER_TIME: Mapping[float, str] = {50.0: "p50", 99.0: "p99", 100.0: "slowest"}
 
 _A_SECOND_MIN = 10
-"""The least average latencies per second: the percentiles of fewer are all the same."""
+"""The least average number of latencies per second: with fewer, all percentiles are the same."""
 
 Seconds = dict[int, dict[float, float]]
 """Milliseconds by second of the load and by percentile."""
@@ -57,7 +57,7 @@ def read_seconds(path: Path) -> Seconds:
             for interval in intervals
         }
     except Exception as error:
-        # The library has no specific error for a torn line.
+        # The library has no specific error for an incomplete line.
         raise ResultsError(f"{path} is not a whole HdrHistogram log.") from error
     if not seconds:
         raise ResultsError(f"{path} holds no latencies.")

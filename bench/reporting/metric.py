@@ -71,7 +71,7 @@ _ENDINGS: dict[str, tuple[str, str, Better]] = {
     "mb": ("", "MB", _NEITHER),
     "gb": ("", "GB", _NEITHER),
 }
-"""By the ending of a name, longest match first: its label if alone, its unit, what is better."""
+"""By a name's ending (the longest match applies): the label if alone, the unit, what is better."""
 
 _LONGEST_FIRST = sorted(_ENDINGS, key=len, reverse=True)
 

@@ -1,8 +1,8 @@
 """The plots of a report: bars, latency profiles, latency over time, ratios.
 
 Each plot's values are also in the report's tables, so that a reader who cannot see it misses
-nothing. One sentence next to it says what it shows, and is also its alternative text. Whiskers and
-bands always are the lowest and the highest run.
+nothing. A sentence next to the plot describes it, and is also its alternative text. Whiskers and
+bands always show the lowest and the highest run.
 """
 
 import re
@@ -49,11 +49,11 @@ def _gid(what: str, series: Series) -> str:
 
 
 def bars(scenario: ScenarioCells, name: str) -> list[Plot]:
-    """Plots of one metric by case: bars, or dots if there are many; more plots if too many."""
+    """Plots of one metric by case: bars, or dots if there are many; several plots if too many."""
     metric = metric_of(name)
     drawn = scenario.with_metric(name)
     if len(drawn.cells) < 2:
-        # A single bar adds nothing to its figure.
+        # A plot of a single bar would add nothing to the figure in the table.
         return []
     pages = [
         drawn.cases[start : start + _CASES_A_PLOT]
@@ -303,8 +303,8 @@ def ratio_bars(name: str, title: str, rows: Sequence[RatioRow], over: str, under
     """A plot of bars from 1 on a logarithmic scale; the colour shows which side is better."""
     says = (
         f"{over} divided by {under}: a bar begins at 1, where they are equal. Green: better for "
-        f"{over}; purple and hatched: worse; grey: neither. Whiskers: the cases that lie farthest "
-        "apart."
+        f"{over}; purple and hatched: worse; grey: neither. Whiskers: the lowest and the highest "
+        "case."
     )
     low = min(0.8, *(row.low / 1.15 for row in rows))
     high = max(1.25, *(row.high * 1.15 for row in rows))

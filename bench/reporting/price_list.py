@@ -49,7 +49,7 @@ class Workload:
     replicas: float
     """Copies of a record on brokers' disks; the tier holds one."""
     disk_fill_percent: float
-    """The highest fill of disks; the free rest is paid for as well."""
+    """How full disks may become; the free space is paid for as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ _Part = TypeVar("_Part", Prices, Workload)
 
 
 def read_price_list(path: Path) -> PriceList:
-    """Read a price list. Raises PriceListError with one plain sentence."""
+    """Read a price list. Raises PriceListError."""
     try:
         parsed = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:

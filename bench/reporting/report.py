@@ -68,7 +68,7 @@ class Report:
 def write_report(directory: Path, prices: Path | None = None) -> Path:
     """Write both forms and the plots into the folder; returns the page's path.
 
-    Raises ResultsError or PriceListError, each with one sentence for the user.
+    Raises ResultsError or PriceListError.
     """
     report = build_report(read_results(directory), prices)
     plots = directory / "plots"

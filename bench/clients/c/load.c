@@ -5,8 +5,9 @@
  * It prints one JSON object: the seconds and the records of its rate, and how long the first record
  * took. A consumer checks that each partition's offsets are 0, 1, 2, ...
  *
- * It is linked with the librdkafka that Python's confluent-kafka brings, so that both clients are of
- * one version. That package has no header: what is used of the public ABI is declared here. */
+ * It is linked with the librdkafka in Python's confluent-kafka, so that both clients have the same
+ * version. That package has no header, so the parts of the public ABI that are used are declared
+ * here. */
 
 #include <stdint.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 """aiokafka with its default settings: `await send()` and `flush()`, and `async for` to read.
 
 Run as `python -m tierlog.bench.clients.defaults.aiokafka_client produce|consume …`; prints one JSON
-object. The package publishes no types; what is used of it is described here.
+object. The package has no type hints; the parts that are used are declared here.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ _aiokafka = cast("_Module", import_module("aiokafka"))
 
 
 async def produce(order: Order) -> dict[str, float]:
-    """Send all of a load, to the partitions that the client chooses."""
+    """Produce a whole load, to the partitions that the client chooses."""
     acknowledged = Acknowledged(order.load)
 
     def done(sent: "asyncio.Future[object]") -> None:
@@ -73,7 +73,7 @@ async def produce(order: Order) -> dict[str, float]:
             await asyncio.sleep(0)
             acknowledged.started()
     await producer.flush()
-    # The last records' callbacks have been scheduled, and have their turn now.
+    # The callbacks of the last records are scheduled; let them run now.
     await asyncio.sleep(0)
     figures = acknowledged.figures()
     await producer.stop()
@@ -81,7 +81,7 @@ async def produce(order: Order) -> dict[str, float]:
 
 
 async def consume(order: Order) -> dict[str, float]:
-    """Read all of a load. Raises TimeoutError where the next record does not come."""
+    """Consume a whole load. Raises TimeoutError if the next record does not come."""
     tally = Tally(order.load)
     consumer = _aiokafka.AIOKafkaConsumer(
         order.topic,

@@ -1,8 +1,8 @@
-"""confluent-kafka with its default settings, in the two loops that people write.
+"""confluent-kafka with its default settings, in the two loops that people usually write.
 
 Run as `python -m tierlog.bench.clients.defaults.confluent poll|consume produce|consume …`; prints
-one JSON object. `poll` takes a record a call, `consume` up to 500. Producing is the same for both:
-`produce()` and `poll(0)` for each record, with a delivery report, and `flush()`.
+one JSON object. `poll` returns one record per call, `consume` up to 500. Producing is the same for
+both: `produce()` and `poll(0)` for each record, with a delivery report, and `flush()` at the end.
 """
 
 import json
@@ -24,7 +24,7 @@ _TIMEOUT_S = 1.0
 
 
 def produce(order: Order) -> dict[str, float]:
-    """Send all of a load, to the partitions that the client chooses."""
+    """Produce a whole load, to the partitions that the client chooses."""
     acknowledged = Acknowledged(order.load)
 
     def on_delivery(error: "KafkaError | None", _message: Message) -> None:
@@ -41,7 +41,7 @@ def produce(order: Order) -> dict[str, float]:
                 producer.produce(order.topic, row[number % VALUES], on_delivery=on_delivery)
                 break
             except BufferError:
-                # Its queue is full: wait for delivery reports, as its documentation says.
+                # The client's queue is full: wait for delivery reports, as documented.
                 producer.poll(_TIMEOUT_S)
         producer.poll(0)
         if number == 0:
@@ -66,13 +66,13 @@ def _consumer(order: Order) -> Consumer:
 def _take(tally: Tally, message: Message) -> None:
     if (error := message.error()) is not None:
         raise KafkaException(error)
-    # They are numbers in every message that came from a broker.
+    # Both are numbers in every message that came from a broker.
     partition, offset = cast("int", message.partition()), cast("int", message.offset())
     tally.take(partition, offset, len(message))
 
 
 def poll_loop(order: Order) -> dict[str, float]:
-    """Read all of a load, a record a call."""
+    """Consume a whole load, one record per call."""
     tally = Tally(order.load)
     consumer = _consumer(order)
     while not tally.is_complete:
@@ -86,7 +86,7 @@ def poll_loop(order: Order) -> dict[str, float]:
 
 
 def consume_loop(order: Order) -> dict[str, float]:
-    """Read all of a load, a list a call."""
+    """Consume a whole load, one list of records per call."""
     tally = Tally(order.load)
     consumer = _consumer(order)
     while not tally.is_complete:

@@ -1,7 +1,7 @@
 """A client in another language with its default settings.
 
-Run as `python -m tierlog.bench.clients.defaults.foreign NAME produce|consume …`, NAME one of
-`programs.PROGRAMS`. This process becomes the program, which prints one JSON object.
+Run as `python -m tierlog.bench.clients.defaults.foreign NAME produce|consume …`, where NAME is one
+of `programs.PROGRAMS`. The program replaces this process and prints one JSON object.
 """
 
 import os

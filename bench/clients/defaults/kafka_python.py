@@ -1,7 +1,7 @@
 """kafka-python with its default settings: `send()` and `flush()`, and the consumer as an iterator.
 
 Run as `python -m tierlog.bench.clients.defaults.kafka_python produce|consume …`; prints one JSON
-object. The package publishes no types; what is used of it is described here.
+object. The package has no type hints; the parts that are used are declared here.
 """
 
 import json
@@ -54,13 +54,13 @@ class _Module(Protocol):
 
 
 with warnings.catch_warnings():
-    # It reads its schemas in a way that Python 3.11 calls old.
+    # The package reads its schemas in a way that is deprecated in Python 3.11.
     warnings.simplefilter("ignore", DeprecationWarning)
     _kafka = cast("_Module", import_module("kafka"))
 
 
 def produce(order: Order) -> dict[str, float]:
-    """Send all of a load, to the partitions that the client chooses."""
+    """Produce a whole load, to the partitions that the client chooses."""
     acknowledged = Acknowledged(order.load)
 
     def succeeded(_metadata: object) -> None:
@@ -85,7 +85,7 @@ def produce(order: Order) -> dict[str, float]:
 
 
 def consume(order: Order) -> dict[str, float]:
-    """Read all of a load. One that does not come to its end is ended by whoever waits for it."""
+    """Consume a whole load. If records stop coming, the parent process ends this one."""
     tally = Tally(order.load)
     consumer = _kafka.KafkaConsumer(
         order.topic,

@@ -1,8 +1,8 @@
-"""Fills a topic through librdkafka with its default batching, as fast as Python hands records over.
+"""Fills a topic through librdkafka with its default batching, as fast as Python can pass records.
 
 Run as `python -m tierlog.bench.clients.defaults.librdkafka_fill produce …`; prints one JSON object.
-Not a case of the scenario: what it writes is what all cases read. Records go in lists and in turns
-to the partitions, so that each partition has its share.
+This is not a case of the scenario: it writes the records that all cases read. Lists of records go
+to the partitions in turn, so that each partition gets its share.
 """
 
 import json
@@ -17,11 +17,11 @@ from .tally import PATIENCE_S, DefaultsError
 
 _RECORDS_A_CALL = 1_000
 _QUEUED_MAX = 50_000
-"""Half of what the client's queue takes by default."""
+"""Half of the default limit of the client's queue."""
 
 
 def fill(order: Order) -> dict[str, float]:
-    """Send all of a load. Raises DefaultsError where a record is not taken or not acknowledged."""
+    """Produce a whole load. Raises DefaultsError if a record is not accepted or acknowledged."""
     load = order.load
     started = time.perf_counter()
     producer = Producer({"bootstrap.servers": order.bootstrap})
@@ -34,7 +34,7 @@ def fill(order: Order) -> dict[str, float]:
                 producer.poll(0.001)
             chunk = rows[: max(0, min(size, load.records_in(partition) - first))]
             if producer.produce_batch(order.topic, chunk, partition) != len(chunk):
-                raise DefaultsError("a record was not taken by the client")
+                raise DefaultsError("the client did not accept a record")
             producer.poll(0)
     if left := producer.flush(PATIENCE_S):
         raise DefaultsError(f"{left} records were not acknowledged")

@@ -1,12 +1,12 @@
 """The clients in other languages: what each needs, how it is built, and how it is run.
 
-Each is a folder beside this one with its source and, where it has dependencies, the file that pins
-them. It is built once and kept under `~/.cache/tierlog` (or `$XDG_CACHE_HOME`) by the contents of
-its folder and the command that built it, so that a change builds it anew.
+Each has a folder next to this one with its source and, if it has dependencies, the file that pins
+them. It is built once and kept under `~/.cache/tierlog` (or `$XDG_CACHE_HOME`), named by a hash of
+the folder's contents and of the build command, so that it is rebuilt after a change.
 
 Every program takes the same arguments, in this order: `produce` or `consume`, HOST:PORT, topic,
-group, how many records, how large, how many partitions. It prints one JSON object: `seconds` and
-`records` of its rate, and `first_record_s`.
+group, number of records, record size, number of partitions. It prints one JSON object: `seconds`
+and `records` of its rate, and `first_record_s`.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ _BUILT_WITHIN_S = 500
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One client program: its folder, the commands that must be on the PATH, build and run."""
+    """A client program: its folder, the commands that it needs, and how to build and run it."""
 
     folder: str
     needs: tuple[str, ...]
@@ -64,7 +64,7 @@ def _node(folder: Path) -> tuple[str, ...]:
 
 
 def _librdkafka() -> Path | None:
-    """The library that confluent-kafka's wheel brings."""
+    """The library in confluent-kafka's wheel."""
     spec = find_spec("confluent_kafka")
     if spec is None or spec.origin is None:
         return None
@@ -74,7 +74,7 @@ def _librdkafka() -> Path | None:
 
 def _cc() -> tuple[str, ...]:
     library = _librdkafka()
-    assert library is not None, "missing() says so"
+    assert library is not None, "missing() checks this"
     return ("cc", "-O2", "-o", "load", "load.c", str(library), f"-Wl,-rpath,{library.parent}")
 
 
@@ -96,7 +96,7 @@ PROGRAMS: Mapping[str, Program] = MappingProxyType(
 
 
 def missing(name: str) -> str | None:
-    """What this machine lacks for the program, in words; None if it has all."""
+    """A sentence on what this machine lacks for the program; None if it has everything."""
     lacking = [each for each in PROGRAMS[name].needs if shutil.which(each) is None]
     if lacking:
         return f"the client {name} needs {' and '.join(lacking)} on the PATH"
@@ -106,7 +106,7 @@ def missing(name: str) -> str | None:
 
 
 def built(name: str) -> Path:
-    """The folder in which the program was built. Raises MeasurementError where that fails."""
+    """The folder with the program, built if necessary. Raises MeasurementError if that fails."""
     program = PROGRAMS[name]
     command = program.build()
     files = sorted(path for path in (_HERE / program.folder).iterdir() if path.is_file())
@@ -131,11 +131,11 @@ def _build(command: Sequence[str], files: Sequence[Path], folder: Path) -> None:
         )
         if done.returncode:
             raise MeasurementError(f"{command[0]} failed:\n{done.stdout}{done.stderr}")
-        # Another process may have been first.
+        # Another process may have built it meanwhile.
         if not folder.exists():
             made.rename(folder)
 
 
 def program_command(name: str) -> tuple[str, ...]:
-    """What runs the program, without its arguments; built first if it is not yet."""
+    """The command that runs the program, without arguments; builds the program if necessary."""
     return PROGRAMS[name].run(built(name))

@@ -1,8 +1,8 @@
-"""What the Python clients of the scenario `defaults` share: count, check offsets, take the time.
+"""Counting, offset checks and timing for the Python clients of the scenario `defaults`.
 
-The clock starts when a client hands over its first record, or its first list of records: start,
-metadata and joining the group are not in the rate. What came with that first call is not counted
-for the rate either; `first_record_s` says how long it took from the client's creation on.
+The clock starts when a client returns its first record, or its first list of records: the rate does
+not include the start, metadata and joining the group, nor the records of that first call.
+`first_record_s` is the time from the client's creation to the first record.
 """
 
 import time
@@ -42,7 +42,7 @@ class Tally:
         return self.records >= self._load.records
 
     def take(self, partition: int, offset: int, nbytes: int) -> None:
-        """One more record, with the size of its value. Raises DefaultsError."""
+        """Count one more record, with the size of its value. Raises DefaultsError."""
         if offset != self._next[partition]:
             expected = self._next[partition]
             raise DefaultsError(f"offset {offset} of partition {partition} came, not {expected}")
@@ -51,8 +51,9 @@ class Tally:
         self.records += 1
 
     def returned(self, is_any: bool) -> None:
-        """A call of the client has returned, with records or without. Raises DefaultsError after
-        a minute without any.
+        """Note that a call of the client has returned, with or without records.
+
+        Raises DefaultsError after a minute without any.
         """
         now = time.perf_counter()
         if is_any:
@@ -63,7 +64,7 @@ class Tally:
             raise DefaultsError(f"nothing came after {self.records} of {self._load.records}")
 
     def figures(self) -> dict[str, float]:
-        """The rate's seconds and records. Raises DefaultsError where bytes or records differ."""
+        """The rate's seconds and records. Raises DefaultsError if bytes or records are wrong."""
         if (self.records, self._nbytes) != (self._load.records, self._load.total_bytes):
             raise DefaultsError(f"{self.records} records came, with {self._nbytes} bytes of values")
         if self._first is None or self._first.records == self.records:
@@ -76,7 +77,7 @@ class Tally:
 
 
 class Acknowledged:
-    """Counts what one producer had acknowledged; the first record alone starts the clock."""
+    """Counts a producer's acknowledged records; the first acknowledgement starts the clock."""
 
     def __init__(self, load: Load) -> None:
         self._load = load
@@ -86,11 +87,11 @@ class Acknowledged:
         self.errors: list[str] = []
 
     def started(self) -> None:
-        """The first record was sent by itself and its acknowledgement was waited for."""
+        """Start the clock: the first record was sent alone, and has been acknowledged."""
         self._first = _First(time.perf_counter(), self.records)
 
     def figures(self) -> dict[str, float]:
-        """Call it when the last record is acknowledged. Raises DefaultsError if one was not."""
+        """The rate, once all records are acknowledged. Raises DefaultsError if one was not."""
         now = time.perf_counter()
         missing = self._load.records - self.records
         if missing or self.errors or self._first is None:

@@ -12,7 +12,7 @@ func franzProduce(o order) {
 	client, err := kgo.NewClient(kgo.SeedBrokers(o.bootstrap))
 	check(err)
 	value := o.value()
-	acknowledged := 0 // Promises are kept one after the other.
+	acknowledged := 0 // Promises are called one at a time.
 	promise := func(_ *kgo.Record, err error) {
 		check(err)
 		acknowledged++

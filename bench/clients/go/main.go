@@ -39,7 +39,7 @@ func check(err error) {
 	}
 }
 
-// value is what every record holds.
+// value returns the value of every record.
 func (o order) value() []byte {
 	made := make([]byte, o.recordBytes)
 	for index := range made {
@@ -71,7 +71,7 @@ func (t *tally) take(partition int32, offset int64, value []byte) {
 	t.bytes += len(value)
 }
 
-// returned says that a call has given all that take was told of.
+// returned notes that a call has returned the records passed to take since the previous call.
 func (t *tally) returned() {
 	t.last = time.Now()
 	if t.first.IsZero() {

@@ -11,7 +11,7 @@ import (
 func saramaProduce(o order) {
 	began := time.Now()
 	config := sarama.NewConfig()
-	// By default nobody is told of what was acknowledged, and there would be nothing to count.
+	// By default acknowledgements are not reported, and there would be nothing to count.
 	config.Producer.Return.Successes = true
 	producer, err := sarama.NewAsyncProducer([]string{o.bootstrap}, config)
 	check(err)
@@ -37,7 +37,7 @@ func saramaProduce(o order) {
 	tell(began, first, last, o.records-1)
 }
 
-// member counts what its claims give; each partition has a loop of its own.
+// member counts the records of its claims; each partition has its own loop.
 type member struct {
 	counted     *tally
 	read, bytes atomic.Int64
