@@ -64,7 +64,7 @@ class Histogram:
         """Count a value. Raises ValueError if it is negative or longer than an hour."""
         microseconds = ms * 1000
         if not 0 <= microseconds <= _HOUR_US:
-            raise ValueError(f"{ms} ms is not a latency between 0 and one hour.")
+            raise ValueError(f"{ms} ms is no latency between 0 and one hour.")
         # The histogram's smallest value is a microsecond.
         self.counts.record_value(max(1, round(microseconds)), count)
 

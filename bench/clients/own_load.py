@@ -79,7 +79,7 @@ async def consume(order: Order) -> dict[str, float]:
                 if record.offset != following[record.partition]:
                     raise OwnLoadError(f"{at} came instead of {following}")
                 if record.value != row[(record.offset + record.partition) % VALUES]:
-                    raise OwnLoadError(f"the value of {at} is wrong")
+                    raise OwnLoadError(f"the value of {at} is another")
                 following[record.partition] += 1
             seen += len(records)
         seconds = time.perf_counter() - started

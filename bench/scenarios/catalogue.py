@@ -49,7 +49,7 @@ class UnknownScenarioError(Exception):
 
 
 def scenarios_named(names: Sequence[str]) -> list[Scenario]:
-    """The scenarios with these names, in the catalogue's order; the default ones for no names."""
+    """The scenarios with these names, in the catalogue's order; if empty, the default ones."""
     scenario_by_name = {scenario.name: scenario for scenario in ALL}
     selection = [name.replace("-", "_") for name in names]
     for name in selection:

@@ -47,7 +47,7 @@ class Connections:
     def refuses(self, case: Case, target: Target) -> str | None:
         assert isinstance(case, ManyConnections)
         if not {"start", "usage"} <= target.capabilities:
-            return "its process cannot be seen from here"
+            return "its process cannot be observed from here"
         return allow_files(case.connections)
 
     def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:

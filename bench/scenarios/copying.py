@@ -1,8 +1,8 @@
-"""The cost of the tier: copying to it, what copying costs producers, and reading it back.
+"""The cost of the tier: copying to it, its effect on producers, and reading it back.
 
 - `copy`: the CPU seconds per gigabyte and MB/s of copying a backlog with no other load;
 - `produce beside copying`: the throughput of a producer at full speed, alone and while a backlog is
-  copied at a fixed rate; the loss for each 10 MB/s of copying;
+  copied at a fixed rate, and the loss for each 10 MB/s of copying;
 - `catch up …`: reading the same old records from the tier and from the broker's own disk, with one
   consumer and with ten, once from the page cache (hot) and once from the disk (cold). The broker's
   own caches are not dropped.
@@ -39,7 +39,7 @@ _BACKLOG_RATE = 50_000_000
 """Bytes per second copied during a produce run: several times 10 MB/s, to exceed the noise."""
 
 _QUOTA = MappingProxyType({"remote.log.manager.copy.quota.window.num": "2"})
-"""Makes the quota effective from the first second, instead of over the default eleven."""
+"""Makes the quota effective from the first second; by default it applies over eleven seconds."""
 
 _COPY = "copy"
 _BESIDE = "produce beside copying"
@@ -104,7 +104,7 @@ class Copying:
     """See the top of this file."""
 
     name = "copying"
-    summary = "what copying to the tier costs and takes from producers; reading it again"
+    summary = "the cost of copying to the tier, and its effect on producers; reading it back"
 
     def cases(self, scale: Scale) -> Sequence[Case]:
         reading = [
@@ -209,7 +209,7 @@ def _measure_theft(target: RunningTarget, run: int, size: _Size) -> Theft:
     delete_topic(target.bootstrap, backlog)
     _limit_copying(target, _UNLIMITED)
     if not copied and size.megabytes > 100:
-        raise MeasurementError("nothing was copied beside the producer")
+        raise MeasurementError("nothing was copied while the producer ran")
     return Theft(alone, beside, copied)
 
 

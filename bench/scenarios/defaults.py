@@ -1,13 +1,14 @@
-"""Clients as they come: each with its default settings, and the loop that people write with it.
+"""Clients with their default settings, each in the loop that people usually write with it.
 
 Nothing is set but the bootstrap address, the topic, the group and, to read at all,
 `auto.offset.reset=earliest`. A case is a direction, a client, a size of records, and one or six
-partitions; consuming is from the page cache (hot), from the disk (cold: the topic's files are
+partitions. Consumers read from the page cache (hot), from the disk (cold: the topic's files are
 dropped from the page cache before each run) or from the tier (all but the active segments have left
-the disk). What a broker holds in memory of its own is not taken away from it.
+the disk). The broker's own caches are not dropped.
 
-What is consumed was produced once, through librdkafka with its default batching, and stays for all
-runs. Every client counts records and bytes, and checks that each partition's offsets are 0, 1, 2, …
+The consumed records are produced once, through librdkafka with its default batching, and kept for
+all runs. Every client counts records and bytes, and checks that each partition's offsets are 0, 1,
+2, …
 
 The rate is from a client's first record to its last: without its start, the metadata and joining
 the group, which `first_record_s` tells. A producer sends one record by itself first, and waits for
@@ -46,13 +47,13 @@ _SMOKE_RECORDS = 100_000
 _SEGMENT_BYTES_MIN = 2 << 20
 _SEGMENT_BYTES_MAX = 64 << 20
 _SEGMENTS = 8
-"""Of a partition that is tiered: what is left on the disk is the last of them."""
+"""The segments of a tiered partition, of which only the last stays on the disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
     """One client: its module in clients/defaults and what it is called with, how many records a
-    run has at most, how many megabytes it produces, and the Python package that it needs.
+    and megabytes of a run, and the Python package that it needs.
     """
 
     module: str
@@ -92,10 +93,10 @@ CLIENTS: Mapping[str, Client] = MappingProxyType(
         ),
     }
 )
-"""By the name that a case has for it."""
+"""The clients, by their names in the cases."""
 
 _SAME_PRODUCER = frozenset({LISTS})
-"""Clients that produce as another one does."""
+"""Clients that produce in the same way as another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +111,9 @@ class Shape:
 
     @property
     def case(self) -> Case:
-        """The tiered case is called as the hot one, and stands beside it."""
+        """The case; a tiered one has the same name as the hot one, and is shown next to it."""
         size = self.record_bytes
-        # Producing is the same whatever loop reads.
+        # Producing does not depend on the loop that reads.
         client = "confluent-kafka" if self.client == POLL and self.direction == PRODUCE else ""
         parts = [
             f"{self.direction} {client or self.client}",
@@ -123,7 +124,7 @@ class Shape:
         return Case(", ".join(parts), tiered=self.place == TIER)
 
     def load(self, scale: Scale) -> Load:
-        """As many records as the client and the scale ask for."""
+        """The load, with the number of records for this client and scale."""
         records = CLIENTS[self.client].records(self.direction, self.record_bytes)
         if scale is Scale.SMOKE:
             records = min(records, _SMOKE_RECORDS)
@@ -166,10 +167,10 @@ _SHAPES = {Scale.SMOKE: _smoke, Scale.SMALL: _small, Scale.FULL: _full}
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """One run is one client from its start to its end, at a topic of its own or at a kept one."""
+    """One run is one client from its start to its end, with a new topic or a kept one."""
 
     name: str = "defaults"
-    summary: str = "clients with their default settings: records/s, MB/s, broker CPU a gigabyte"
+    summary: str = "clients with their default settings: records/s, MB/s, broker CPU per gigabyte"
 
     def cases(self, scale: Scale) -> Sequence[Case]:
         return [shape.case for shape in _SHAPES[scale]()]
@@ -188,7 +189,7 @@ class Defaults:
     def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
         shape = _shape_of(case)
         if CLIENTS[shape.client].module == "foreign":
-            # Not on this run's account.
+            # Built before the measurement, so that the run is not charged for it.
             built(shape.client)
         load = shape.load(scale)
         if shape.direction == PRODUCE:
@@ -198,7 +199,7 @@ class Defaults:
 
 
 def _lacks(name: str) -> str | None:
-    """What this machine lacks for a client."""
+    """The reason why this machine cannot run a client; None if it can."""
     client = CLIENTS[name]
     if client.package and find_spec(client.package) is None:
         return f"the client {name} is not installed"
@@ -206,7 +207,7 @@ def _lacks(name: str) -> str | None:
 
 
 def _cannot(target: Target, shape: Shape) -> str | None:
-    """What a target does not do for a client."""
+    """The reason why a shape cannot be measured at a target; None if it can."""
     if shape.client == FRANZ_GO and target.name == "tansu":
         return "tansu closes the connection when franz-go asks for its ApiVersions"
     is_spread = shape.direction == PRODUCE and shape.partitions > 1
@@ -221,7 +222,7 @@ def _cannot(target: Target, shape: Shape) -> str | None:
 
 
 def _shape_of(case: Case) -> Shape:
-    """`full` has all of them."""
+    """The shape of a case; `full` has all shapes."""
     return next(shape for shape in _full() if shape.case == case)
 
 
@@ -240,7 +241,7 @@ def _produce(shape: Shape, load: Load, target: RunningTarget, recorder: Recorder
 
 def _consume(shape: Shape, load: Load, target: RunningTarget, recorder: Recorder) -> None:
     topic = _kept_topic(target, load, shape.place == TIER)
-    # Filling it would be written back now, on this run's account.
+    # Otherwise the records that filled the topic would be written back during this run.
     write_back()
     if shape.place == HOT and target.node is not None:
         fill_page_cache(target.directory, topic)
@@ -251,7 +252,7 @@ def _consume(shape: Shape, load: Load, target: RunningTarget, recorder: Recorder
 
 
 def _kept_topic(target: RunningTarget, load: Load, tiered: bool) -> str:
-    """The topic with these records, filled by librdkafka unless an earlier run has."""
+    """The topic with these records, filled by librdkafka unless an earlier run did so."""
     from ..clients.admin import create_topic, delete_topic, ends_at, led_partitions
 
     kind = "tiered" if tiered else "local"
@@ -260,13 +261,13 @@ def _kept_topic(target: RunningTarget, load: Load, tiered: bool) -> str:
         expected = [load.records_in(partition) for partition in range(load.partitions)]
         if ends_at(target.bootstrap, topic, expected):
             return topic
-        # A run before this one failed half-way.
+        # An earlier run failed halfway.
         delete_topic(target.bootstrap, topic)
     config = target.topic_config(tiered)
     segment_bytes = load.total_bytes // load.partitions // _SEGMENTS
     segment_bytes = max(_SEGMENT_BYTES_MIN, min(segment_bytes, _SEGMENT_BYTES_MAX))
     if tiered:
-        # What is in the tier leaves the disk as soon as it may.
+        # Copied segments leave the disk as soon as possible.
         config |= {"segment.bytes": str(segment_bytes), "local.retention.bytes": "1"}
     create_topic(target.bootstrap, topic, config, partitions=load.partitions)
     order = ("produce", "--bootstrap", target.bootstrap, "--topic", topic)
@@ -277,7 +278,7 @@ def _kept_topic(target: RunningTarget, load: Load, tiered: bool) -> str:
 
 
 def _run(shape: Shape, load: Load, target: RunningTarget, topic: str, recorder: Recorder) -> None:
-    """The client, and what it and the broker use for it."""
+    """Run the client, and measure what it and the broker use."""
     client = CLIENTS[shape.client]
     order = (shape.direction, "--bootstrap", target.bootstrap, "--topic", topic)
     used = target.usage()

@@ -1,9 +1,9 @@
 """Hostile clients: their effect on another client's latency and on the broker.
 
 Each case is one attack on a fresh broker: an attacker and a well-behaved client, in separate
-processes. It measures the second one's latency, the broker's peak memory, the time that the broker
-takes to stop on SIGTERM during the attack, and what it logs. A broker that dies is counted in
-`died_count`.
+processes. The measurements are the well-behaved client's latency, the broker's peak memory, the
+time that the broker takes to stop on SIGTERM during the attack, and the size of its log. A broker
+that dies is counted in `died_count`.
 """
 
 import os
@@ -22,7 +22,7 @@ _SECONDS = {Scale.SMOKE: 1.0, Scale.SMALL: 6.0, Scale.FULL: 20.0}
 _WEIGHT = {Scale.SMOKE: 0.02, Scale.SMALL: 1.0, Scale.FULL: 1.0}
 _EXPECTED_S = {Scale.SMOKE: 5.0, Scale.SMALL: 25.0, Scale.FULL: 50.0}
 _BEGUN_AFTER_S = 0.5
-"""The time before anything counts."""
+"""The time before the measurement begins."""
 _PATIENCE_S = 10.0
 _STOPPED_WITHIN_S = 10.0
 _RELEASED_WITHIN_S = 15.0
@@ -33,7 +33,7 @@ _SOCKETS_LEFT = 8
 
 @dataclass(frozen=True, slots=True)
 class AttackCase(Case):
-    """One attack. `releases`: its connections close, and the broker must free their resources."""
+    """One attack. If `releases`, its connections close and the broker must free their resources."""
 
     attack: str = ""
     releases: bool = False
@@ -58,7 +58,7 @@ class Hostile:
     """One attack per run."""
 
     name = "hostile"
-    summary = "what a client waits while another attacks; the broker's memory, its end, its log"
+    summary = "a client's latency while another attacks; the broker's memory, stop time and log"
 
     def cases(self, scale: Scale) -> Sequence[Case]:
         return _CASES
@@ -69,7 +69,7 @@ class Hostile:
 
     def refuses(self, case: Case, target: Target) -> str | None:
         if not {"start", "usage"} <= target.capabilities:
-            return "its process cannot be seen from here, nor ended"
+            return "its process cannot be observed or ended from here"
         return None
 
     def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
@@ -84,7 +84,7 @@ class Hostile:
 
 def _attack(case: AttackCase, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
     node = target.node
-    assert node is not None, "Its process can be seen."
+    assert node is not None, "Its process can be observed."
     process = _Process(node.pid)
     before_mib, before_sockets = process.resident_mib(), process.sockets()
     process.forget_peak()
@@ -117,7 +117,7 @@ def _wait_until_begun(hostile: ClientProcess) -> None:
     """Wait for the attack, which takes a while to prepare its bytes."""
     time.sleep(_BEGUN_AFTER_S)
     if hostile.has_ended():
-        raise ClientError("the attacker ended before it was told to")
+        raise ClientError("the attacker ended too early")
 
 
 def _seconds_until_released(process: "_Process", sockets: int) -> float:
@@ -162,7 +162,7 @@ class _Process:
         try:
             status = (self._folder / "status").read_text("ascii")
         except OSError as error:
-            raise MeasurementError("The broker ended while it was looked at.") from error
+            raise MeasurementError("The broker ended while it was observed.") from error
         return int(status.partition(f"{name}:")[2].split()[0]) * 1024 / MEBIBYTE
 
     def resident_mib(self) -> float:

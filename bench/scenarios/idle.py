@@ -34,7 +34,7 @@ class Idle:
 
     def refuses(self, case: Case, target: Target) -> str | None:
         if not {"start", "usage"} <= target.capabilities:
-            return "its process cannot be seen from here"
+            return "its process cannot be observed from here"
         if case.tiered and "tier" not in target.capabilities:
             return "it has no remote tier"
         return None
@@ -57,7 +57,7 @@ def used(target: RunningTarget) -> tuple[float, int]:
     """CPU seconds so far, and current memory in bytes. Raises MeasurementError if unknown."""
     usage = target.usage()
     if usage is None:
-        raise MeasurementError("What the broker uses cannot be read.")
+        raise MeasurementError("The broker's resource usage cannot be read.")
     return usage.cpu_seconds, usage.resident_bytes
 
 

@@ -66,7 +66,7 @@ class Normal:
             with traffic(target.bootstrap, topic, workload, seconds) as under_way:
                 under_way.record(recorder)
         if case.tiered and not target.bytes_in_tier(topic):
-            raise MeasurementError(f"nothing of {topic} was copied meanwhile")
+            raise MeasurementError(f"nothing of {topic} was copied during the run")
         delete_topic(target.bootstrap, topic)
 
 

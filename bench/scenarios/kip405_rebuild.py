@@ -3,9 +3,10 @@
 `rebuild of a replica`: one of three brokers is stopped, wiped and started again. The measurements
 are the time until every partition has all its replicas in sync again, and the produce latency from
 the stop until then. An untiered broker must fetch all retained records; a tiered one only those
-still on the others' disks. The KIP's own figures: 2 minutes against 230 with acks=all and 12 TB per
-broker, 4 against 520 with acks=1 and 34 TB; produce p99 of 56 ms against 490, and 12 against 10.
-tierlog does not replicate between processes yet, so it cannot be measured there.
+still on the others' disks. The KIP's own figures, tiered against untiered: 2 minutes against 230
+with acks=all and 12 TB per broker, 4 against 520 with acks=1 and 34 TB; produce p99 of 56 ms
+against 490, and 12 against 10. tierlog does not replicate between processes yet, so this case
+cannot measure it.
 
 `restore from the tier alone`: no other broker is left. `tierlog tier rebuild` recreates the data
 directory from the tier, and the broker is started on it. Kafka has no equivalent, and records that
@@ -93,7 +94,7 @@ class Rebuild:
 
     def refuses(self, case: Case, target: Target) -> str | None:
         if "start" not in target.capabilities:
-            return "only brokers that the harness has started lose their disk"
+            return "only brokers that the harness has started can lose their disk"
         if case.name == _RESTORE:
             if target.name != "tierlog":
                 return f"{target.name} cannot be rebuilt from its tier alone"
@@ -113,7 +114,7 @@ class Rebuild:
             _measure_replica(cluster, _Story(case.tiered, settings, workload, size), recorder)
 
 
-# -- One of three -------------------------------------------------------------------------------
+# -- Rebuild of a replica -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +187,7 @@ def _fill_cluster(cluster: KafkaCluster, story: _Story) -> None:
         time.sleep(_POLL_S)
 
 
-# -- The only broker ----------------------------------------------------------------------------
+# -- Restore from the tier ----------------------------------------------------------------------
 
 
 def _measure_restore(target: RunningTarget, recorder: Recorder, size: _Size) -> None:
@@ -195,7 +196,7 @@ def _measure_restore(target: RunningTarget, recorder: Recorder, size: _Size) -> 
     ensure_old(target, old)
     copied = target.bytes_in_tier("old")
     node = target.node
-    assert node is not None, "refused where the broker is elsewhere"
+    assert node is not None, "a broker elsewhere was refused"
     target.stop()
     shutil.rmtree(node.directory / "logs")
     began = time.perf_counter()

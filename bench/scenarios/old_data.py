@@ -1,8 +1,8 @@
 """Topics with old data in the tier or on the broker's own disk, and checks of where it is.
 
-Shared by the scenarios of tiered storage: a topic is filled at full speed; for a tiered one, wait
-until all but its last segment has left the disk, so that consumers read from the tier. Both kinds
-exist next to each other at one broker, and are kept for later runs.
+Shared by the scenarios of tiered storage: a topic is filled at full speed. If it is tiered, they
+wait until all but its last segment has left the disk, so that consumers read from the tier. Both
+kinds exist next to each other at one broker, and are kept for later runs.
 """
 
 import time
@@ -48,7 +48,7 @@ def fill(target: RunningTarget, topic: str, records: int) -> float:
 
 
 def ensure_old(target: RunningTarget, old: OldTopic) -> None:
-    """Create the topic, unless an earlier run has; wait until its data is in the right place."""
+    """Create the topic, unless an earlier run did; wait until its data is in the right place."""
     from ..clients.admin import create_topic, holds
 
     if holds(target.bootstrap, old.name, old.records):
@@ -67,7 +67,7 @@ def ensure_old(target: RunningTarget, old: OldTopic) -> None:
 def knows_its_disk(target: Target) -> str | None:
     """The reason why a target's disk cannot be inspected; None if it can."""
     if "start" not in target.capabilities:
-        return "where a broker has its data can only be seen of one that the harness starts"
+        return "only the disk of a broker that the harness starts can be inspected"
     return None
 
 
@@ -80,7 +80,7 @@ def has_no_tier(target: Target) -> str | None:
 
 def local_bytes(target: RunningTarget, topic: str) -> int:
     """The bytes of the topic's log on the broker's own disk."""
-    assert target.node is not None, "refused where the broker is elsewhere"
+    assert target.node is not None, "a broker elsewhere was refused"
     return size_of((target.node.directory / "logs").glob(f"{topic}-*/*.log"))
 
 

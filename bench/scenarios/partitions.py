@@ -64,12 +64,12 @@ class Partitions:
 
     def refuses(self, case: Case, target: Target) -> str | None:
         if not {"start", "usage"} <= target.capabilities:
-            return "it cannot be started and watched from here"
+            return "it cannot be started and observed from here"
         if "durable" not in target.capabilities:
-            return "it keeps nothing over a restart"
+            return "it keeps nothing across a restart"
         assert isinstance(case, ManyPartitions)
         if case.others_need_minutes and target.name != "tierlog":
-            return f"{case.name} take it minutes: see --scale full"
+            return f"{case.name} take minutes there: use --scale full"
         return None
 
     def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:

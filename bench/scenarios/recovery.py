@@ -56,7 +56,7 @@ class Recovery:
         if "start" not in target.capabilities:
             return "it cannot be killed from here"
         if "durable" not in target.capabilities:
-            return "it keeps nothing over a restart"
+            return "it keeps nothing across a restart"
         return None
 
     def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:

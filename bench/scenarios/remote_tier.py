@@ -203,7 +203,7 @@ def _cache_figures(
     }
     total = sum(lookups.values())
     if not total:
-        raise MeasurementError(f"The cache of {name}s was asked for nothing.")
+        raise MeasurementError(f"The cache of {name}s had no lookups.")
     recorder.figure(f"{name}_cache_hit_ratio", lookups["hits"] / total)
     recorder.figure(f"{name}_cache_joined_ratio", lookups["joined"] / total)
 

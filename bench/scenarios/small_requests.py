@@ -16,7 +16,7 @@ from ..target import MeasurementError, RunningTarget, Target
 
 _MANY = 64
 _REQUESTS = {Scale.SMOKE: 2_000, Scale.SMALL: 6_000, Scale.FULL: 15_000}
-"""The requests with one in flight; with many in flight it is three times the number."""
+"""The number of requests with one in flight; with many in flight, three times as many are sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class SmallRequests:
     """Each run sends requests over one connection to a new topic."""
 
     name: str = "small_requests"
-    summary: str = "one record a request, empty fetches: requests per CPU second of the broker"
+    summary: str = "one record per request, empty fetches: requests per CPU second of the broker"
 
     def cases(self, scale: Scale) -> Sequence[Case]:
         if scale is Scale.FULL:

@@ -2,9 +2,9 @@
 
 Both count the same rows of a topic, which is all in the tier except the active segments, on one
 core and on two: Spark is limited to these, and the broker has the others. Rows per second of
-Spark's own CPU compare the two even if broker and Spark share cores. The broker's CPU is measured
-too; during a direct scan it is idle. The query uses only keys and values; Spark does not tell this
-to a source, but a direct read can select the columns.
+Spark's own CPU time are comparable even if broker and Spark share cores. The broker's CPU is
+measured too; during a direct scan it is idle. The query uses only keys and values; Spark does not
+tell this to a source, but a direct read can select the columns.
 
 Only tierlog's tier can be read directly, so other brokers are not measured.
 """
@@ -79,7 +79,7 @@ class SparkScan:
         if target.name != "tierlog":
             return "only tierlog's tier can be read without a broker"
         if _WAYS[case.name].cores > len(os.sched_getaffinity(0)):
-            return "this machine has not so many cores"
+            return "this machine has fewer cores"
         return has_no_tier(target)
 
     def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:

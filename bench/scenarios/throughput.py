@@ -154,7 +154,7 @@ class Throughput:
     """Each run produces a case's records to a new topic, or consumes existing ones."""
 
     name: str = "throughput"
-    summary: str = "produce and consume: MB/s and the broker's CPU seconds a gigabyte"
+    summary: str = "produce and consume: MB/s and the broker's CPU seconds per gigabyte"
 
     def cases(self, scale: Scale) -> Sequence[Case]:
         return [shape.case for shape in _SHAPES[scale]()]
@@ -171,7 +171,7 @@ class Throughput:
         if case.tiered and "tier" not in target.capabilities:
             return f"{target.name} has no remote tier"
         if case.name.startswith(f"{PRODUCE} {JAVA}") and "durable" not in target.capabilities:
-            return f"{target.name} does not tell how many records it has, and Java's tool neither"
+            return f"{target.name} does not tell how many records it has, nor does Java's tool"
         return None
 
     def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:

@@ -1,6 +1,6 @@
-"""As much of HTTP/1.1 as a proxy needs: where a message's head ends and how its body is framed.
+"""The part of HTTP/1.1 that a proxy needs: where a message's head ends, how its body is framed.
 
-Bodies are passed on as they come, chunk by chunk with their framing, and measured on the way.
+Bodies are passed on as they arrive, chunk by chunk with their framing, and their bytes are counted.
 """
 
 import asyncio
@@ -12,12 +12,12 @@ _PIECE = 256 << 10
 
 
 class BrokenMessageError(Exception):
-    """The other side does not speak HTTP/1.1, or stopped in the middle."""
+    """The other side does not speak HTTP/1.1, or stopped in the middle of a message."""
 
 
 @dataclass
 class Head:
-    """The first line and the fields of a message, these by their names in lower case."""
+    """The first line and the header fields of a message; field names are case-insensitive."""
 
     first_line: str
     fields: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
@@ -32,7 +32,7 @@ class Head:
 
     @property
     def status(self) -> int:
-        """Of an answer."""
+        """The status code of a response."""
         return int(self.first_line.split(" ", 2)[1])
 
     @property
@@ -45,7 +45,7 @@ class Head:
 
 
 async def read_head(reader: asyncio.StreamReader) -> Head | None:
-    """The next message's head; None where the other side has closed instead."""
+    """The next message's head; None if the other side has closed the connection."""
     try:
         text = await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError as error:
@@ -60,7 +60,7 @@ async def read_head(reader: asyncio.StreamReader) -> Head | None:
 async def body_pieces(
     reader: asyncio.StreamReader, head: Head, *, until_close: bool
 ) -> AsyncIterator[tuple[bytes, int]]:
-    """A body as it stands on the wire, and how many bytes of each piece are content."""
+    """The pieces of a body, with its framing, and how many bytes of each piece are content."""
     if "chunked" in head.get("transfer-encoding"):
         async for chunk in _chunks(reader):
             yield chunk

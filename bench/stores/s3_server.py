@@ -1,8 +1,8 @@
-"""An S3 on this machine, for who has none at hand: moto's server, from PyPI.
+"""An S3 server on this machine, for users without one: moto's server, from PyPI.
 
-It speaks the protocol as clients of Amazon's speak it, keeps objects in memory, checks no
-signature and forgets everything when it stops. Its own speed (some 150 MB/s on one core) is the
-ceiling of what is measured through it, and the machine's cores are shared with it.
+It works with clients for Amazon S3, keeps objects in memory, does not check signatures, and loses
+everything when it stops. Its own speed (about 150 MB/s on one core) limits what can be measured
+through it, and it shares the machine's cores with the broker.
 """
 
 import http.client
@@ -21,7 +21,7 @@ _POLL_S = 0.05
 
 
 class S3Server:
-    """One server with an empty bucket, on a port of 127.0.0.1, for the time of a `with`."""
+    """A server with an empty bucket, on a port of 127.0.0.1. Use as a context manager."""
 
     def __init__(self, directory: Path) -> None:
         self.port = free_port()
@@ -48,7 +48,7 @@ class S3Server:
             self._process = None
 
     def _make_bucket(self) -> None:
-        """Ask until it answers. Raises MeasurementError when it never does."""
+        """Create the bucket, once the server answers. Raises MeasurementError if it never does."""
         assert self._process is not None
         deadline = time.monotonic() + _START_S
         while time.monotonic() < deadline and self._process.poll() is None:

@@ -1,12 +1,11 @@
-"""A way to an object store that is slower than it is, and counts what passes.
+"""A proxy that makes an object store slower, and counts the traffic.
 
-It stands between a broker and any HTTP store, answers nothing itself, and passes on what both say.
-Every request waits for the latency before it is passed on, however many are under way, as with a
-store that is far away or thinks before its first byte. All bodies of one direction share the
-bandwidth. What was asked for is counted as stores bill it: requests that write, read, list and
-delete, and the bytes of bodies.
+It runs between a broker and any HTTP store, and passes on what both send. Every request waits for
+the latency before it is passed on, however many are in flight, as with a store that is far away or
+slow to send its first byte. All bodies of one direction share the bandwidth. Requests are counted
+as stores bill them: those that write, read, list and delete, and the bytes of bodies.
 
-It runs in a thread of the harness, on an event loop of its own.
+It runs in a thread of the harness, with its own event loop.
 """
 
 import asyncio
@@ -23,7 +22,7 @@ _STOP_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """How slow the way is: before each request, and in MB/s of each direction (None: no limit)."""
+    """The latency before each request, and the MB/s of each direction (None: no limit)."""
 
     latency_ms: float = 0.0
     mb_per_s: float | None = None
@@ -31,7 +30,7 @@ class Link:
 
 @dataclass(slots=True)
 class Counts:
-    """What passed so far. Requests are counted when their answer has passed."""
+    """The traffic so far. A request is counted when its response has been passed on."""
 
     write: int = 0
     read: int = 0
@@ -41,7 +40,7 @@ class Counts:
     from_store: int = 0
 
     def add(self, kind: str, sent: int, received: int) -> None:
-        """Count one request of that kind."""
+        """Count one request of this kind."""
         setattr(self, kind, getattr(self, kind) + 1)
         self.to_store += sent
         self.from_store += received
@@ -53,7 +52,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One request that has passed: what it was, and when it came and its answer had gone."""
+    """One answered request: its kind and target, and when it arrived and its response was sent."""
 
     kind: str
     target: str
@@ -63,11 +62,11 @@ class Seen:
     sent: int
     """Bytes of the request's body."""
     received: int
-    """Bytes of the answer's."""
+    """Bytes of the response's body."""
 
 
 def counts_of(requests: list[Seen]) -> Counts:
-    """What these come to."""
+    """The sums over these requests."""
     counts = Counts()
     for each in requests:
         counts.add(each.kind, each.sent, each.received)
@@ -75,7 +74,7 @@ def counts_of(requests: list[Seen]) -> Counts:
 
 
 def kind_of(method: str, target: str) -> str:
-    """As what a store bills a request."""
+    """The kind of a request, as a store bills it."""
     path, _, query = target.partition("?")
     if method == "DELETE" or (method == "POST" and query.split("=")[0] == "delete"):
         return "delete"
@@ -87,7 +86,7 @@ def kind_of(method: str, target: str) -> str:
 
 @dataclass
 class _Lane:
-    """The bandwidth of one direction: whoever sends waits until its bytes would be through."""
+    """The bandwidth of one direction: a sender waits until its bytes would be transferred."""
 
     bytes_per_s: float | None
     free_at: float = 0.0
@@ -102,7 +101,7 @@ class _Lane:
 
 @dataclass
 class SlowProxy:
-    """The way to 127.0.0.1:`store_port`, on `port`, for the time of a `with`."""
+    """A proxy on `port` for the store at 127.0.0.1:`store_port`. Use as a context manager."""
 
     port: int
     store_port: int
@@ -119,11 +118,11 @@ class SlowProxy:
 
     @property
     def counts(self) -> Counts:
-        """What passed until now."""
+        """The traffic so far."""
         return Counts(*astuple(self._counts))
 
     def seen(self, since: int = 0) -> list[Seen]:
-        """The requests that have passed, from the `since`th on."""
+        """The answered requests, without the first `since`."""
         return self._seen[since:]
 
     def __enter__(self) -> Self:
@@ -159,7 +158,7 @@ class SlowProxy:
             while await self._exchange(reader, writer, store_reader, store_writer):
                 pass
         except (OSError, BrokenMessageError, asyncio.IncompleteReadError):
-            # One of the two has gone: the other sees its connection closed, and tries again.
+            # One side has closed: the other's connection is closed too, and clients retry.
             pass
         finally:
             self._connections.discard(task)
@@ -174,13 +173,13 @@ class SlowProxy:
         store_reader: asyncio.StreamReader,
         store_writer: asyncio.StreamWriter,
     ) -> bool:
-        """Pass on one request and its answer; whether another may follow."""
+        """Pass on one request and its response; returns whether another may follow."""
         request = await read_head(reader)
         if request is None:
             return False
         began_s = time.monotonic()
         if request.get("expect") == "100-continue":
-            # The store is not asked whether it wants the body: it always does.
+            # Do not ask the store whether it accepts the body: it always does.
             writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             request = request.without("expect")
         await asyncio.sleep(self.link.latency_ms / 1000)
@@ -190,13 +189,13 @@ class SlowProxy:
         await store_writer.drain()
         answer = await read_head(store_reader)
         if answer is None:
-            raise BrokenMessageError("The store closed instead of an answer.")
+            raise BrokenMessageError("The store closed the connection without a response.")
         method, target, _ = request.first_line.split(" ", 2)
         received, end = 0, answer.encoded()
         if method != "HEAD" and answer.status not in (204, 304):
             down = body_pieces(store_reader, answer, until_close=answer.wants_close)
             received, end = await self._pass(end, down, writer, self._down)
-        # Before the end of the answer is passed on: who has it all finds it counted.
+        # Counted before the end is passed on, so that a client with the whole response finds it.
         self._counts.add(kind_of(method, target), sent, received)
         self._seen.append(
             Seen(
@@ -220,9 +219,9 @@ class SlowProxy:
         writer: asyncio.StreamWriter,
         lane: _Lane,
     ) -> tuple[int, bytes]:
-        """Pass on a head and its body at the lane's pace, but for the last piece of them.
+        """Pass on a head and its body at the lane's rate, except for the last piece.
 
-        Answers how many bytes of content the body had, and that piece.
+        Returns the number of content bytes of the body, and that piece.
         """
         content, held = 0, head
         async for piece, nbytes in pieces:
@@ -234,7 +233,7 @@ class SlowProxy:
 
 
 def read_one_by_one(port: int, requests: list[Seen]) -> float:
-    """Ask for the same again, each when the one before has its answer; the seconds it took."""
+    """Send these requests again, one at a time; returns the seconds."""
     import http.client
 
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)

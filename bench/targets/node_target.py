@@ -12,7 +12,7 @@ from ..process_usage import Usage, read_usage
 SEGMENT_BYTES = 256 << 20
 _UP_WITHIN_S = 600.0
 _DOWN_WITHIN_S = 300.0
-"""A JVM with ten thousand partitions takes minutes to start or stop; the time is a figure."""
+"""A JVM with ten thousand partitions takes minutes to start or stop, and this time is measured."""
 
 DELETE_DELAY_MS = "1000"
 """Short, so that a run's deleted files do not affect many later runs."""
@@ -99,7 +99,7 @@ def size_of(paths: Iterable[Path]) -> int:
 def logs_of_topic(tier: Path, topic: str) -> Iterable[Path]:
     """The topic's segments in a local tier: `<topic>-<partition>-<topic id>/*.log`.
 
-    Our layout and LocalTieredStorage's are the same in this.
+    tierlog and LocalTieredStorage both use this layout.
     """
     folder = re.compile(rf"{re.escape(topic)}-\d+-.{{22}}")
     return (path for path in tier.rglob("*.log") if folder.fullmatch(path.parent.name))

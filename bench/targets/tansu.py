@@ -46,7 +46,7 @@ class TansuNode(BrokerNode):
 
 @dataclass(frozen=True, slots=True)
 class TansuTarget:
-    """A target for comparison in memory."""
+    """Tansu as a target, to compare with a broker that works in memory only."""
 
     name: str = "tansu"
     capabilities: frozenset[Capability] = frozenset({"start", "usage"})

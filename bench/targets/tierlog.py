@@ -24,7 +24,7 @@ _PREFIX = "rsm.config."
 
 @dataclass(frozen=True, slots=True)
 class TierlogTarget:
-    """The target; `tier_options` are for the tier's file system of each broker with a tier."""
+    """The target; `tier_options` are the options of the tier's file system, if there is a tier."""
 
     tier_options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     name: str = "tierlog"
