@@ -9,7 +9,7 @@ from .targets.named import NAMES
 
 
 class WrongOptionError(Exception):
-    """An option is invalid; the message is one plain sentence."""
+    """An option is invalid; the message is one sentence for the user."""
 
 
 _DESCRIPTION = """\

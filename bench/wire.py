@@ -55,7 +55,7 @@ _NOT_YET = (
 
 
 class WireError(Exception):
-    """The broker hung up, timed out or returned an error; the message is one plain sentence."""
+    """The broker closed the connection, timed out or returned an error."""
 
 
 class Prepared(NamedTuple):

@@ -89,4 +89,4 @@ def parse_order(program: str, description: str | None, arguments: Sequence[str] 
     parser.add_argument("--acks", default="all", choices=("0", "1", "all"))
     stated = cast("dict[str, str]", vars(parser.parse_args(arguments)))
     direction, bootstrap, topic = (stated.pop(name) for name in ("direction", "bootstrap", "topic"))
-    return Order(direction, bootstrap, topic, Load(**cast("dict[str, int]", stated)))  # type: ignore[arg-type]  # of the types that the parser gives
+    return Order(direction, bootstrap, topic, Load(**cast("dict[str, int]", stated)))  # type: ignore[arg-type]  # the parser returns these types

@@ -80,7 +80,7 @@ def parse_order(
     parser.add_argument("--batch-bytes", type=int, default=131_072)
     stated = cast("dict[str, str]", vars(parser.parse_args(arguments)))
     bootstrap, topic, offsets = (stated.pop(name) for name in ("bootstrap", "topic", "offsets"))
-    load = SteadyLoad(**cast("dict[str, int]", stated))  # type: ignore[arg-type]  # of the types that the parser gives
+    load = SteadyLoad(**cast("dict[str, int]", stated))  # type: ignore[arg-type]  # the parser returns these types
     if load.record_bytes < STAMP.size:
         parser.error(f"a record has at least {STAMP.size} bytes")
     begin = tuple(int(offset) for offset in offsets.split(",") if offset) or (0,) * load.partitions

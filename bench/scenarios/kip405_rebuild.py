@@ -6,7 +6,7 @@ the stop until then. An untiered broker must fetch all retained records; a tiere
 still on the others' disks. The KIP's own figures, tiered against untiered: 2 minutes against 230
 with acks=all and 12 TB per broker, 4 against 520 with acks=1 and 34 TB; produce p99 of 56 ms
 against 490, and 12 against 10. tierlog does not replicate between processes yet, so this case
-cannot measure it.
+leaves it out.
 
 `restore from the tier alone`: no other broker is left. `tierlog tier rebuild` recreates the data
 directory from the tier, and the broker is started on it. Kafka has no equivalent, and records that

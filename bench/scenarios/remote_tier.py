@@ -1,11 +1,11 @@
-"""A remote tier: catching up from an S3 with added latency and a bandwidth limit.
+"""A remote tier: catching up from an S3 store with added latency and a bandwidth limit.
 
 Every run has its own S3 server (`stores/s3_server.py`) behind a proxy that slows down and counts
 the traffic (`stores/slow_proxy.py`), and a broker that has never run. A topic is filled, then
 copied through the proxy as one backlog, leaves the disk, and is read from the start by one consumer
 with cold caches. The measurements are
 
-- the rates of copying and reading back, and the broker's CPU for it;
+- the rates of copying and reading back, and the broker's CPU for both;
 - the gain of prefetching: the same ranges of the same objects are requested again, one at a time,
   through the same proxy, as a reader without prefetching would;
 - the hit rates of the chunk and index caches: in memory (hits), being fetched (joined), or neither,

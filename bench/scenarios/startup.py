@@ -42,7 +42,7 @@ class Startup:
         if usage is not None:
             recorder.figure("start_cpu_s", usage.cpu_seconds)
             recorder.figure("resident_mib", usage.resident_bytes / MEBIBYTE)
-        # The stop is not measured, and a Kafka with a tier takes 40 s to stop this early.
+        # The stop is not measured, and Kafka with a tier would take 40 s to stop this early.
         target.kill()
 
 

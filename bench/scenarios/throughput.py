@@ -12,7 +12,8 @@ a run, so that a reader can judge this. Java's clients warm up within each run
 (`clients/java_perf.py`).
 
 Consumed records were produced before, through librdkafka, to a topic that is kept for all passes
-(except at `full`, which would have too many), and are read into the page cache before each run.
+(except at `full`, where there would be too many topics), and are read into the page cache before
+each run.
 Reading from the tier is measured in another scenario (`copying.py`).
 """
 

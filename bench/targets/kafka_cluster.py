@@ -5,7 +5,7 @@ object store. Topics have three replicas, and two must be in sync for a write.
 
     with KafkaCluster(directory) as cluster:
         cluster.stop_and_wipe(2)                    # a clean stop, then an empty disk
-        cluster.start_node(2)                       # the same broker id, formatted anew
+        cluster.start_node(2)                       # the same broker id, formatted again
         cluster.is_in_sync("topic")                 # are all replicas in sync again?
 """
 

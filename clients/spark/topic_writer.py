@@ -42,7 +42,7 @@ Value = str | bytes | None
 
 
 class TopicWriterError(Exception):
-    """Rows cannot be written to a topic. The message is one plain sentence."""
+    """Rows cannot be written to a topic. The message is one sentence for the user."""
 
 
 class SourceRecord(NamedTuple):

@@ -109,7 +109,7 @@ async def _look(location: RemoteUrl, options: Namespace, output: Output) -> _Loo
         survey = await surveyed(tier, str(location), options.topic, output)
         logs: Mapping[TopicIdPartition, RemoteLog] | None = None
         if options.bootstrap is not None:
-            # Read after the listing, so that a segment copied meanwhile is not called an orphan.
+            # Read after the listing, so that no segment copied in between is taken for an orphan.
             logs = await metadata_of_cluster(options.bootstrap, SystemEnvironment())
             if options.topic:
                 logs = {each: logs[each] for each in logs if each.topic in options.topic}

@@ -4,8 +4,8 @@ The driver lists the tier and reads its manifests, some kilobytes per segment. T
 objects, on any executor, and return a verdict or a sum per segment, never a record. Each task opens
 the tier itself.
 
-A store error in a task is one plain sentence. Spark would wrap it in the stack traces of two
-languages, so the task returns the sentence as a value, and the driver raises it.
+Spark would wrap a store error of a task in the stack traces of two languages. So the task returns
+its message as a value, and the driver raises it as one sentence.
 """
 
 import asyncio

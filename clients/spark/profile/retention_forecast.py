@@ -45,7 +45,7 @@ class Setting(NamedTuple):
 
 
 class Forecast(NamedTuple):
-    """What a setting would delete from one topic now."""
+    """The effect of a setting, if it were set for one topic now."""
 
     topic: str
     setting: Setting

@@ -98,7 +98,7 @@ def _check_names(name: str, bound: Bound, partitions: list[TopicPartition], view
 
 
 def checked(offset: int, partition: TopicPartition, lineage: TierLineage, *, lenient: bool) -> int:
-    """The offset if the tier holds it; otherwise the nearest one if lenient, or ScanError."""
+    """The offset if the tier holds it. Otherwise the nearest one if lenient, else a ScanError."""
     begin, end = lineage.log_start_offset, lineage.log_end_offset
     if begin <= offset <= end or lenient:
         return min(max(offset, begin), end)

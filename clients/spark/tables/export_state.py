@@ -32,7 +32,7 @@ PARTITIONED_BY = ("topic", "date")
 
 
 class ExportError(Exception):
-    """An export cannot continue. The message is one plain sentence."""
+    """An export cannot continue. The message is one sentence for the user."""
 
 
 class Exported(NamedTuple):
