@@ -65,7 +65,8 @@ def add_tier_commands(parser: argparse.ArgumentParser) -> None:
 
 def _reader_closed() -> int:
     """End quietly if the reader closes the pipe, as `head` does."""
-    # At exit the interpreter writes its buffer, of a few kilobytes, to this pipe.
+    # At exit the interpreter flushes stdout. Redirect it to a pipe whose read end stays open, so
+    # that this write succeeds although nobody reads it.
     _, unread = os.pipe()
     os.dup2(unread, sys.stdout.fileno())
     return CANNOT_RUN

@@ -72,7 +72,7 @@ _NOT_ONE_BATCH = "must have exactly one record batch per partition"
 _PARTITIONS_A_STEP = 256
 _WORK_AT_ONCE = 16_384
 _WORK_OF_A_PART = 4_096
-"""Batches with more work than `_WORK_AT_ONCE` together are appended in parts of this much work."""
+"""A request with more work (`work_of`) than `_WORK_AT_ONCE` is appended in parts of this size."""
 
 _FIRST_KNOWING_ABORTABLE = 11
 _FIRST_ADDING_PARTITIONS = 12
@@ -80,7 +80,7 @@ _FIRST_ADDING_PARTITIONS = 12
 _Entries: TypeAlias = list[AppendEntry]
 """In request order; a response needs one for each partition."""
 _Outcome: TypeAlias = asyncio.Future[_Entries] | Coroutine[object, object, _Entries]
-"""A future waits for followers; a coroutine, first for the transaction coordinator."""
+"""A future waits for followers; a coroutine waits for the transaction coordinator first."""
 _NOTHING = memoryview(b"")
 
 
@@ -181,7 +181,10 @@ def _sorted_out(
 
 
 def _is_decided(broker: BrokerContext, request: ProduceRequest, parts: _Sorted) -> bool:
-    """Whether nothing is left to append; otherwise counts the bytes to append."""
+    """Whether nothing is left to append.
+
+    Also refuses all entries if `acks` is invalid, and updates the bytes-in metric.
+    """
     if parts.refused_as_a_whole:
         return True
     if request.acks not in (-1, 0, 1):
@@ -197,7 +200,7 @@ async def _in_parts(
     request: ProduceRequest,
     parts: _Sorted | None,
 ) -> ProduceResponse | None:
-    """Append in parts, with pauses; only one part is appended at a time, whatever its request."""
+    """Append in parts, with pauses; only one part is appended at a time, across all requests."""
     if parts is None:
         parts = await in_turns(_sorted_out(broker, context, request))
         if _is_decided(broker, request, parts):

@@ -135,16 +135,18 @@ class CompletedFetch:
     def _is_misplaced(
         self, batch: RecordBatch, expected: int, data: memoryview, after: int
     ) -> bool:
-        """Whether a batch lies wholly before the position, though its base offset says otherwise.
+        """Whether a batch has a wrong base offset and ends before the consumer's position.
 
         The CRC does not cover the base offset, so the base offset is compared with the adjacent
-        batches and the high watermark. Raises KafkaError if the batch may hold the next record.
+        batches and the high watermark. Raises KafkaError if the base offset is wrong and the batch
+        may hold the next record.
         """
         if batch.last_offset_delta < 0:
             batch.ensure_valid()
         following, begin = _base_offset(data, after), batch.base_offset
         is_contradicted = following is not None and following < batch.next_offset
-        # A broker may wrongly choose such a batch when it looks up the fetch offset.
+        # A wrong base offset can mislead the broker's offset lookup, so that the response begins
+        # with the batch before the fetch offset.
         is_before = not expected and begin < self.next_offset == following
         if not (
             begin < expected

@@ -54,7 +54,10 @@ class TierSource:
         *,
         fail_on_data_loss: bool = True,
     ) -> "DataFrame":
-        """The records of these offsets. `ranges` must contain every partition in the tier."""
+        """The records of these offsets.
+
+        `ranges` must contain every partition of the topics that has a segment in the tier.
+        """
         from .source import TierlogDataSource
 
         spark.dataSource.register(TierlogDataSource)

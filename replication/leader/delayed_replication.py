@@ -23,7 +23,10 @@ ResultT = TypeVar("ResultT", bound=PartitionResult)
 
 
 class Unreplicated(Protocol):
-    """A change to one partition that is not on every replica yet."""
+    """A change to one partition that still waits for followers.
+
+    Produce waits for the in-sync replicas, DeleteRecords for all replicas.
+    """
 
     @property
     def partition(self) -> Partition: ...

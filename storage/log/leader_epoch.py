@@ -7,10 +7,11 @@ segments, so only a move of the log start offset may truncate its beginning, nev
 a local segment (KIP-405).
 
 A new epoch is written to the checkpoint before its first batch is appended, and is durable before
-the recovery point passes that batch; records above the recovery point are read again after a crash.
-The first epoch of a new log is therefore written without a sync, so that creating many logs and
-starting to write to them does not wait for the disk: the log's next flush syncs it. If a crash
-undoes a truncation, loading the log truncates the history to the log's bounds again.
+the recovery point passes that batch. After a crash, recovery reads the batches above the recovery
+point and restores their epochs. The first epoch of a new log can therefore be written without a
+sync; the log's next flush syncs it. Creating many logs and starting to write to them then does not
+wait for the disk. If a crash undoes a truncation, loading the log truncates the history to the
+log's bounds again.
 """
 
 from bisect import bisect_right
@@ -140,7 +141,8 @@ class LeaderEpochCache:
 
     def _change(self, entries: list[EpochEntry], *, durable: bool = True) -> None:
         """Write a new history, then use it."""
-        # Incremented before the write: a concurrent sync in another thread may miss the write.
+        # Incremented before the write, so that a sync that is already running in another thread
+        # does not count as a sync of this write.
         self._version += 1
         write_epoch_checkpoint(self._files, self._path, entries, durable=durable)
         self._entries = entries

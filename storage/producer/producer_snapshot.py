@@ -7,7 +7,7 @@
               timestamp, coordinator epoch, first offset of the open transaction or -1
 
 Only the last batch of a producer is kept, as in Kafka. A snapshot that does not match its CRC is
-deleted: the same state results from an older snapshot and more of the log (Kafka's
+deleted: the state is then rebuilt from an older snapshot by replaying more of the log (Kafka's
 `ProducerStateManager`).
 """
 

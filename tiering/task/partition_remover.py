@@ -4,9 +4,10 @@
 for work when it starts, when this broker has marked a partition, and every
 `remote.partition.remover.task.interval.ms`. A kill at any point loses nothing: an event is
 published to the metadata topic before and after each step, each step is idempotent, and the next
-broker that looks resumes at the first missing event. Objects are deleted before
-DELETE_SEGMENT_FINISHED, and everything left under the partition's prefix (partial uploads that no
-metadata names, a file system's directory: KAFKA-15166) before DELETE_PARTITION_FINISHED.
+broker that looks resumes at the first missing event. DELETE_SEGMENT_FINISHED is published after
+the segment's objects are deleted. DELETE_PARTITION_FINISHED is published after everything else
+under the partition's prefix is deleted too: partial uploads that no metadata event names and, on a
+file system, the directory (KAFKA-15166).
 
 Deletions are rate-limited, so that a topic of a million segments does not overload a store that
 also serves reads. A step that fails is counted, and retried with back-off for as long as it takes;
@@ -69,7 +70,7 @@ class RemoverTools:
     environment: Environment
     statistics: TierStatistics
     topics: ClusterTopics | None = None
-    """None while the cluster's topics are unknown, so none is known to be deleted."""
+    """None while the cluster's topics are unknown; until then no topic counts as deleted."""
 
 
 class PartitionRemover:
@@ -84,7 +85,8 @@ class PartitionRemover:
         self._config = config
         self._tools = tools
         self._supervisor = supervisor or Supervisor(tools.environment.random)
-        # Half an interval, since two looks may be a little less than one interval apart.
+        # Half an interval, so that one look later is enough for a takeover: two looks may be a
+        # little less than one interval apart.
         self._removals = PartitionRemovals(
             config.broker_id, Patience(takeover=config.remover_interval_ms / 2000)
         )
