@@ -1,340 +1,356 @@
 """The broker properties that tierlog acts on: Apache Kafka 4.3.1's names, types, defaults, rules.
 
-One row per property: ``name | type | default | rule``, with its description below. The default
-``-`` means that there is none, ``""`` is the empty text; rules are in the notation of
-`clients/config_def.py`. The table is text so that its four hundred rows do not slow down a start:
-`config_values.py` parses it faster than it could build as many objects, and interprets only the
-values that are needed.
+One row per property: ``name | type | default | rule``, with its description in the indented lines
+below. The default ``-`` means that there is none, ``""`` is the empty text; rules are in the
+notation of `clients/config_def.py`. The table is text so that its four hundred rows do not slow
+down a start: `config_values.py` parses it faster than it could build as many objects, and
+interprets only the values that are needed.
 
-Two defaults are tierlog's own, because Kafka has none: `process.roles` and `node.id`.
+`process.roles` and `node.id` have defaults here, but none in Kafka.
 """
 
 CONFIG_TABLE = """\
 advertised.listeners | LIST | -
-    What clients are told to connect to, when that is not where we listen.
+    The addresses that clients connect to, if they differ from listeners.
 auto.create.topics.enable | BOOLEAN | true
-    Whether asking for the metadata of an unknown topic creates it.
+    Whether a metadata request for an unknown topic creates it.
 broker.id | INT | -1
     The older name of node.id.
 broker.rack | STRING | -
-    The rack that Metadata reports for this broker.
+    The rack of this broker, as reported in Metadata responses.
 compression.type | STRING | producer | [uncompressed, zstd, lz4, snappy, gzip, producer]
-    How batches are stored: as the producer sent them, or recompressed.
+    The codec for stored batches; 'producer' keeps the producer's codec.
 config.providers | LIST | ""
-    What resolves variables in values, such as ${env:NAME}, by name: file, env, dir.
+    The providers that resolve variables in values, such as ${env:NAME}: file, env, dir.
 connections.max.idle.ms | LONG | 600000
-    A connection that is silent for so long is closed.
+    Connections that are idle for longer than this are closed.
 controller.listener.names | LIST | -
-    The listeners of the controller; a single voter opens none of them.
+    The controller's listeners; with a single voter, none of them is opened.
 controller.quorum.bootstrap.servers | LIST | ""
-    Addresses of the quorum; for now at most one.
+    The addresses of the controller quorum, host:port; for now at most one.
 controller.quorum.voters | LIST | ""
-    The voters of the metadata quorum as id@host:port; for now exactly one.
+    The voters of the controller quorum as id@host:port; for now exactly one.
 default.replication.factor | INT | 1
-    Replicas of a topic whose creator does not say how many.
+    The replication factor of topics that are created without one.
 delete.topic.enable | BOOLEAN | true
-    Whether DeleteTopics is obeyed.
+    Whether topics can be deleted.
 fetch.max.bytes | INT | 57671680 | [1024,...]
-    The most bytes that one fetch response carries, whatever is asked.
+    The maximum number of bytes in a fetch response, whatever the client requests.
 group.consumer.assignment.interval.ms | INT | 1000 | [0,...]
-    How long a target assignment stands at least, before the next one is worked out (KIP-1263).
+    The minimum time between two target assignments of a group (KIP-1263).
 group.consumer.assignors | LIST | uniform,range | [uniform, range]
-    The server-side assignors that members may ask for; the first is for those who ask for none.
+    The server-side assignors; members that do not request one get the first.
 group.consumer.heartbeat.interval.ms | INT | 5000 | [1,...]
-    How often members of the consumer protocol are to send heartbeats.
+    The heartbeat interval for members of groups with the consumer protocol.
 group.consumer.max.assignment.interval.ms | INT | 15000 | [0,...]
-    The longest consumer.assignment.interval.ms that a group may have.
+    The maximum consumer.assignment.interval.ms of a group.
 group.consumer.max.heartbeat.interval.ms | INT | 15000 | [1,...]
-    The longest consumer.heartbeat.interval.ms that a group may have.
+    The maximum consumer.heartbeat.interval.ms of a group.
 group.consumer.max.session.timeout.ms | INT | 60000 | [1,...]
-    The longest consumer.session.timeout.ms that a group may have.
+    The maximum consumer.session.timeout.ms of a group.
 group.consumer.max.size | INT | 2147483647 | [1,...]
-    The most members of a group of the consumer protocol.
+    The maximum number of members in a group with the consumer protocol.
 group.consumer.migration.policy | STRING | bidirectional
-    Which way groups change protocol live: bidirectional, upgrade, downgrade or disabled.
+    Which online protocol changes are allowed: bidirectional, upgrade, downgrade or disabled.
 group.consumer.min.assignment.interval.ms | INT | 0 | [0,...]
-    The shortest consumer.assignment.interval.ms that a group may have.
+    The minimum consumer.assignment.interval.ms of a group.
 group.consumer.min.heartbeat.interval.ms | INT | 5000 | [1,...]
-    The shortest consumer.heartbeat.interval.ms that a group may have.
+    The minimum consumer.heartbeat.interval.ms of a group.
 group.consumer.min.session.timeout.ms | INT | 45000 | [1,...]
-    The shortest consumer.session.timeout.ms that a group may have.
+    The minimum consumer.session.timeout.ms of a group.
 group.consumer.regex.refresh.interval.ms | INT | 600000 | [10000,...]
-    How often it is looked up which topics a regular expression stands for.
+    How often the topics that match a group's regular expressions are determined again.
 group.consumer.session.timeout.ms | INT | 45000 | [1,...]
-    A member of the consumer protocol that is silent for so long is taken to be gone.
+    A member of the consumer protocol is removed if it sends no heartbeat for this long.
 group.coordinator.rebalance.protocols | LIST | classic,consumer,streams | [consumer, classic,\
 share, streams]
-    The protocols of groups that are served; classic always is, share and streams are not yet.
+    The enabled group protocols. classic is always enabled; share and streams are not supported
+    yet.
 group.initial.rebalance.delay.ms | INT | 3000
-    How long an empty group waits for more members to join.
+    How long an empty group waits for more members before its first rebalance.
 group.max.session.timeout.ms | INT | 1800000
-    The longest session timeout a member may ask for.
+    The maximum session timeout that a member may request.
 group.max.size | INT | 2147483647 | [1,...]
-    The most members of a group.
+    The maximum number of members in a group.
 group.min.session.timeout.ms | INT | 6000
-    The shortest session timeout a member may ask for.
+    The minimum session timeout that a member may request.
 inter.broker.listener.name | STRING | -
-    The listener that brokers use among themselves.
+    The listener for communication between brokers.
 listener.security.protocol.map | STRING | SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,\
 SASL_PLAINTEXT:SASL_PLAINTEXT
     The security protocol of each listener name.
 listeners | LIST | PLAINTEXT://:9092
-    Where to listen: NAME://host:port, separated by commas. Port 0 takes any free port.
+    The addresses to listen on, as comma-separated NAME://host:port. Port 0 takes any free port.
 log.cleaner.backoff.ms | LONG | 15000 | [0,...]
-    How long the cleaner pauses when no log needs it.
+    How long the cleaner sleeps when no log needs cleaning.
 log.cleaner.dedupe.buffer.size | LONG | 134217728
-    Memory for the keys of one cleaning; a log with more keys takes several.
+    Memory for the keys of one cleaning, in bytes; a log with more keys needs several cleanings.
 log.cleaner.delete.retention.ms | LONG | 86400000 | [0,...]
-    How long a tombstone outlives the record that it deletes.
+    How long a compacted topic keeps tombstones.
 log.cleaner.enable | BOOLEAN | true
-    Whether compacted topics are compacted.
+    Whether the log cleaner runs, which compacts topics with cleanup.policy=compact.
 log.cleaner.io.buffer.load.factor | DOUBLE | 0.9
-    How full that memory may get.
+    How full the dedupe buffer may get, as a fraction.
 log.cleaner.io.buffer.size | INT | 524288 | [0,...]
-    How many bytes are cleaned in one step.
+    How many bytes the cleaner processes in one step.
 log.cleaner.io.max.bytes.per.second | DOUBLE | 1.7976931348623157E308
-    The cleaner reads and writes no faster.
+    The maximum rate of the cleaner's reads and writes together, in bytes per second.
 log.cleaner.max.compaction.lag.ms | LONG | 9223372036854775807 | [1,...]
-    How long a record may wait for compaction.
+    The maximum time that a record may stay uncompacted.
 log.cleaner.min.cleanable.ratio | DOUBLE | 0.5 | [0,...,1]
-    The share of a log that must be dirty before it is cleaned.
+    The minimum ratio of dirty bytes to total bytes for a log to be cleaned.
 log.cleaner.min.compaction.lag.ms | LONG | 0 | [0,...]
-    How long a record is safe from compaction.
+    The minimum time that a record stays uncompacted.
 log.cleanup.policy | LIST | delete | [compact, delete]
-    What happens to old records: delete, compact or both.
+    What happens to old segments: delete, compact or both.
 log.dir | LIST | /tmp/kafka-logs
-    The data directory, where log.dirs does not name it.
+    The data directory, if log.dirs is not set.
 log.dirs | LIST | -
     The data directories, separated by commas.
 log.flush.interval.messages | LONG | 9223372036854775807 | [1,...]
-    Records after which the log is flushed.
+    The number of records after which a log is flushed to disk.
 log.flush.interval.ms | LONG | -
-    Age of an unflushed record after which the log is flushed.
+    The maximum time that a record stays unflushed.
 log.flush.offset.checkpoint.interval.ms | INT | 60000 | [0,...]
-    How often recovery points are written.
+    How often recovery points are written to their checkpoint file.
 log.flush.scheduler.interval.ms | LONG | 9223372036854775807
-    How often log.flush.interval.ms is looked at.
+    The value of log.flush.interval.ms if that is not set.
 log.flush.start.offset.checkpoint.interval.ms | INT | 60000 | [0,...]
-    How often log start offsets are written.
+    How often log start offsets are written to their checkpoint file.
 log.index.interval.bytes | INT | 4096 | [0,...]
-    Bytes of log between two index entries.
+    The number of log bytes between two entries of the offset index.
 log.index.size.max.bytes | INT | 10485760 | [4,...]
-    The largest index file.
+    The maximum size of an index file, in bytes.
 log.initial.task.delay.ms | LONG | 30000 | [0,...]
-    How long after the start the periodic log work begins.
+    The delay after startup before periodic log tasks begin.
 log.local.retention.bytes | LONG | -2 | [-2,...]
-    How much of a tiered partition stays local; -2 as in all.
+    The maximum local size of a tiered partition; -2 uses the total retention
+    (log.retention.bytes).
 log.local.retention.ms | LONG | -2 | [-2,...]
-    How long a tiered topic's records stay on the local disk; -2 as in all.
+    How long tiered segments stay on the local disk; -2 uses the total retention
+    (log.retention.ms).
 log.message.timestamp.after.max.ms | LONG | 3600000 | [0,...]
-    How far a record's timestamp may lie in the future.
+    The maximum by which a record's timestamp may be later than the broker's time.
 log.message.timestamp.before.max.ms | LONG | 9223372036854775807 | [0,...]
-    How far a record's timestamp may lie in the past.
+    The maximum by which a record's timestamp may be earlier than the broker's time.
 log.message.timestamp.type | STRING | CreateTime | [CreateTime, LogAppendTime]
-    Whose clock stamps records: the producer's or the broker's.
+    Whether a record's timestamp is its creation time or its append time.
 log.preallocate | BOOLEAN | false
-    Whether new segments are allocated at once.
+    Whether the file of a new segment is preallocated to its full size.
 log.remote.storage.enable | BOOLEAN | false
-    Whether new topics that do not say are tiered; never compacted ones. A name of tierlog's own.
+    Whether new topics are tiered unless they set remote.storage.enable; compacted and
+    internal topics never are. A tierlog property.
 log.retention.bytes | LONG | -1
-    How large a partition may grow; -1 without end.
+    The maximum size of a partition before its oldest segments are deleted; -1 means no limit.
 log.retention.check.interval.ms | LONG | 300000 | [1,...]
-    How often retention is looked at.
+    How often the broker checks for segments to delete.
 log.retention.hours | INT | 168
-    How long records are kept, where neither of the finer ones is set.
+    How long records are kept, if neither log.retention.ms nor log.retention.minutes is set.
 log.retention.minutes | INT | -
-    How long records are kept, where log.retention.ms is not set.
+    How long records are kept, if log.retention.ms is not set.
 log.retention.ms | LONG | -
-    How long records are kept; -1 for ever.
+    How long records are kept; -1 means no limit.
 log.roll.hours | INT | 168 | [1,...]
-    The age at which a segment is closed, where log.roll.ms is not set.
+    The maximum age of a segment before a new one is rolled, if log.roll.ms is not set.
 log.roll.jitter.hours | INT | 0 | [0,...]
-    The same in hours, where log.roll.jitter.ms is not set.
+    The maximum random reduction of log.roll.hours, if log.roll.jitter.ms is not set.
 log.roll.jitter.ms | LONG | -
-    How far the age may be shortened at random.
+    The maximum random reduction of log.roll.ms.
 log.roll.ms | LONG | -
-    The age at which a segment is closed.
+    The maximum age of a segment before a new one is rolled.
 log.segment.bytes | INT | 1073741824 | [1048576,...]
-    The size at which a segment is closed.
+    The maximum size of a segment file, in bytes.
 log.segment.delete.delay.ms | LONG | 60000 | [0,...]
-    How long a deleted file is kept for its last readers.
+    The delay before a deleted segment's files are removed from disk.
 max.connection.creation.rate | INT | 2147483647 | [0,...]
-    Connections accepted in a second; further ones wait.
+    The maximum number of new connections per second; further ones wait.
 max.connections | INT | 2147483647 | [0,...]
-    Connections open at once; further ones wait.
+    The maximum number of open connections; further ones wait.
 max.connections.per.ip | INT | 2147483647 | [0,...]
-    Connections open at once from one address; further ones are closed.
+    The maximum number of open connections per IP address; further ones are closed.
 max.connections.per.ip.overrides | STRING | ""
-    Limits for single addresses, as address:limit.
+    Overrides of max.connections.per.ip, as comma-separated address:limit.
 max.incremental.fetch.session.cache.slots | INT | 1000 | [0,...]
-    Incremental fetch sessions kept (KIP-227).
+    The maximum number of incremental fetch sessions (KIP-227).
 max.request.partition.size.limit | INT | 2000 | [1,...]
-    The most partitions that one answer to DescribeTopicPartitions holds.
+    The maximum number of partitions in a DescribeTopicPartitions response.
 message.max.bytes | INT | 1048588 | [0,...]
-    The largest record batch that is accepted, in bytes.
+    The maximum size of a record batch, in bytes, after compression.
 min.insync.replicas | INT | 1 | [1,...]
-    Replicas that must hold a record before acks=all is answered.
+    The minimum number of in-sync replicas for a write with acks=all to succeed.
 node.id | INT | 0 | [0,...]
-    This node's number in the cluster.
+    The ID of this node.
 num.partitions | INT | 1 | [1,...]
-    Partitions of a topic whose creator does not say how many.
+    The number of partitions of topics that are created without one.
 num.recovery.threads.per.data.dir | INT | 2 | [1,...]
-    Logs that are recovered side by side.
+    Accepted for compatibility; has no effect.
 offset.metadata.max.bytes | INT | 4096
-    The longest text that may accompany a committed offset.
+    The maximum size of the metadata string of a committed offset, in bytes.
 offsets.commit.timeout.ms | INT | 5000 | [1,...]
-    How long a commit waits for its replicas.
+    How long an offset commit waits for replication before it fails.
 offsets.load.buffer.size | INT | 5242880 | [1,...]
-    Bytes read at once when a coordinator loads its groups.
+    How many bytes of __consumer_offsets are read at a time when a coordinator loads its groups.
 offsets.retention.check.interval.ms | LONG | 600000 | [1,...]
-    How often that is looked at.
+    How often the coordinator checks for expired offsets.
 offsets.retention.minutes | INT | 10080 | [1,...]
-    How long an empty group's offsets are kept.
+    How long the offsets of an empty group are kept.
 offsets.topic.compression.codec | INT | 0
-    Compression of __consumer_offsets: 0 none, 1 gzip, and so on.
+    The codec of __consumer_offsets: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.
 offsets.topic.num.partitions | INT | 50 | [1,...]
-    Partitions of __consumer_offsets.
+    The number of partitions of __consumer_offsets.
 offsets.topic.replication.factor | SHORT | 3 | [1,...]
-    Replicas of __consumer_offsets; never more than there are nodes.
+    The replication factor of __consumer_offsets, at most the number of brokers.
 offsets.topic.segment.bytes | INT | 104857600 | [1,...]
-    Segment size of __consumer_offsets.
+    The segment.bytes of __consumer_offsets.
 process.roles | LIST | broker,controller | [broker, controller]
-    The roles of this process; tierlog plays both, broker,controller.
+    The roles of this process; tierlog supports only both together: broker,controller.
 producer.id.expiration.check.interval.ms | INT | 600000 | [1,...]
-    How often that is looked at.
+    How often the broker checks for expired producer IDs.
 producer.id.expiration.ms | INT | 86400000 | [1,...]
-    How long an idle producer's sequence numbers are remembered.
+    How long the state of an idle idempotent producer is kept.
 queued.max.request.bytes | LONG | -1
-    Bytes of requests that are not answered yet, of all connections together; -1: see tierlog.*.
+    The maximum total bytes of unanswered requests on all connections. -1 means that only
+    tierlog.unfinished.requests.max.bytes applies; otherwise, the smaller limit applies.
 remote.fetch.max.wait.ms | INT | 500 | [1,...]
-    How long a fetch waits for the remote storage.
+    How long a fetch waits for remote storage before it is answered.
 remote.list.offsets.request.timeout.ms | LONG | 30000 | [1,...]
-    How long a ListOffsets waits for the remote storage.
+    How long a ListOffsets request waits for remote storage.
 remote.log.chunk.cache.total.size.bytes | LONG | 67108864 | [1,...]
-    Size of the cache of remote data; a name of tierlog's own.
+    The size of the cache of remote segment data, in bytes. A tierlog property.
 remote.log.chunk.size.bytes | INT | 4194304 | [1,...]
-    Size of the pieces in which remote data is read; a name of tierlog's own.
+    The size of the chunks in which remote segment data is read, in bytes. A tierlog property.
 remote.log.index.file.cache.total.size.bytes | LONG | 1073741824 | [1,...]
-    Size of the cache of remote indexes.
+    The size of the cache of remote indexes, in bytes.
 remote.log.index.file.cache.ttl.ms | LONG | 900000 | [-1,...]
-    How long an unused remote index stays in the cache.
+    Accepted for compatibility; has no effect.
 remote.log.manager.copier.thread.pool.size | INT | 10 | [1,...]
-    Segments that are copied side by side.
+    The maximum number of segments that are copied to remote storage concurrently.
 remote.log.manager.copy.max.bytes.per.second | LONG | 9223372036854775807 | [1,...]
-    The rate at which segments are copied at most.
+    The maximum rate of copying to remote storage, in bytes per second.
 remote.log.manager.copy.quota.window.num | INT | 11 | [1,...]
-    Samples by which the copy rate is measured.
+    The number of samples over which the copy rate is measured.
 remote.log.manager.copy.quota.window.size.seconds | INT | 1 | [1,...]
-    How long one of these samples is.
+    The length of each copy rate sample, in seconds.
 remote.log.manager.expiration.thread.pool.size | INT | 10 | [1,...]
-    Partitions that are expired side by side.
+    The maximum number of partitions whose remote segments are expired concurrently.
 remote.log.manager.fetch.max.bytes.per.second | LONG | 9223372036854775807 | [1,...]
-    The rate at which the remote storage is read.
+    The maximum rate of reading from remote storage, in bytes per second.
 remote.log.manager.fetch.quota.window.num | INT | 11 | [1,...]
-    Samples by which the read rate is measured.
+    The number of samples over which the fetch rate is measured.
 remote.log.manager.fetch.quota.window.size.seconds | INT | 1 | [1,...]
-    How long one of these samples is.
+    The length of each fetch rate sample, in seconds.
 remote.log.manager.follower.thread.pool.size | INT | 2 | [1,...]
-    Followed partitions that are looked at side by side.
+    The maximum number of follower partitions that are processed concurrently.
 remote.log.manager.task.interval.ms | LONG | 30000 | [1,...]
-    How often each tiered partition is looked at.
+    How often each tiered partition is checked for segments to copy or expire.
 remote.log.manager.task.retry.backoff.max.ms | LONG | 30000 | [1,...]
-    The longest pause after such failures.
+    The maximum backoff between retries after remote storage failures.
 remote.log.manager.task.retry.backoff.ms | LONG | 500 | [1,...]
-    The first pause after a failure of the remote storage.
+    The initial backoff before a retry after a remote storage failure.
 remote.log.manager.task.retry.jitter | DOUBLE | 0.2 | [0,...,0.5]
-    How much those pauses vary.
+    The random variation of the retry backoff, as a fraction.
 remote.log.metadata.custom.metadata.max.bytes | INT | 128 | [0,...]
-    The most bytes a store may add to a segment.
+    The maximum size of the custom metadata that a plugin returns for a segment, in bytes.
 remote.log.metadata.manager.class.name | STRING | \
 org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager \
 | non-empty string
-    What keeps the metadata of segments: Kafka's name for the topic, or a Python class.
+    What stores the metadata of remote segments: Kafka's class stands for the metadata topic;
+    otherwise, a Python class.
 remote.log.metadata.manager.class.path | STRING | -
-    Folders in which that class is looked for, too.
+    Additional folders to search for the remote log metadata manager class.
 remote.log.metadata.manager.impl.prefix | STRING | rlmm.config. | non-empty string
-    What precedes the properties of the remote log metadata.
+    The prefix of properties for the remote log metadata manager.
 remote.log.metadata.manager.listener.name | STRING | - | non-empty string
-    The listener through which the metadata topic is read and written.
+    The listener that is used to read and write the metadata topic.
 remote.log.reader.max.pending.tasks | INT | 100 | [1,...]
-    Remote reads that may wait.
+    The maximum that the queue size metric of remote reads shows; further reads also wait.
 remote.log.reader.threads | INT | 10 | [1,...]
-    Remote reads that run side by side.
+    The maximum number of concurrent reads from remote storage.
 remote.log.storage.manager.class.name | STRING | - | non-empty string
-    A Python class that stores segments; without one fsspec does.
+    A Python class that stores remote segments; if not set, fsspec is used.
 remote.log.storage.manager.class.path | STRING | -
-    Folders in which that class is looked for, too.
+    Additional folders to search for the remote storage manager class.
 remote.log.storage.manager.impl.prefix | STRING | rsm.config. | non-empty string
-    What precedes the properties of the remote storage.
+    The prefix of properties for the remote storage manager.
 remote.log.storage.system.enable | BOOLEAN | false
-    Whether topics may be tiered.
+    Whether tiered storage is enabled.
 remote.partition.remover.segments.per.second | INT | 100 | [1,...]
-    Remote segments of deleted topics that go in a second; a name of tierlog's own.
+    The maximum number of remote segments of deleted topics to delete per second. A tierlog
+    property.
 remote.partition.remover.task.interval.ms | LONG | 3600000 | [1,...]
-    How often unfinished removals of deleted topics are looked for.
+    How often the broker checks for deleted topics whose remote segments are not deleted yet.
 replica.high.watermark.checkpoint.interval.ms | LONG | 5000
-    How often high watermarks are written.
+    How often high watermarks are written to their checkpoint file.
 replica.lag.time.max.ms | LONG | 30000
-    How far behind in time an in-sync follower may be.
+    A follower that has not caught up with the leader for this long is removed from the ISR.
 share.coordinator.state.topic.min.isr | SHORT | 2 | [1,...]
-    min.insync.replicas of __share_group_state.
+    The min.insync.replicas of __share_group_state.
 share.coordinator.state.topic.num.partitions | INT | 50 | [1,...]
-    Partitions of __share_group_state.
+    The number of partitions of __share_group_state.
 share.coordinator.state.topic.replication.factor | SHORT | 3 | [1,...]
-    Replicas of __share_group_state; never more than there are nodes.
+    The replication factor of __share_group_state, at most the number of brokers.
 share.coordinator.state.topic.segment.bytes | INT | 104857600 | [1,...]
-    Segment size of __share_group_state.
+    The segment.bytes of __share_group_state.
 socket.listen.backlog.size | INT | 50 | [1,...]
-    Connections that may wait to be accepted.
+    The maximum length of the queue of pending connections. If not set, tierlog uses 2048.
 socket.receive.buffer.bytes | INT | 102400
-    SO_RCVBUF of a connection; -1 leaves it to the system.
+    The SO_RCVBUF buffer of client sockets; with -1, or if not set, the OS default is used.
 socket.request.max.bytes | INT | 104857600 | [1,...]
-    The largest request that is read, in bytes.
+    The maximum size of a request, in bytes.
 socket.send.buffer.bytes | INT | 102400
-    SO_SNDBUF of a connection; -1 leaves it to the system.
+    The SO_SNDBUF buffer of client sockets; with -1, or if not set, the OS default is used.
 tierlog.decompressed.batch.max.bytes | INT | 33554432 | [1048576,...]
-    What a produced batch may decompress to where it must be opened; of tierlog's own.
+    The maximum decompressed size of a produced batch that the broker must decompress; at least
+    the topic's max.message.bytes. A tierlog property.
 tierlog.fetch.pacing.enable | BOOLEAN | true
-    Whether fetch responses are spaced for clients that pause when their queue is full; of
-    tierlog's own.
+    Whether the broker spaces out fetch responses to clients that stop fetching when their queue
+    is full. A tierlog property.
 tierlog.max.partitions | INT | -1 | [-1,...]
-    Partitions beyond which clients create no more; -1 is what the limit on open files allows.
+    The maximum number of partitions of all topics, enforced when clients create topics or
+    partitions; -1 derives it from the limit on open files. A tierlog property.
 tierlog.metrics.host | STRING | 127.0.0.1
-    The address of the metrics endpoint; a name of tierlog's own.
+    The host address of the metrics endpoint. A tierlog property.
 tierlog.metrics.port | INT | -1 | [-1,...,65535]
-    Where metrics are served to Prometheus; -1: nowhere, 0: any free port. Of tierlog's own.
+    The port of the Prometheus metrics endpoint; -1 disables it, 0 takes any free port. A
+    tierlog property.
 tierlog.request.elements.max | INT | 50000 | [100,...]
-    The most elements that the arrays of one request may have together; of tierlog's own.
+    The maximum number of array elements in one request; larger requests close the connection. A
+    tierlog property.
 tierlog.response.max.bytes | INT | 67108864 | [1048576,...]
-    The most bytes of an answer, not counting records; of tierlog's own.
+    The maximum size of a response in bytes, not counting records; instead of sending a larger
+    one, the broker closes the connection. A tierlog property.
 tierlog.scrub.grace.ms | LONG | 3600000 | [0,...]
-    How old objects in the tier that belong to nothing must be to be removed; of tierlog's own.
+    The minimum age of an orphaned object in the tier before it is removed. A tierlog property.
 tierlog.scrub.interval.ms | LONG | -1 | [1,...] or -1
-    How often such objects are looked for in the tier; -1: never. Of tierlog's own.
+    How often the tier is scanned for orphaned objects; -1 disables the scan. A tierlog
+    property.
 tierlog.unfinished.requests.max.bytes | LONG | 104857600 | [1,...]
-    Requests that have begun to arrive take so much memory at most; of tierlog's own.
+    The maximum total bytes of unanswered requests on all connections, including partly received
+    ones; never below socket.request.max.bytes. A tierlog property.
 tierlog.unsent.answers.max.bytes | LONG | 67108864 | [1,...]
-    Answers without records that clients do not take hold so much memory at most; tierlog's own.
+    The maximum total bytes of responses, not counting records, that clients have not read yet;
+    above it, the connection with the most unsent bytes is closed. A tierlog property.
 transaction.abort.timed.out.transaction.cleanup.interval.ms | INT | 10000 | [1,...]
-    How often transactions are looked for that have been open for too long.
+    How often the coordinator checks for transactions that have timed out.
 transaction.max.timeout.ms | INT | 900000 | [1,...]
-    The longest timeout that a producer may ask for.
+    The maximum transaction timeout that a producer may request.
 transaction.partition.verification.enable | BOOLEAN | true
-    Whether a batch of an older client opens a transaction only where the coordinator knows of it.
+    Whether the broker verifies that a partition was added to the transaction before it accepts
+    an older client's transactional batch.
 transaction.remove.expired.transaction.cleanup.interval.ms | INT | 3600000 | [1,...]
-    How often unused transactional ids are looked for.
+    How often the coordinator checks for expired transactional IDs.
 transaction.state.log.load.buffer.size | INT | 5242880 | [1,...]
-    How much of __transaction_state is read at once to load it.
+    How many bytes of __transaction_state are read at a time when a coordinator loads it.
 transaction.state.log.min.isr | INT | 2 | [1,...]
-    min.insync.replicas of __transaction_state.
+    The min.insync.replicas of __transaction_state.
 transaction.state.log.num.partitions | INT | 50 | [1,...]
-    Partitions of __transaction_state.
+    The number of partitions of __transaction_state.
 transaction.state.log.replication.factor | SHORT | 3 | [1,...]
-    Replicas of __transaction_state; never more than there are nodes.
+    The replication factor of __transaction_state, at most the number of brokers.
 transaction.state.log.segment.bytes | INT | 104857600 | [1,...]
-    Segment size of __transaction_state.
+    The segment.bytes of __transaction_state.
 transactional.id.expiration.ms | INT | 604800000 | [1,...]
-    How long a transactional id that nobody uses is kept.
+    How long an unused transactional ID is kept.
 unclean.leader.election.enable | BOOLEAN | false
-    Whether a replica that lost records may lead when no other can.
+    Whether an out-of-sync replica may become leader when no other can, which may lose records.
 """

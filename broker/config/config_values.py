@@ -23,12 +23,14 @@ def _parse_table(table: str) -> dict[str, ConfigDef]:
     name = ""
     for line in table.splitlines():
         if line.startswith(" "):
-            definitions[name] = definitions[name]._replace(documentation=line.strip())
+            before = definitions[name]
+            text = f"{before.documentation} {line.strip()}".lstrip()
+            definitions[name] = before._replace(documentation=text)
             continue
         name, kind, default, *rule = line.split(" | ")
-        text = None if default == "-" else default.strip('"')
+        value = None if default == "-" else default.strip('"')
         validator = rule[0] if rule else ""
-        definitions[name] = ConfigDef(name, ConfigType[kind], text, validator)
+        definitions[name] = ConfigDef(name, ConfigType[kind], value, validator)
     return definitions
 
 

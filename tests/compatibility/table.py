@@ -121,7 +121,7 @@ def table(uses: Collection[Ran], kept: Mapping[Row, str]) -> str:
     return "\n".join(
         [
             *("| client | version | language; group protocols and assignors |", "|---|---|---|"),
-            *(*clients, "", "| tool of Apache Kafka | version | asked for |", "|---|---|---|"),
+            *(*clients, "", "| Apache Kafka tool | version | options used |", "|---|---|---|"),
             *(*tools, ""),
         ]
     )

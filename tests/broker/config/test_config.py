@@ -98,6 +98,12 @@ def test_every_property_that_is_acted_on_says_what_it_does() -> None:
     assert [name for name, each in TABLES.acted_on.items() if not each.documentation] == []
 
 
+def test_a_description_may_have_several_lines() -> None:
+    about = TABLES.acted_on["tierlog.fetch.pacing.enable"].documentation
+    assert about.startswith("Whether")
+    assert about.endswith("full. A tierlog property.")
+
+
 def test_an_unknown_name_is_a_warning_that_suggests_the_nearest() -> None:
     config = read_config({**dev_properties(), "log.retenion.hours": "1", "x.y.z": "1"})
     assert config_warnings(config) == [
