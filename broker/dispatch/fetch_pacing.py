@@ -25,7 +25,6 @@ started again does not pause first.
     CHECKING --outgrow--> RESTING
     PACED    --give_up--> RESTING
     RESTING  --recover--> FREE
-    FREE     --continue-> RESTING
 
 This is a core without I/O: `now` is the event loop's time in seconds, speeds are bytes a second.
 """
@@ -50,16 +49,16 @@ _BURST_FACTOR_MIN = 2.0
 _FIRST_FRACTION = 0.6
 _GROWTH_A_SECOND = 0.2
 _SLOW_GROWTH_A_SECOND = 0.005
-_OLD_GROWTH_A_SECOND = 0.03
+_GROWTH_A_SECOND_MORE = 0.006
+"""By how much the slow growth increases with each second since the last pause: the application may
+have become faster, or another one may read now."""
+
 _CEILING_FRACTION = 0.97
 _SLOW_FROM = 0.9
 _GAIN_MIN = 1.1
 _FLOOR_FACTOR = 1.5
 _OUTGROWN_FACTOR = 1.3
 _TRIAL_S = 3.0
-_SLOW_S = 30.0
-"""How long after a pause the growth may be slow: an application may have become faster."""
-
 _PAUSES_A_CHECK = 4
 _UNPROVEN_S = 5.0
 """How long a paced cycle may last before the first unpaced one has shown that pacing helps."""
@@ -79,12 +78,15 @@ _WAIT_MAX_S = 0.25
 
 _REST_S = 120.0
 _REST_MAX_S = 3840.0
-_OUTGROWN_FRACTION = 0.125
+_OUTGROWN_FRACTION = 1 / 16
 """Of the rest after giving up: how long to rest when the client has outgrown its pacing."""
 
 _REMEMBERED_S = 600.0
 _REMEMBERED_MAX = 256
 """For how long, and of how many clients, the pacing is remembered."""
+
+_REMEMBERED_FRACTION = 0.8
+"""Of a speed that was near the limit of an earlier connection: a client that starts is slower."""
 
 _PROOF = 1.5
 """Where the paced cycles deliver so much more than the unpaced one, the next rest is short."""
@@ -108,7 +110,6 @@ class PacingEvent(Enum):
     OUTGROW = "it does not pause in the unpaced cycle"
     GIVE_UP = "spacing does not deliver more"
     RECOVER = "the rest is over"
-    CONTINUE = "an earlier connection of the same client was resting"
 
 
 _S, _E = PacingState, PacingEvent
@@ -120,7 +121,6 @@ TRANSITIONS: dict[tuple[PacingState, PacingEvent], PacingState] = {
     (_S.CHECKING, _E.OUTGROW): _S.RESTING,
     (_S.PACED, _E.GIVE_UP): _S.RESTING,
     (_S.RESTING, _E.RECOVER): _S.FREE,
-    (_S.FREE, _E.CONTINUE): _S.RESTING,
 }
 """Every legal transition; any other is a bug."""
 
@@ -220,8 +220,8 @@ class FetchPacing:
         """Raise the speed, and see whether pacing has gone on for long enough."""
         growth = _GROWTH_A_SECOND
         if self._is_confirmed and self.rate >= _SLOW_FROM * self._ceiling:
-            is_old = now - self._paused_at >= _SLOW_S
-            growth = _OLD_GROWTH_A_SECOND if is_old else _SLOW_GROWTH_A_SECOND
+            slow = _SLOW_GROWTH_A_SECOND + _GROWTH_A_SECOND_MORE * (now - self._paused_at)
+            growth = min(growth, slow)
         self.rate *= 1 + step_s * growth
         is_fast = self.rate > _OUTGROWN_FACTOR * self._ceiling
         if not self._is_proven and (is_fast or now - self._began >= _UNPROVEN_S):
@@ -249,7 +249,6 @@ class FetchPacing:
             self._slow_down(now, delivered)
         elif self.state is _CHECKING:
             self._compare(delivered)
-        self._paused_at = now
 
     def _begin(self, now: float, delivered: float) -> None:
         shortest, longest = _FIRST_PAUSE_S
@@ -278,6 +277,7 @@ class FetchPacing:
         self._is_confirmed = True
         # The sooner the queue was full, the further the speed is above the application's.
         self.rate *= 0.5 if held_s < 0.5 else 0.7 if held_s < 2 else 0.85
+        self._paused_at = now
         self._pauses += 1
         self._delivered = delivered
         if not gains and (self.rate <= floor or held_s >= _TRIAL_S):
@@ -303,16 +303,11 @@ class FetchPacing:
         assert self.state is _FREE, "Only a new connection can continue."
         if now - previous.last_at > _REMEMBERED_S:
             return
-        self._rest_s = previous._rest_s
-        self._rest_until = previous._rest_until
-        if previous.state is _RESTING:
-            self._move(PacingEvent.CONTINUE)
-        elif previous._is_confirmed and previous.state is not _FREE:
-            self.rate = previous.rate
+        if previous.state in (_PACED, _CHECKING):
+            # What it gets unpaced is not known: its application may be another one.
+            fraction = _REMEMBERED_FRACTION if previous._is_confirmed else 1.0
+            self.rate = fraction * previous.rate
             self._ceiling = previous._ceiling
-            self._unpaced = previous._unpaced
-            self._is_confirmed = True
-            self._paused_at = now
             self._move(PacingEvent.PAUSE)
 
 

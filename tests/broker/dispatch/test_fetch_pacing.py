@@ -22,13 +22,13 @@ _MIB = 1 << 20
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("application", [220e6, 150e6, 100e6, 70e6, 50e6, 30e6])
-def test_a_client_that_pauses_when_its_queue_is_full_gets_twice_as_much(
+def test_a_client_that_pauses_when_its_queue_is_full_gets_far_more(
     application: float, seed: int
 ) -> None:
     paced = queueing(application, _NETWORK, 30, is_paced=True, seed=seed)
     unpaced = queueing(application, _NETWORK, 30, is_paced=False, seed=seed)
     assert paced.bytes_a_second > 0.6 * application
-    assert paced.bytes_a_second > 2 * unpaced.bytes_a_second
+    assert paced.bytes_a_second > 1.8 * unpaced.bytes_a_second
     assert paced.pauses < unpaced.pauses / 5
 
 
