@@ -6,7 +6,8 @@ chunks before its groups or ids are served; when it resigns, the partition's sta
 (Kafka's `CoordinatorRuntime` and its loader).
 
 A record that cannot be decoded is skipped and logged; the other groups or transactional ids of its
-partition are still served.
+partition are still served. Any other failure, an unexpected one too, fails the shard, and its state
+is dropped: requests are answered NOT_COORDINATOR until an election in a newer epoch loads it again.
 """
 
 import asyncio
@@ -37,14 +38,14 @@ class ShardState(Enum):
 
     LOADING = "its log is being read"
     ACTIVE = "served"
-    FAILED = "its log could not be read"
+    FAILED = "it could not be loaded"
 
 
 class ShardEvent(Enum):
     """An event of a led partition."""
 
     LOADED = "its log was read to the end"
-    LOAD_FAILED = "its log could not be read on"
+    LOAD_FAILED = "it could not be loaded"
 
 
 # Any other event in a state is a programming error.
@@ -150,12 +151,7 @@ class LedShards(Generic[S]):
         self.on_resigned(partition)
         shard = self._new_shard(partition, leader_epoch)
         self._shards[partition] = shard
-        try:
-            position, end = self._source.log.offsets(partition)
-        except KafkaError as error:
-            self._load_failed(shard, error)
-            return
-        self._load(shard, self._replay(shard, position, end))
+        self._load(shard, self._replay(shard))
 
     def on_resigned(self, partition: int) -> None:
         """Drop a partition that this broker no longer leads."""
@@ -177,16 +173,23 @@ class LedShards(Generic[S]):
         try:
             next(steps)
         except StopIteration:
-            shard.apply(ShardEvent.LOADED)
-            self._on_loaded(shard)
-        except KafkaError as error:
+            self._complete_load(shard)
+        except Exception as error:
             self._load_failed(shard, error)
         else:
             loop = asyncio.get_running_loop()
             self._loading[shard.partition] = loop.call_soon(self._load, shard, steps)
 
-    def _replay(self, shard: S, position: int, end: int) -> Generator[None]:
+    def _complete_load(self, shard: S) -> None:
+        shard.apply(ShardEvent.LOADED)
+        try:
+            self._on_loaded(shard)
+        except Exception as error:
+            self._load_failed(shard, error)
+
+    def _replay(self, shard: S) -> Generator[None]:
         """Replay the log, a chunk at a time."""
+        position, end = self._source.log.offsets(shard.partition)
         skip = partial(self._skip, shard.partition)
         while position < end:
             size = self._source.load_buffer_size
@@ -220,15 +223,23 @@ class LedShards(Generic[S]):
             batch.base_offset,
         )
 
-    def _load_failed(self, shard: S, error: KafkaError) -> None:
-        shard.apply(ShardEvent.LOAD_FAILED)
+    def _load_failed(self, shard: S, error: Exception) -> None:
+        """Answer NOT_COORDINATOR from now on, and drop the state read so far.
+
+        An empty shard takes its place (`CoordinatorRuntime.CoordinatorContext.unload`).
+        """
         _log.error(
             "The %s of %s-%d could not be loaded: %s.",
             self._source.content,
             self._source.topic,
             shard.partition,
-            error,
+            error if isinstance(error, KafkaError) else repr(error),
+            exc_info=None if isinstance(error, KafkaError) else error,
         )
+        failed = self._new_shard(shard.partition, shard.leader_epoch)
+        failed.apply(ShardEvent.LOAD_FAILED)
+        self._shards[shard.partition] = failed
+        self._on_lost(shard)
 
     # Lookups.
 
