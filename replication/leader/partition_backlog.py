@@ -39,6 +39,7 @@ class PartitionBacklog:
         self._room = AT_ONCE
         self._turn: asyncio.Handle | None = None
         self._retry: asyncio.Handle | None = None
+        self._is_stopped = False
 
     def __len__(self) -> int:
         return len(self._new) + len(self._again) + len(self._deleted)
@@ -50,11 +51,15 @@ class PartitionBacklog:
         return self._room >= 0
 
     def make_later(self, name: TopicPartition) -> None:
+        if self._is_stopped:
+            return
         self._new[name] = None
         self._wake()
 
     def make_again(self, name: TopicPartition) -> None:
         """Try again later to create a partition, for example if file descriptors ran out."""
+        if self._is_stopped:
+            return
         self._again[name] = None
         if self._retry is None:
             self._retry = asyncio.get_running_loop().call_later(_RETRY_S, self._try_again)
@@ -75,7 +80,11 @@ class PartitionBacklog:
             self._delete([name])
 
     def stop(self) -> None:
-        """Do all queued deletions; the next start creates the queued partitions."""
+        """Do all queued deletions; the next start creates the queued partitions.
+
+        No partition is queued for creation from now on, as the logs may be closed by its turn.
+        """
+        self._is_stopped = True
         for handle in (self._turn, self._retry):
             if handle is not None:
                 handle.cancel()

@@ -30,3 +30,14 @@ def test_one_partition_that_cannot_be_made_is_the_only_one_that_is_not() -> None
     asyncio.run(story())
     assert len(failures) == 1
     assert [name.partition for name in made] == [0, *range(2, COUNT)]
+
+
+def test_nothing_is_queued_after_the_stop() -> None:
+    async def story() -> None:
+        backlog = PartitionBacklog(lambda name: None, lambda names: None)
+        backlog.stop()
+        backlog.make_later(TopicPartition("orders", 0))
+        backlog.make_again(TopicPartition("orders", 1))
+        assert len(backlog) == 0
+
+    asyncio.run(story())
