@@ -66,15 +66,21 @@ _PURGATORIES = "the purgatories"
 class LeadershipListener(Protocol):
     """Notified when this broker begins or ceases to lead a partition of a topic."""
 
-    def on_elected(self, partition: int, leader_epoch: int) -> None: ...
+    def on_elected(self, partition: int, leader_epoch: int) -> None:
+        """May be called again in the same epoch."""
+        ...
 
-    def on_resigned(self, partition: int) -> None: ...
+    def on_resigned(self, partition: int) -> None:
+        """May be called again, and without an election before it."""
+        ...
 
 
 class ReplicaMover(Protocol):
     """Moves replicas between log directories and reports their directories to the controller."""
 
-    def resume(self, partition: Partition) -> None: ...
+    def resume(self, partition: Partition) -> None:
+        """May be called again while the partition moves."""
+        ...
 
     def forget(self, topic_partition: TopicPartition) -> None: ...
 
@@ -183,7 +189,7 @@ class HostedPartitions:
         topic = image.topics_by_name.get(name.topic)
         partition_image = None if topic is None else topic.partitions.get(name.partition)
         if topic is None or partition_image is None:
-            self._unfinished.discard(name)
+            self._resign(name)
         else:
             self._publish_partition(image, topic, name.partition, partition_image, changes)
             self._tell_remote_tier(changes, str(name))
@@ -219,13 +225,14 @@ class HostedPartitions:
         deletions: list[tuple[TopicPartition, Callable[[], None]]] = []
         manager, now_ms = self._log_manager, self._environment.wall_clock_ms()
         for log in (*manager.all_logs(), *manager.future_logs.all()):
-            if log.topic_partition in self.by_name or log.topic_partition in self.offline:
+            name = log.topic_partition
+            if name in self.by_name or name in self.offline or name in self._unfinished:
                 continue
             if log.topic_id in image.deleted_topic_ids:
                 _log.info("Deleting log %s: its topic was deleted", log.directory)
                 # Only this log: another log of the same name may belong to another topic.
                 delete = partial(manager.delete_only, log, now_ms, durably=False)
-                deletions.append((log.topic_partition, delete))
+                deletions.append((name, delete))
             else:
                 strays.append(log.directory)
         self._delete_each(deletions)
@@ -251,6 +258,7 @@ class HostedPartitions:
             if self._config.node_id not in partition_image.replicas:
                 self._remove(name)
                 return
+            may_resume = name not in self.by_name or name in self._unfinished
             try:
                 partition = self._host(image, topic, name, partition_image)
             except ResourcesExhaustedError as error:
@@ -262,6 +270,8 @@ class HostedPartitions:
                 self.offline.add(name)
                 return
             self._update(image, partition, partition_image, changes)
+            if may_resume:
+                self._resume_move(partition)
         if attempt.has_failed:
             self._do_again(name)
 
@@ -280,8 +290,10 @@ class HostedPartitions:
             self._unfinished.remove(name)
             # Receivers that missed the last change must get it now, even if the image is the same.
             had_led, leads_anew = True, partition.is_leader
-            config = self._log_config(image, name.topic)
-            self._run(name, _CONFIG, self._configure, partition, config, changes)
+            # An invalid configuration is not repeated: a correction publishes it anyway.
+            with self._attempt(name.topic, _CONFIG):
+                config = self._log_config(image, name.topic)
+                self._run(name, _CONFIG, self._configure, partition, config, changes)
         if leads_anew:
             changes.leaders.append(partition)
         elif partition.role is PartitionRole.FOLLOWER:
@@ -327,10 +339,14 @@ class HostedPartitions:
         )
         self.by_name[name] = partition
         self.offline.discard(name)
-        if self.mover is not None and self._log_manager.future_logs.get(name) is not None:
-            with self._attempt(name, self.mover):
-                self.mover.resume(partition)
         return partition
+
+    def _resume_move(self, partition: Partition) -> None:
+        """Resume a move that a stop, a crash or a failed step has interrupted."""
+        name = partition.topic_partition
+        has_future = self._log_manager.future_logs.get(name) is not None
+        if self.mover is not None and has_future and partition.role is not PartitionRole.OFFLINE:
+            self._run(name, self.mover, self.mover.resume, partition)
 
     def _settle_stale(
         self, log: UnifiedLog, topic_id: Uuid, image: ClusterImage, now_ms: int
@@ -411,6 +427,7 @@ class HostedPartitions:
     def _resign(self, name: TopicPartition) -> Partition | None:
         """Stop serving the partition; return it if it was served."""
         self.offline.discard(name)
+        is_unfinished = name in self._unfinished
         self._unfinished.discard(name)
         self._backlog.discard_new(name)
         if self.mover is not None:
@@ -418,8 +435,10 @@ class HostedPartitions:
                 self.mover.forget(name)
         partition = self.by_name.pop(name, None)
         if partition is None:
+            if is_unfinished:
+                self._tell_resigned(name)
             return None
-        had_led = partition.is_leader
+        had_led = partition.is_leader or is_unfinished
         partition.remove()
         with self._attempt(name, _PURGATORIES):
             self._on_role_change(partition)
@@ -462,18 +481,19 @@ class HostedPartitions:
         before = partition.log.config
         if before == config:
             return
-        partition.log.update_config(config)
         future = self._log_manager.future_logs.get(partition.topic_partition)
         if future is not None:
             future.update_config(config)
+        self._change_tiering(partition, config, changes)
+        # Last, so that all of this is repeated if a part of it fails.
+        partition.log.update_config(config)
         partition.update_min_isr()
-        self._tiering_changed(partition, before, changes)
 
-    def _tiering_changed(
-        self, partition: Partition, before: LogConfig, changes: _RoleChanges
+    def _change_tiering(
+        self, partition: Partition, config: LogConfig, changes: _RoleChanges
     ) -> None:
-        """Apply a change of the topic's configuration to the partition's tiering."""
-        config = partition.log.config
+        """Apply a new configuration of the topic to the partition's tiering."""
+        before = partition.log.config
         if not (config.remote_storage_enable or before.remote_storage_enable):
             return
         if config.remote_storage_enable or config.remote_log_delete_on_disable:
@@ -496,14 +516,17 @@ class HostedPartitions:
             self._tell_remote_tier(changes, str(partition.topic_partition))
 
     def _tell_listener(self, partition: Partition, had_led: bool, leads_anew: bool) -> None:
-        listener = self._listeners.get(partition.topic_partition.topic)
-        if listener is None:
-            return
         name = partition.topic_partition
-        if leads_anew:
+        listener = self._listeners.get(name.topic)
+        if leads_anew and listener is not None:
             epoch = partition.leader_epoch
             self._run(name, listener, listener.on_elected, name.partition, epoch)
         elif had_led and not partition.is_leader:
+            self._tell_resigned(name)
+
+    def _tell_resigned(self, name: TopicPartition) -> None:
+        listener = self._listeners.get(name.topic)
+        if listener is not None:
             self._run(name, listener, listener.on_resigned, name.partition)
 
     def _tell_remote_tier(self, changes: _RoleChanges, subject: str = "leaderships") -> None:

@@ -88,11 +88,13 @@ class LogDirMoves:
         self.resume(partition)
 
     def resume(self, partition: Partition) -> None:
-        """Resume the move of a partition that has a future log."""
+        """Resume the move of a partition that has a future log, unless it is under way."""
         name = partition.topic_partition
         future = self._log_manager.future_logs.get(name)
         assert future is not None
-        self._moves[name] = _Move(partition, FutureCopy(partition.log, future))
+        move = self._moves.get(name)
+        if move is None or move.partition is not partition or move.copy.future is not future:
+            self._moves[name] = _Move(partition, FutureCopy(partition.log, future))
         if self._mover is None or self._mover.done():
             self._mover = self._tasks.start(self._run(), "log directory moves")
 

@@ -13,7 +13,10 @@ from tierlog.clients.record.builder import build_batch
 from tierlog.clients.supervisor import Supervisor
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.housekeeping.housekeeping import Housekeeping, HousekeepingConfig
+from tierlog.replication.leader.replica_movement import ReplicaMovement
 from tierlog.replication.metadata.cluster_image import PartitionImage
+from tierlog.replication.partition.partition import Partition
+from tierlog.storage.config import LogConfig
 from tierlog.storage.directory.log_dir import LogDir
 from tierlog.storage.log.unified_log import UnifiedLog
 from tierlog.storage.manager.log_dirs import CLUSTER_METADATA_TOPIC
@@ -561,3 +564,56 @@ def test_what_is_known_of_a_cleaning_moves_with_the_log() -> None:
 
 def test_a_directory_has_no_id_before_it_is_opened() -> None:
     assert LogDir(SimulatedFiles(SimulatedDisk()), FIRST).directory_id == Uuid(bytes(16))
+
+
+def test_a_move_that_a_bug_keeps_from_resuming_resumes_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    resume = ReplicaMovement.resume
+    failures: list[Partition] = []
+
+    def fail_once(self: ReplicaMovement, partition: Partition) -> None:
+        if not failures:
+            failures.append(partition)
+            raise LookupError
+        resume(self, partition)
+
+    async def before(node: BrokerNode) -> None:
+        node.replicas.limit_moves(SLOW)
+        for _ in range(3):
+            node.append("t", BIG)
+        assert alter(node, SECOND) is ErrorCode.NONE
+        await asyncio.sleep(1)
+        monkeypatch.setattr(ReplicaMovement, "resume", fail_once)
+
+    async def after(node: BrokerNode) -> None:
+        assert node.log_manager.future_logs.get(T0) is not None
+        await asyncio.sleep(60)
+        assert home(node) == SECOND
+
+    told(before, after)
+    assert len(failures) == 1
+
+
+def test_a_future_log_that_misses_a_configuration_gets_it_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    update, failures = UnifiedLog.update_config, list[UnifiedLog]()
+
+    def fail_once(self: UnifiedLog, config: LogConfig) -> None:
+        if not failures and self.directory.endswith("-future"):
+            failures.append(self)
+            raise LookupError
+        update(self, config)
+
+    async def story(node: BrokerNode) -> None:
+        log = log_of(node)
+        future = node.log_manager.create_future_log(log, directory(node, SECOND), "0" * 32, 0)
+        monkeypatch.setattr(UnifiedLog, "update_config", fail_once)
+        await node.controller.alter_topic_config("t", {"retention.ms": "1234567"})
+        await asyncio.sleep(2)
+        assert log.config.retention_ms == 1_234_567
+        assert future.config.retention_ms == 1_234_567
+
+    told(story)
+    assert len(failures) == 1

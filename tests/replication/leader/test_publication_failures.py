@@ -13,8 +13,12 @@ import pytest
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
 from tierlog.replication.controller.controller import PUBLICATION
+from tierlog.replication.controller.controller_config import Decision
+from tierlog.replication.metadata.cluster_image import ConfigResourceType
+from tierlog.replication.metadata.metadata_records import ConfigRecord
 from tierlog.storage.config import LogConfig
 from tierlog.storage.log.unified_log import UnifiedLog
+from tierlog.storage.manager.log_manager import LogManager
 from tierlog.tests.replication.broker_node import BrokerNode, broker_node, with_broker
 from tierlog.tests.replication.node import DATA, create, creation, delete
 from tierlog.tests.replication.slow_tier import SlowTier
@@ -200,3 +204,108 @@ def test_a_configuration_that_fails_for_one_log_reaches_the_others_and_comes_lat
     with_broker(story)
     (error,) = errors(caplog)
     assert error.startswith("Publication of metadata of t-1 to LogConfig failed")
+
+
+def test_a_listener_that_misses_a_resignation_gets_it_later(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(node: BrokerNode) -> None:
+        listener = Listener(failing=-1)
+        node.replicas.listen("t", listener)
+        await create(node.controller, "t", partitions=3)
+        listener.failing = {1}
+        await delete(node.controller, "t")
+        assert listener.resigned == [0, 2]
+        await asyncio.sleep(RETRIED_S)
+        assert listener.resigned == [0, 2, 1]
+
+    with_broker(story)
+    assert len(errors(caplog)) == 1
+
+
+def test_a_tier_that_fails_to_stop_a_partition_is_asked_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        tier = BrokenTier()
+        tier.bugs = {"stop"}
+        async with broker_node(loop, SimulatedFiles(SimulatedDisk()), tier) as node:
+            configs = {"remote.storage.enable": "true"}
+            await node.controller.create_topics(creation("t", configs=configs))
+            await write_config(node, "remote.storage.enable", "false")
+            assert tier.stopped == []
+            await asyncio.sleep(RETRIED_S)
+            assert [partition.topic for partition, _ in tier.stopped] == ["t"]
+
+    simulate(story)
+    assert len(errors(caplog)) == 1
+
+
+def test_an_invalid_configuration_keeps_no_listener_from_a_leadership(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(node: BrokerNode) -> None:
+        await create(node.controller, "t", partitions=2)
+        await write_config(node, "no.such.name", "1")
+        listener = Listener(failing=0)
+        node.replicas.listen("t", listener)
+        await asyncio.sleep(10 * RETRIED_S)
+        assert listener.elected == [1, 0]
+        assert node.supervisor.failures[PUBLICATION] == 3, "It is not tried for ever."
+
+    with_broker(story)
+    assert len(errors(caplog)) == 3
+
+
+def test_a_partition_that_fails_at_the_start_is_not_called_a_stray(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = SimulatedDisk()
+
+    async def before(node: BrokerNode) -> None:
+        await create(node.controller, "t", partitions=2)
+
+    with_broker(before, disk)
+    get_log, failing = LogManager.get_log, {TopicPartition("t", 1)}
+
+    def fail_once(self: LogManager, name: TopicPartition) -> UnifiedLog | None:
+        if name in failing:
+            failing.remove(name)
+            raise Bug
+        return get_log(self, name)
+
+    monkeypatch.setattr(LogManager, "get_log", fail_once)
+
+    async def after(node: BrokerNode) -> None:
+        assert hosted(node) == ["t-0"]
+        await asyncio.sleep(RETRIED_S)
+        assert hosted(node) == ["t-0", "t-1"]
+
+    with_broker(after, disk)
+    assert "stray" not in caplog.text
+
+
+def test_a_partition_that_fails_while_the_broker_stops_waits_for_the_next_start() -> None:
+    disk = SimulatedDisk()
+
+    async def story(node: BrokerNode) -> None:
+        await node.replicas.stop()
+        disk.faults.append(BugOnDisk(Kind.MAKE_DIRECTORY, 0, "t-1"))
+        await create(node.controller, "t", partitions=2)
+        # Other parts of the broker may take this long to stop, and its logs are closed meanwhile.
+        await asyncio.sleep(RETRIED_S)
+        assert "t-1" not in SimulatedFiles(disk).listdir(DATA)
+
+    with_broker(story, disk)
+    with_broker(has_both, disk)
+
+
+async def has_both(node: BrokerNode) -> None:
+    assert hosted(node) == ["t-0", "t-1"]
+
+
+async def write_config(node: BrokerNode, name: str, value: str) -> None:
+    """Give topic t a configuration that the controller would refuse."""
+    kind = ConfigResourceType.TOPIC
+    record = ConfigRecord(resource_type=kind, resource_name="t", name=name, value=value)
+    await node.controller.decide(lambda _: Decision([record], None))
