@@ -256,7 +256,7 @@ class HostedPartitions:
         self._backlog.discard_new(name)
         with self._attempt(name, self) as attempt:
             if self._config.node_id not in partition_image.replicas:
-                self._remove(name)
+                self._remove(name, topic.topic_id)
                 return
             may_resume = name not in self.by_name or name in self._unfinished
             try:
@@ -411,13 +411,18 @@ class HostedPartitions:
         later: list[TopicPartition] = []
         for partition in removed:
             (at_once if self._backlog.has_room() else later).append(partition.topic_partition)
-        self._delete_logs(at_once)
         self._backlog.delete_later(later)
+        self._delete_logs(at_once)
+        self._delete_unhosted(names, topic.topic_id)
 
-    def _remove(self, name: TopicPartition) -> None:
+    def _remove(self, name: TopicPartition, topic_id: Uuid) -> None:
         """Stop serving a partition that moves to another broker; its remote data stays."""
+        is_unfinished = name in self._unfinished
         partition = self._resign(name)
         if partition is None:
+            # Any other log without a partition is kept: see `_settle_unclaimed`.
+            if is_unfinished:
+                self._delete_unhosted([name], topic_id)
             return
         if self._remote_tier is not None:
             with self._attempt(name, self._remote_tier):
@@ -451,6 +456,14 @@ class HostedPartitions:
         self._delete_each(
             (name, partial(manager.delete_log, name, now_ms, durably=False)) for name in names
         )
+
+    def _delete_unhosted(self, names: list[TopicPartition], topic_id: Uuid) -> None:
+        """Delete logs of the topic that were created for partitions that could not be hosted."""
+        waiting = self._backlog
+        logs = [self._log_manager.get_log(name) for name in names if not waiting.will_delete(name)]
+        unhosted = [log for log in logs if log is not None and log.topic_id == topic_id]
+        if unhosted:
+            self._delete_logs([log.topic_partition for log in unhosted])
 
     def _delete_each(self, deletions: Iterable[tuple[TopicPartition, Callable[[], None]]]) -> None:
         """Delete logs durably, with one fsync of each directory for all of them."""

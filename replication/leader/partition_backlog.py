@@ -68,6 +68,10 @@ class PartitionBacklog:
         self._deleted.update(dict.fromkeys(names))
         self._wake()
 
+    def will_delete(self, name: TopicPartition) -> bool:
+        """Whether the partition's log is queued for deletion."""
+        return name in self._deleted
+
     def discard_new(self, name: TopicPartition) -> None:
         """Remove a partition that has been created or is no longer wanted."""
         self._new.pop(name, None)

@@ -15,7 +15,7 @@ from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
 from tierlog.replication.controller.controller import PUBLICATION
 from tierlog.replication.controller.controller_config import Decision
 from tierlog.replication.metadata.cluster_image import ConfigResourceType
-from tierlog.replication.metadata.metadata_records import ConfigRecord
+from tierlog.replication.metadata.metadata_records import ConfigRecord, PartitionChangeRecord
 from tierlog.storage.config import LogConfig
 from tierlog.storage.log.unified_log import UnifiedLog
 from tierlog.storage.manager.log_manager import LogManager
@@ -298,6 +298,35 @@ def test_a_partition_that_fails_while_the_broker_stops_waits_for_the_next_start(
 
     with_broker(story, disk)
     with_broker(has_both, disk)
+
+
+@pytest.mark.parametrize("leaves_alone", [False, True])
+def test_a_log_whose_partition_was_never_hosted_is_deleted_with_it(
+    monkeypatch: pytest.MonkeyPatch, leaves_alone: bool
+) -> None:
+    update = UnifiedLog.update_config
+
+    def fail(self: UnifiedLog, config: LogConfig) -> None:
+        if str(self.topic_partition) == "t-1":
+            raise Bug
+        update(self, config)
+
+    monkeypatch.setattr(UnifiedLog, "update_config", fail)
+
+    async def story(node: BrokerNode) -> None:
+        await create(node.controller, "t", partitions=2)
+        assert hosted(node) == ["t-0"]
+        assert len(node.log_manager.all_logs()) == 2
+        if leaves_alone:
+            topic_id = node.controller.image.topics_by_name["t"].topic_id
+            record = PartitionChangeRecord(partition_id=1, topic_id=topic_id, replicas=[7])
+            await node.controller.decide(lambda _: Decision([record], None))
+        else:
+            await delete(node.controller, "t")
+        kept = [str(log.topic_partition) for log in node.log_manager.all_logs()]
+        assert kept == (["t-0"] if leaves_alone else [])
+
+    with_broker(story)
 
 
 async def has_both(node: BrokerNode) -> None:
