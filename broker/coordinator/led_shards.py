@@ -223,18 +223,20 @@ class LedShards(Generic[S]):
             batch.base_offset,
         )
 
-    def _load_failed(self, shard: S, error: Exception) -> None:
+    def _load_failed(self, shard: S, cause: Exception) -> None:
         """Answer NOT_COORDINATOR from now on, and drop the state read so far.
 
         An empty shard takes its place (`CoordinatorRuntime.CoordinatorContext.unload`).
         """
+        is_expected = isinstance(cause, KafkaError)
+        error = cause if is_expected else repr(cause)
         _log.error(
             "The %s of %s-%d could not be loaded: %s.",
             self._source.content,
             self._source.topic,
             shard.partition,
-            error if isinstance(error, KafkaError) else repr(error),
-            exc_info=None if isinstance(error, KafkaError) else error,
+            error,
+            exc_info=None if is_expected else cause,
         )
         failed = self._new_shard(shard.partition, shard.leader_epoch)
         failed.apply(ShardEvent.LOAD_FAILED)

@@ -5,14 +5,15 @@ it, none was lost, and none was left of a topic that is gone.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 
 import pytest
 
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
-from tierlog.replication.leader.replica_manager import ReplicaManager
+from tierlog.replication.leader.replica_movement import ReplicaMovement
+from tierlog.replication.metadata.cluster_image import PartitionImage
 from tierlog.replication.partition.partition import Partition
 from tierlog.storage.config import LogConfig
 from tierlog.storage.log.unified_log import UnifiedLog
@@ -134,7 +135,7 @@ class Walk:
         names: set[TopicPartition] = set()
         for topic, listener in self._listeners.items():
             found = image.topics_by_name.get(topic)
-            partitions = {} if found is None else found.partitions
+            partitions: Mapping[int, PartitionImage] = {} if found is None else found.partitions
             assert listener.led == {n: each.leader_epoch for n, each in partitions.items()}
             for number in partitions:
                 hosted = self._check(topic, number)
@@ -163,19 +164,19 @@ def test_what_fails_at_random_agrees_with_the_newest_image_in_the_end(
 ) -> None:
     bugs = Bugs(Random(seed))
     update = UnifiedLog.update_config
-    complete = ReplicaManager._complete_after_role_change
+    tell_directory = ReplicaMovement.tell_directory
 
     def update_or_fail(self: UnifiedLog, config: LogConfig) -> None:
         if self.topic_partition.topic in TOPICS:
             bugs.strike()
         update(self, config)
 
-    def complete_or_fail(self: ReplicaManager, partition: Partition) -> None:
+    def tell_or_fail(self: ReplicaMovement, partition: Partition) -> None:
         bugs.strike()
-        complete(self, partition)
+        tell_directory(self, partition)
 
     monkeypatch.setattr(UnifiedLog, "update_config", update_or_fail)
-    monkeypatch.setattr(ReplicaManager, "_complete_after_role_change", complete_or_fail)
+    monkeypatch.setattr(ReplicaMovement, "tell_directory", tell_or_fail)
 
     async def story(loop: SimulatedLoop) -> None:
         tier, disk = Tier(bugs), SimulatedDisk()
