@@ -214,9 +214,9 @@ def _without_records(
     """A result with the log's offsets and no records."""
     answer = PartitionData(
         partition_index=fetch_partition.topic_id_partition.partition,
-        high_watermark=log.high_watermark,
+        high_watermark=log.bounds.high_watermark,
         last_stable_offset=log.last_stable_offset,
-        log_start_offset=log.log_start_offset,
+        log_start_offset=log.bounds.log_start,
         aborted_transactions=[] if isolation is _TXN_COMMITTED else None,
         records=EMPTY_RECORDS,
     )

@@ -307,7 +307,7 @@ class ReplicaManager:
         entry.log_append_time_ms = info.log_append_time_ms
         entry.log_start_offset = info.log_start_offset
         self._complete_waiting(partition)
-        if acks == ACKS_ALL and partition.log.high_watermark <= last_offset:
+        if acks == ACKS_ALL and partition.log.bounds.high_watermark <= last_offset:
             unsettled.append(UnsettledAppend(partition, last_offset + 1, entry))
 
     def _check_may_write(self, partition: Partition, request: AppendRequest) -> None:

@@ -241,7 +241,7 @@ class Partition:
         if self._followers:
             self.maybe_increment_high_watermark(now_ms)
         else:
-            log.update_high_watermark(log.local.log_end_offset)
+            log.update_high_watermark(log.bounds.log_end)
         return info
 
     def maybe_increment_high_watermark(self, now_ms: int) -> bool:

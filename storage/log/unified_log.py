@@ -199,10 +199,10 @@ class UnifiedLog:
                     return duplicate_info(duplicate, self.log_start_offset)
         if record_batches[0].size_in_bytes > config.segment_bytes:
             raise too_large_for_segment(record_batches[0].size_in_bytes, config)
-        appendable = assign_offsets(records, record_batches, self.local.log_end_offset, context)
+        appendable = assign_offsets(records, record_batches, self.bounds.log_end, context)
         record_batches = appendable.batches
         self._append(appendable.buffer, record_batches, now_ms)
-        return appended_info(record_batches, appendable.log_append_time_ms, self.log_start_offset)
+        return appended_info(record_batches, appendable.log_append_time_ms, self.bounds.log_start)
 
     def long_check(
         self, records: memoryview, now_ms: int
@@ -264,7 +264,7 @@ class UnifiedLog:
             completed = producers.apply(batch)
             if completed is not None and completed.is_aborted:
                 local.segments.add_aborted(self._aborted(completed))
-        if local.log_end_offset - local.recovery_point >= local.config.flush_messages:
+        if self.bounds.log_end - local.recovery_point >= local.config.flush_messages:
             self.flush()
 
     def _aborted(self, completed: CompletedTxn) -> AbortedTxn:
