@@ -141,10 +141,12 @@ class LeaderEpochCache:
 
     def _change(self, entries: list[EpochEntry], *, durable: bool = True) -> None:
         """Write a new history, then use it."""
-        # Incremented before the write, so that a sync that is already running in another thread
-        # does not count as a sync of this write.
+        # A sync in another thread may read the version at any moment. Before the write, so that one
+        # that has begun does not count for it, and after it, so that one that begins meanwhile and
+        # opens the old file does not count either.
         self._version += 1
         write_epoch_checkpoint(self._files, self._path, entries, durable=durable)
+        self._version += 1
         self._entries = entries
         if durable:
             self._synced_version = self._version

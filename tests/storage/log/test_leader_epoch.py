@@ -153,3 +153,27 @@ def test_a_sync_says_nothing_of_what_is_written_while_it_runs() -> None:
     assert not history.is_synced
     history.sync()
     assert history.is_synced
+
+
+def test_a_sync_that_runs_just_before_a_write_does_not_count_for_it() -> None:
+    class SyncingFiles(SimulatedFiles):
+        """A flush in another thread has begun when the checkpoint is written."""
+
+        history: LeaderEpochCache | None = None
+
+        def atomic_replace(self, path: str, content: bytes, *, durable: bool = True) -> None:
+            if self.history is not None:
+                self.history.sync()
+            super().atomic_replace(path, content, durable=durable)
+
+    files = SyncingFiles(SimulatedDisk())
+    files.mkdirs("/log")
+    history = LeaderEpochCache(files, PATH)
+    history.assign(4, 0)
+    history.clear()
+    files.history = history
+    # The first epoch of a log is written without a sync.
+    history.assign(5, 0)
+    assert not history.is_synced
+    history.sync()
+    assert history.is_synced
