@@ -337,19 +337,32 @@ class Apis:
             parsed.cache = self._cache_for(context, body)
         if header.api_key == ApiKey.FETCH and self._is_pacing and self._paces_fetches:
             if client.fetch_pacing is None:
-                client.fetch_pacing = self._pacing_of(context)
-            parsed.pacing = cast("FetchPacing", client.fetch_pacing)
+                client.fetch_pacing = self._pacing_of(parsed, frame)
+            parsed.pacing = cast("FetchPacing | None", client.fetch_pacing)
         return parsed
 
-    def _pacing_of(self, context: RequestContext) -> "FetchPacing":
-        """The pacing of a new connection. A host may run clients of several kinds under one client
-        id; most differ in the version of their requests.
-        """
-        if self._pacing_memory is None:
-            from .fetch_pacing import PacingMemory
+    def _pacing_of(self, header: _ParsedHeader, frame: memoryview) -> "FetchPacing | None":
+        """The pacing of a new connection; None for a follower, which has no queue.
 
+        A client is recognized by its host, client id, version and topics: the records of other
+        topics may have another size.
+        """
+        from ...clients.protocol.messages.fetch import FetchRequest
+        from .fetch_pacing import FetchPacing, PacingMemory
+
+        if len(frame) > _LARGE_REQUEST_BYTES:
+            return FetchPacing()
+        request = self._decoded(header, frame)
+        if request is None:
+            return FetchPacing()
+        assert isinstance(request, FetchRequest), "Only Fetch is paced."
+        if max(request.replica_id, request.replica_state.replica_id) >= 0:
+            return None
+        if self._pacing_memory is None:
             self._pacing_memory = PacingMemory()
-        client = (context.client_host, context.client_id, context.api_version)
+        context = header.context
+        topics = tuple(topic.topic or topic.topic_id for topic in request.topics)
+        client = (context.client_host, context.client_id, context.api_version, topics)
         return self._pacing_memory.pacing_of(client, self._loop.time())
 
     def _cache_for(self, context: RequestContext, body: int) -> "RequestCache | None":
