@@ -45,7 +45,7 @@ from ..request.large_requests import run_slice
 from .muting import muted
 
 if TYPE_CHECKING:
-    from .fetch_pacing import FetchPacing, PacingMemory
+    from .fetch_pacing import FetchPacing
     from .request_cache import RequestCache
 
 _API = slice(0, 4)
@@ -165,7 +165,6 @@ class Apis:
         self._elements_max = broker.config.values.integer("tierlog.request.elements.max")
         self._answer_bytes_max = broker.config.values.integer("tierlog.response.max.bytes")
         self._is_pacing = broker.config.values.boolean("tierlog.fetch.pacing.enable")
-        self._pacing_memory: PacingMemory | None = None
         self._loop = asyncio.get_running_loop()
 
     def answer(self, client: ConnectedClient, frame: memoryview) -> Response:
@@ -342,28 +341,17 @@ class Apis:
         return parsed
 
     def _pacing_of(self, header: _ParsedHeader, frame: memoryview) -> "FetchPacing | None":
-        """The pacing of a new connection; None for a follower, which has no queue.
-
-        A client is recognized by its host, client id, version and topics: the records of other
-        topics may have another size.
-        """
+        """The pacing of a new connection; None for a follower, which has no queue."""
         from ...clients.protocol.messages.fetch import FetchRequest
-        from .fetch_pacing import FetchPacing, PacingMemory
+        from .fetch_pacing import FetchPacing
 
-        if len(frame) > _LARGE_REQUEST_BYTES:
-            return FetchPacing()
-        request = self._decoded(header, frame)
-        if request is None:
-            return FetchPacing()
-        assert isinstance(request, FetchRequest), "Only Fetch is paced."
-        if max(request.replica_id, request.replica_state.replica_id) >= 0:
-            return None
-        if self._pacing_memory is None:
-            self._pacing_memory = PacingMemory()
-        context = header.context
-        topics = tuple(topic.topic or topic.topic_id for topic in request.topics)
-        client = (context.client_host, context.client_id, context.api_version, topics)
-        return self._pacing_memory.pacing_of(client, self._loop.time())
+        # A larger request takes long to decode, and a follower starts with a small one.
+        request = None if len(frame) > _LARGE_REQUEST_BYTES else self._decoded(header, frame)
+        if request is not None:
+            assert isinstance(request, FetchRequest), "Only Fetch is paced."
+            if max(request.replica_id, request.replica_state.replica_id) >= 0:
+                return None
+        return FetchPacing()
 
     def _cache_for(self, context: RequestContext, body: int) -> "RequestCache | None":
         """The cache for requests of this API and version; most have none."""

@@ -16,9 +16,6 @@ An application that works for a second after each batch pauses as well, however 
 spaced, and the size of its batches changes. So every fifth cycle is unpaced, to compare with, and
 the first one comes after five seconds without a pause.
 
-A new connection continues where the last one of the same client ended, so that a consumer that is
-started again does not pause first.
-
     FREE     --pause-->   PACED
     PACED    --check-->   CHECKING
     CHECKING --compare--> PACED
@@ -29,7 +26,6 @@ started again does not pause first.
 This is a core without I/O: `now` is the event loop's time in seconds, speeds are bytes a second.
 """
 
-from collections import OrderedDict
 from enum import Enum
 
 SMALL_BYTES = 64 * 1024
@@ -81,13 +77,6 @@ _REST_MAX_S = 3840.0
 _OUTGROWN_FRACTION = 1 / 16
 """Of the rest after giving up: how long to rest when the client has outgrown its pacing."""
 
-_REMEMBERED_S = 600.0
-_REMEMBERED_MAX = 256
-"""For how long, and of how many clients, the pacing is remembered."""
-
-_REMEMBERED_FRACTION = 0.8
-"""Of a speed that was near the limit of an earlier connection: a client that starts is slower."""
-
 _PROOF = 1.5
 """Where the paced cycles deliver so much more than the unpaced one, the next rest is short."""
 
@@ -104,7 +93,7 @@ class PacingState(Enum):
 class PacingEvent(Enum):
     """What changes that."""
 
-    PAUSE = "the client pauses after a burst, or did so on an earlier connection"
+    PAUSE = "the client pauses after a burst"
     CHECK = "after some pauses, or without proof for too long, an unpaced cycle is due"
     COMPARE = "the client pauses in the unpaced cycle"
     OUTGROW = "it does not pause in the unpaced cycle"
@@ -138,6 +127,7 @@ class FetchPacing:
         "_delivered",
         "_is_confirmed",
         "_is_proven",
+        "_last_at",
         "_last_bytes",
         "_next_at",
         "_paused_at",
@@ -147,7 +137,6 @@ class FetchPacing:
         "_rest_s",
         "_rest_until",
         "_unpaced",
-        "last_at",
         "rate",
         "state",
     )
@@ -159,7 +148,7 @@ class FetchPacing:
         self._began = 0.0
         self._bytes = 0
         self._responses = 0
-        self.last_at = 0.0
+        self._last_at = 0.0
         self._last_bytes = 0
         # When the client was free to send the next request.
         self._ready_at = 0.0
@@ -199,7 +188,7 @@ class FetchPacing:
         self._responses += 1
         self._bytes += nbytes
         self._last_bytes = nbytes
-        step_s, self.last_at = now - self.last_at, now
+        step_s, self._last_at = now - self._last_at, now
         if self.state is _PACED:
             self._grow(now, min(step_s, _STEP_MAX_S))
             return self._wait(now, nbytes) if self.state is _PACED else 0.0
@@ -257,7 +246,7 @@ class FetchPacing:
         if self._responses < _BURST_RESPONSES_MIN or self._bytes < _BURST_BYTES_MIN:
             return
         # What the client had received when it asked for the last response.
-        speed = (self._bytes - self._last_bytes) / max(self.last_at - self._began, 1e-6)
+        speed = (self._bytes - self._last_bytes) / max(self._last_at - self._began, 1e-6)
         if speed < _BURST_FACTOR_MIN * delivered:
             return
         self._unpaced = delivered
@@ -270,7 +259,7 @@ class FetchPacing:
         self._move(PacingEvent.PAUSE)
 
     def _slow_down(self, now: float, delivered: float) -> None:
-        held_s = self.last_at - self._began
+        held_s = self._last_at - self._began
         gains = delivered >= _GAIN_MIN * self._unpaced
         floor = _FLOOR_FACTOR * self._unpaced
         self._ceiling = _CEILING_FRACTION * self.rate
@@ -297,35 +286,3 @@ class FetchPacing:
         self._next_at = 0.0
         self._pauses = 0
         self._move(PacingEvent.COMPARE)
-
-    def continue_from(self, previous: "FetchPacing", now: float) -> None:
-        """Begin where an earlier connection of the same client ended."""
-        assert self.state is _FREE, "Only a new connection can continue."
-        if now - previous.last_at > _REMEMBERED_S:
-            return
-        if previous.state in (_PACED, _CHECKING):
-            # What it gets unpaced is not known: its application may be another one.
-            fraction = _REMEMBERED_FRACTION if previous._is_confirmed else 1.0
-            self.rate = fraction * previous.rate
-            self._ceiling = previous._ceiling
-            self._move(PacingEvent.PAUSE)
-
-
-class PacingMemory:
-    """The pacing of the clients that fetched last, by whatever identifies a client."""
-
-    __slots__ = ("_pacings",)
-
-    def __init__(self) -> None:
-        self._pacings: OrderedDict[object, FetchPacing] = OrderedDict()
-
-    def pacing_of(self, client: object, now: float) -> FetchPacing:
-        """The pacing of a new connection of `client`."""
-        pacing = FetchPacing()
-        previous = self._pacings.pop(client, None)
-        if previous is not None:
-            pacing.continue_from(previous, now)
-        self._pacings[client] = pacing
-        if len(self._pacings) > _REMEMBERED_MAX:
-            self._pacings.popitem(last=False)
-        return pacing
