@@ -94,7 +94,7 @@ def _threads(threads: int) -> BlockingPool:
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """The clock, disk, network and threads of a broker. Without a network it uses sockets."""
+    """The clock, disk, network and threads of a broker; `network` None stands for sockets."""
 
     environment: Environment = field(default_factory=SystemEnvironment)
     files: Files = field(default_factory=OsFiles)
@@ -247,7 +247,7 @@ class Broker:
 
         dynamic_config.subscribe(configure_logs)
         self._subscribe_to_config(dynamic_config, replica_manager, server)
-        # After the topic defaults, which its logs use.
+        # Subscribed after the dynamic configuration: new logs use the topic defaults it updates.
         controller.subscribe(replica_manager.publish)
         controller.subscribe(Announcements(config.node_id, log_manager.get_log).publish)
         self._register_metrics(replica_manager, log_manager, controller)
@@ -350,7 +350,10 @@ class Broker:
         return MountedTopicsFile(files, directory).mount_of.keys()
 
     def _make_mounts(self, log_manager: LogManager, controller: Controller) -> "Mounts | None":
-        """The mounts; None if there never were any. Topics of old mounts must be removed."""
+        """The mounts; None if there never were any.
+
+        Also made if only former mounts have left topics, which must be removed.
+        """
         config, dependencies = self.config, self._dependencies
         path = f"{config.log_dirs[0]}/{MOUNTED_TOPICS_FILE}"
         if not config.mounts and not dependencies.files.exists(path):
@@ -504,7 +507,7 @@ class Broker:
 def _refuse_lost_topics(
     log_manager: LogManager, metadata_log: MetadataLog, image: ClusterImage
 ) -> None:
-    """Raise StartError if a lost topic still has a log: it would be deleted as a stray."""
+    """Raise StartError if a log belongs to a lost topic: the log would be deleted as a stray."""
     for directory, topic_id in log_manager.directories.logs_of_others(image.topics_by_name):
         if metadata_log.has_lost(topic_id):
             raise StartError(

@@ -137,7 +137,10 @@ class RebuiltDirectory:
         return records
 
     def _partition(self, log: UnifiedLog, leader_epoch: int) -> PartitionRecord:
-        """The partition's record. When the broker starts, it raises the leader epoch by one."""
+        """The partition's record.
+
+        When the broker starts, it raises the leader epoch by one: above any in the tier.
+        """
         return PartitionRecord(
             partition_id=log.topic_partition.partition,
             topic_id=log.topic_id,

@@ -1,4 +1,7 @@
-"""`tierlog tier owner`: shows the owner of a tier, or changes it; nothing else can change it."""
+"""`tierlog tier owner`: shows the owner of a tier, or makes this broker the owner.
+
+Besides this command, only `tierlog tier rebuild --take-over` changes the owner.
+"""
 
 import argparse
 from collections.abc import Generator
@@ -99,8 +102,8 @@ def _tools(config: BrokerConfig, meta: MetaProperties) -> Generator[OwnerTools]:
 async def check_may_scrub(config: BrokerConfig, tier: TierFileSystem, cluster_id: str) -> None:
     """Refuse to remove objects that another cluster may need. Raises NotTheOwnerError.
 
-    `cluster_id` is the cluster of the metadata that the scrub uses. If the data directory is here,
-    its token must match too; a copy of the directory does not have that token.
+    `cluster_id` is the cluster of the metadata that the scrub uses. If the data directory here has
+    tokens for the tier, the owner's must be among them: an older copy of the directory lacks it.
     """
     owner = await read_owner(tier)
     if owner is None:

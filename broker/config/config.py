@@ -88,7 +88,7 @@ class BrokerConfig:
     def internal_topic_replication_factor(self, name: str) -> int:
         """The replication factor that property `name` sets, capped at 1.
 
-        This is the only broker; Kafka would wait forever for more brokers.
+        This is the only broker: with a larger factor the topic could never be created.
         """
         return min(self.values.integer(name), 1)
 
@@ -236,7 +236,7 @@ def _option_warnings(config: BrokerConfig, prefix: str) -> list[str]:
 
 
 def _plugin_names(config: BrokerConfig) -> dict[str, Collection[str]]:
-    """The property names of the storage and of the metadata, by prefix; none for a plugin."""
+    """The known property names of storage and metadata, by prefix; empty for a plugin."""
     values = config.values
     storage = () if config.storage_plugin else ("url", "dir", "option.")
     metadata = () if config.metadata_plugin else (*METADATA_SETTINGS, COMMON_CLIENT)

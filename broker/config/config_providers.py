@@ -8,8 +8,8 @@
     rsm.config.option.secret=${file:/etc/tierlog/secrets.properties:tier.secret}
 
 The class names and parameters are Kafka's. Kafka keeps an unresolved variable as text, so the key
-would be `${env:TIER_KEY}` itself. Here an unresolved variable is an error at startup; the message
-never contains a value that was read.
+would be `${env:TIER_KEY}` itself. Here an unresolved variable is an error at startup, and the
+message never contains a value that was read.
 """
 
 import os
@@ -76,7 +76,7 @@ def _replaced(name: str, value: str, providers: Mapping[str, _Provider], sources
         provider = providers.get(match[1])
         if provider is None:
             if match[1] not in _CLASSES and not providers:
-                # Text that happens to look like a variable, as in Kafka.
+                # Not meant as a variable: no provider is configured, and this is no usual name.
                 return match[0]
             raise _refusal(_not_named(name, match, providers))
         try:

@@ -2,9 +2,9 @@
 
 One row per property: ``name | type | default | rule``, with its description in the indented lines
 below. The default ``-`` means that there is none, ``""`` is the empty text; rules are in the
-notation of `clients/config_def.py`. The table is text so that its four hundred rows do not slow
-down a start: `config_values.py` parses it faster than it could build as many objects, and
-interprets only the values that are needed.
+notation of `clients/config_def.py`. The table is text because that makes a start faster than
+importing as many objects: `config_values.py` splits the rows, and interprets only the values that
+are needed.
 
 `process.roles` and `node.id` have defaults here, but none in Kafka.
 """

@@ -141,7 +141,7 @@ def unknown_name_warnings(
 
 
 def _stands_for(pattern: str, name: str) -> bool:
-    """Whether a plugin's property matches the name. A final dot makes it a prefix."""
+    """Whether a name matches a plugin's property; one that ends with a dot is a prefix."""
     return name.startswith(pattern) if pattern.endswith(".") else name == pattern
 
 
@@ -155,5 +155,5 @@ def _definition(name: str) -> ConfigDef | None:
 
 
 def unused_names(stated: Iterable[str]) -> list[str]:
-    """The names of Kafka's properties that tierlog does not act on."""
+    """Those of the names that are Kafka's properties but that tierlog does not act on."""
     return [name for name in stated if name not in TABLES.acted_on and _definition(name)]

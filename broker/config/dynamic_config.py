@@ -154,8 +154,8 @@ class DynamicConfig:
     def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
         """Apply the changes of a new image. Must be subscribed before the users of topic defaults.
 
-        If a listener fails, the others still get the change; it is called again with the next
-        image.
+        If a listener fails, the others still get the change; the failed one is called again with
+        the next image.
         """
         names = ("", str(self._node_id))
         if any(

@@ -50,7 +50,7 @@ def metrics_sentence(address: str, error: OSError) -> str:
 
 
 def with_remedy(sentence: str) -> str:
-    """Add the remedy to a sentence that ends with a disk error, if there is one."""
+    """Add the remedy to a sentence that ends with a known disk error; keep any other sentence."""
     for code, remedy in _OF_DISKS.items():
         end = f"{os.strerror(code)}."
         if sentence.endswith(end):

@@ -69,7 +69,7 @@ def socket_options(values: ConfigValues) -> SocketOptions:
 
 
 def _partitions_max(values: ConfigValues, max_open: int) -> int:
-    """How many partitions clients may create. An eighth of `max_open` is for other files."""
+    """How many partitions clients may create. By default, 1/8 of `max_open` is for other files."""
     stated = values.integer("tierlog.max.partitions")
     return stated if stated >= 0 else max_open - max_open // 8
 

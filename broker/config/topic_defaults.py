@@ -103,8 +103,8 @@ class TopicDefaults:
     def chain(self, topic_property: str) -> list[Default]:
         """The broker properties that determine this default, as DescribeConfigs lists them.
 
-        First those that are set, then Kafka's defaults, starting at the first synonym: if that one
-        is in neither list, Kafka shows none of the coarser ones (`ConfigHelper`).
+        First those that are set, then Kafka's defaults. As in Kafka (`ConfigHelper`), the list
+        starts at the first entry of the first synonym, and is empty if that has no entry.
         """
         names = [name for name, _ in self.synonyms(topic_property)]
         layers = (

@@ -70,9 +70,10 @@ def check_values(values: ConfigValues) -> None:
 
 
 def _check_relations(values: ConfigValues) -> None:
-    """Check Kafka's rules for pairs of properties of which one is set, with Kafka's messages.
+    """Check the codec of offsets, and Kafka's rules for pairs of properties.
 
-    The defaults satisfy them, so a start need not parse the table of unused properties.
+    The defaults satisfy these rules. So a pair is checked only if one of the two is set, and a
+    start need not parse the table of unused properties.
     """
     stated = values.stated
     codec = values.integer("offsets.topic.compression.codec")

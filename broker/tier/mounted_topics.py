@@ -1,8 +1,8 @@
 """Decides, without I/O, on the metadata records that add, change and remove mounted topics.
 
 A mounted topic keeps the topic id that it has in the other cluster, because the keys of its objects
-contain it. Its leader epochs are above those of its records: clients remember the newest epoch that
-they have seen, and would ignore metadata with an older one as stale.
+contain it. Its leader epochs are never below those of its records: clients remember the newest
+epoch that they have seen, and would ignore metadata with an older one as stale.
 
 A topic is refused if this cluster already has a topic with that name.
 """
@@ -26,7 +26,7 @@ from ...replication.topic_names import colliding_topic, validate_topic_name
 from ...tiering.tools.mounted_lineages import MountedTopic, MountedView
 
 _RECORDS_MAX = 5_000
-"""The most records in one decision of the controller; the next refresh adds the rest."""
+"""A decision with more records than this takes no further topic; the next refresh adds it."""
 
 _CONFIG = {
     "remote.log.copy.disable": "true",

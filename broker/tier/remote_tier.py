@@ -66,9 +66,9 @@ def make_remote_log_manager(
     writer: str,
     supervisor: Supervisor,
 ) -> RemoteLogManager:
-    """Make the remote log manager without starting it: it connects to a listener of this broker.
+    """Make the remote log manager. Start it after the listeners, to one of which it connects.
 
-    `writer` is the client id by which the broker recognises its producer.
+    `writer` is the client id by which the broker recognises the producer of the tier's metadata.
     Raises KafkaError(INVALID_CONFIG) if a plugin cannot be loaded or configured.
     """
     environment, files, pool = resources
@@ -99,9 +99,9 @@ def metadata_client(config: BrokerConfig, listeners: Callable[[], Listeners]) ->
 def plugin_configs(
     config: BrokerConfig, prefix: str, client: Bootstrap, image: Callable[[], ClusterImage]
 ) -> dict[str, str]:
-    """A plugin's configuration: the properties with its prefix, and the broker's address.
+    """A plugin's configuration: the properties with its prefix, and those that Kafka adds.
 
-    It also has the properties that Kafka adds.
+    A plugin may override the address of the broker, but not its id, cluster id and directory.
     """
     return {
         f"{COMMON_CLIENT}bootstrap.servers": client(),
