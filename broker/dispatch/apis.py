@@ -57,7 +57,7 @@ _SIZE_BYTES = 4
 _HEAD = Format(">ii")
 """The start of a response: size and correlation id."""
 _HEADS = {4: _HEAD, 5: Format(">iix")}
-"""By the length of the response header, which has no tagged fields or an empty set of them."""
+"""By the length of the response header: 4 without tagged fields, 5 with an empty set of them."""
 
 _LARGE_REQUEST_BYTES = 16 * 1024
 """Larger requests wait for their turn. A request of this size has 16,000 elements at most, which
@@ -85,9 +85,9 @@ _CHANGES = frozenset(
         ApiKey.UPDATE_FEATURES,
     }
 )
-"""APIs that are not handled in slices, so their requests may have fewer elements. Kafka makes
-at most 10,000 changes per request; with three replicas each that is 40,000 elements, so
-reassignments, which take 5 µs each, are not in this set."""
+"""APIs that are not handled in slices, so their requests may have fewer elements. Reassignments are
+not in this set: a request may hold 10,000, as in Kafka, which with three replicas each are 40,000
+elements, but each reassignment takes only 5 µs."""
 _PRODUCED_AT_ONCE_MAX = 1_000
 """The most topics and partitions of a Produce request that is decoded and served in one go."""
 _ENCODED_AT_ONCE = (ApiKey.PRODUCE, ApiKey.FETCH)
@@ -251,7 +251,7 @@ class Apis:
         nbytes: int,
     ) -> DeferredResponse:
         work, then = result if isinstance(result, Deferred) else (result, _identity)
-        # A coroutine still uses the request; a future only waits for others.
+        # Only a coroutine still uses the request; a future no longer does.
         held_bytes = nbytes if isinstance(work, Coroutine) else 0
         respond = self._responder(route, correlation_id, then)
         return DeferredResponse(work, respond, held_bytes=held_bytes)
@@ -299,7 +299,7 @@ class Apis:
             return _Finished((), self._wait_s)
         if isinstance(result, Message):
             return (yield from self._steps(route, correlation_id, result))
-        # This response is long, so it is encoded in steps, whatever its API.
+        # The response to a large request may be long: encode it in steps, whatever its API.
         route = route._replace(in_steps=True)
         return _Finished(self._deferred(route, correlation_id, result, len(frame)), 0.0)
 
@@ -393,7 +393,7 @@ class Apis:
         return respond
 
     def _failure(self, route: _Route, error: Exception) -> Refused:
-        """The reason to close the connection when a handler failed."""
+        """Count an error, and log it if it is internal; returns why the connection is closed."""
         route.errors.add()
         if isinstance(error, Refused):
             return error

@@ -5,16 +5,18 @@ client does not fetch again for `fetch.queue.backoff.ms`, a second by default, h
 application has emptied the queue. The faster the broker, the sooner the queue is full, and the more
 of each second the application has nothing to read (docs/performance.md).
 
-`FetchPacing` decides for one connection, from what the broker sees: large responses in quick
-succession, then a pause of about a second though the client has not caught up. From then on it
-spaces the responses, at first at six tenths of the speed that filled the queue, and faster step by
-step; another pause shows that the speed was too high. What a cycle delivers, pause included, is
-compared with the cycle before pacing: where spacing does not deliver more, the application is the
-limit, and the connection is left alone for two minutes, then for twice as long each time.
+`FetchPacing` recognises such a client by what the broker sees on its connection: large responses in
+quick succession, then a pause of about a second though the client has not caught up. From then on
+it spaces the responses, at first at six tenths of the speed that filled the queue, and faster step
+by step; another pause shows that the speed was too high. A cycle lasts from one pause to the next.
+What it delivers a second, pause included, is compared with the last unpaced cycle: where spacing
+does not deliver more, the application is the limit, and the connection is left alone for two
+minutes, then for twice as long each time.
 
-An application that works for a second after each batch pauses as well, however its responses are
-spaced, and the size of its batches changes. So every fifth cycle is unpaced, to compare with, and
-the first one comes after five seconds without a pause.
+An application that works for a second after each batch pauses as well, and spacing does not help
+it. The size of its batches changes, so the cycle before pacing does not tell for long: every fifth
+cycle is unpaced, to compare the next ones with it. The first one comes after five seconds without a
+pause at the latest.
 
     FREE     --pause-->   PACED
     PACED    --check-->   CHECKING
@@ -60,7 +62,7 @@ _UNPROVEN_S = 5.0
 """How long a paced cycle may last before the first unpaced one has shown that pacing helps."""
 
 _CHECK_MAX_S = 3.0
-"""A client that does not pause for so long while its responses are not spaced needs no pacing."""
+"""A client that does not pause for this long, without spaced responses, needs no pacing."""
 
 _IDLE_S = 10.0
 """A longer pause ends a cycle, but says nothing about a queue."""
@@ -75,10 +77,10 @@ _WAIT_MAX_S = 0.25
 _REST_S = 120.0
 _REST_MAX_S = 3840.0
 _OUTGROWN_FRACTION = 1 / 16
-"""Of the rest after giving up: how long to rest when the client has outgrown its pacing."""
+"""The rest when the client has outgrown its pacing, as a fraction of that after giving up."""
 
 _PROOF = 1.5
-"""Where the paced cycles deliver so much more than the unpaced one, the next rest is short."""
+"""A paced cycle that delivers this many times the unpaced one is proof that pacing helps."""
 
 
 class PacingState(Enum):
@@ -91,7 +93,7 @@ class PacingState(Enum):
 
 
 class PacingEvent(Enum):
-    """What changes that."""
+    """What changes the state."""
 
     PAUSE = "the client pauses after a burst"
     CHECK = "after some pauses, or without proof for too long, an unpaced cycle is due"
@@ -280,7 +282,7 @@ class FetchPacing:
         self._is_proven = self._delivered >= _PROOF * delivered
         if self._is_proven:
             self._rest_s = _REST_S
-        # A single cycle may be slow by chance, so a lower speed is believed by half.
+        # A single cycle may be slow by chance, so the measure falls only halfway to its speed.
         self._unpaced = max(delivered, (self._unpaced + delivered) / 2)
         self.rate = max(self.rate, _FLOOR_FACTOR * self._unpaced)
         self._next_at = 0.0

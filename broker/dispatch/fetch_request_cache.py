@@ -122,7 +122,7 @@ class FetchRequestCache:
             # The request has unknown tagged fields.
             return
         if at != self._offset_at or len(self._entries) >= CACHED_MAX:
-            # Only the next request of this kind is cached.
+            # Requests of this kind are cached from the next one on.
             self._entries.clear()
             self._offset_at = at
             return

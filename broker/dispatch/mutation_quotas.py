@@ -3,9 +3,9 @@
 Each partition costs a token from a bucket, which starts full, holds the tokens of a whole window
 (eleven seconds) and is refilled steadily. While any tokens are left, a request may use more than
 there are, since a large change would be impossible otherwise; the result is a debt (`TokenBucket`).
-While there is a debt, strict charges are refused and permissive ones are still made. Either way the
-client is throttled until the debt is paid
-(`StrictControllerMutationQuota`, `PermissiveControllerMutationQuota`).
+While there is a debt, strict charges are refused and permissive ones are still made; either way the
+client is throttled until the debt is paid (`StrictControllerMutationQuota`,
+`PermissiveControllerMutationQuota`).
 """
 
 from collections.abc import Callable

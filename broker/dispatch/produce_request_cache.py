@@ -123,7 +123,7 @@ class ProduceRequestCache:
         if frame[at : at + len(length)] != memoryview(length) or _records(frame, at) is None:
             return
         if at != self._records_at or len(self._entries) >= CACHED_MAX:
-            # Only the next request of this kind is cached.
+            # Requests of this kind are cached from the next one on.
             self._entries.clear()
             self._records_at = at
             return

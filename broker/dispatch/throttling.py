@@ -1,12 +1,12 @@
 """Throttling: a client above a quota gets its response at once, and is muted for the throttle time.
 
-Only a broker with quotas serves its clients through this class; `Apis` does not depend on it, so
-other brokers pay nothing. As in `KafkaApis`: a produce request counts by its size, a fetch by the
-size of its response; a fetch above its quota gets an empty response and does not count. A client
-above several quotas waits for the longest throttle time. A request's time on the event loop counts
-against `request_percentage`, which throttles for a second at most. Partitions that are created and
-deleted count against `controller_mutation_rate`; old request versions are only throttled, never
-refused.
+Only a broker with quotas serves its clients through `ThrottlingApis`; `Apis` does not depend on it,
+so other brokers pay nothing. As in `KafkaApis`, a produce request counts by its size, a fetch by
+the size of its response; a fetch above its quota gets an empty response and does not count. A
+client above several quotas waits for the longest throttle time. A request's time on the event loop
+counts against `request_percentage`, which throttles for a second at most. Partitions that are
+created and deleted count against `controller_mutation_rate`; above that quota, old request versions
+are only throttled, never refused.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """ApiVersions (key 18), versions 0-4: the APIs that are served, and the finalised features.
 
-The finalised features come from the metadata log; the protocol of each feature is supported.
+The finalised features come from the metadata log, the supported ones from `SUPPORTED_FEATURES`.
 
 v1: throttle time
 v3: flexible; checks the client's software name and version (KIP-511); returns features

@@ -1,7 +1,7 @@
 """ConsumerGroupHeartbeat (key 68), versions 0-1: joins, stays in or leaves a consumer group.
 
 KIP-848. The response is sent once the group's changes are in the log. The error is
-UNSUPPORTED_VERSION if the cluster's `group.version` is 0.
+UNSUPPORTED_VERSION if the consumer protocol is not enabled (`consumer_protocol.py`).
 
 v0: the coordinator generates the id of a member that joins without one
 v1: the member generates its id (KIP-1082), and may subscribe to a regular expression

@@ -1,6 +1,6 @@
 """DeleteTopics (key 20), versions 1-6: deletes topics. The controller decides topic by topic.
 
-It converts requests of older versions to the form of v6.
+The controller converts requests of older versions to the form of v6.
 
 v4: flexible
 v5: error messages; may return THROTTLING_QUOTA_EXCEEDED (KIP-599)

@@ -2,10 +2,11 @@
 
 Resources are topics, this broker, its loggers (KIP-412), groups and client metrics subscriptions.
 
-For a broker, the response has the properties that tierlog acts on and those that its file sets. An
-unknown property belongs to a plugin and may be a secret, so its value is left out. Properties that
-cannot be altered at runtime are read-only (`dynamic_config.py`). An empty broker name stands for
-all brokers: the response has only the properties that are set for all of them.
+For a broker, the response has the properties that tierlog acts on, and those that are set in its
+file or dynamically. An unknown property may belong to a plugin and be a secret, so its value is
+left out. Properties that cannot be altered at runtime are read-only (`dynamic_config.py`). An empty
+broker name stands for all brokers: the response has only the properties that are set for all of
+them.
 
 v1: synonyms: every property that could have set the value, the effective one first (KIP-226)
 v3: types and, on request, documentation (KIP-569)
@@ -64,7 +65,7 @@ def handle(
         return DescribeConfigsResponse(
             results=[_not_a_type(each, strange[0].resource_type) for each in request.resources]
         )
-    # Describe each resource once, even if it is named often: a few request bytes cost 13 KB.
+    # Describe each resource once, even if it is named often: each description takes 13 KB.
     distinct = {
         (each.resource_type, each.resource_name, frozenset(each.configuration_keys or ())): each
         for each in request.resources

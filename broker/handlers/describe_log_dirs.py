@@ -86,7 +86,10 @@ def _topics(
 
 
 def _lag(broker: BrokerContext, log: UnifiedLog) -> int:
-    """How far a future log is behind the current log; -1 if the latter is missing or offline."""
+    """How far a future log is behind the current one, and that one behind its high watermark.
+
+    -1 if the current log is missing or offline.
+    """
     logs = broker.log_manager
     current = logs.get_log(log.topic_partition)
     if current is None or not current.log_dir.is_online:

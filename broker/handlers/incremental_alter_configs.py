@@ -1,6 +1,7 @@
 """IncrementalAlterConfigs (key 44), versions 0-1: changes single properties (KIP-339).
 
-Resources are topics, this broker or all brokers, groups and client metrics subscriptions.
+Resources are topics, this broker or all brokers, this broker's loggers, groups and client metrics
+subscriptions.
 
 v1: flexible; nothing else changed
 """

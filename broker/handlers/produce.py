@@ -181,9 +181,9 @@ def _sorted_out(
 
 
 def _is_decided(broker: BrokerContext, request: ProduceRequest, parts: _Sorted) -> bool:
-    """Whether nothing is left to append.
+    """Refuse all entries if `acks` is invalid, and count the bytes in.
 
-    Also refuses all entries if `acks` is invalid, and updates the bytes-in metric.
+    Returns whether nothing is left to append.
     """
     if parts.refused_as_a_whole:
         return True

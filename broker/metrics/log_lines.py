@@ -79,7 +79,7 @@ class LineLimit(logging.Filter):
         self._causes: dict[tuple[str, int], _Cause] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether to write the record."""
+        """Count the record against its cause; returns whether to write it."""
         key = record.pathname, record.lineno
         now = record.created
         cause = self._causes.get(key, _Cause(_BURST, now, 0))

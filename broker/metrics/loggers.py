@@ -1,7 +1,7 @@
 """The levels of the broker's loggers, read and set with Kafka's names (`LoggingController`).
 
-A logger exists from its first use, which is usually when its module is loaded. Levels that are set
-last until the process ends, and are not stored. Nothing is logged at TRACE; FATAL leaves only the
+A logger exists from its first use, which is usually when its module is loaded. A level that is set
+is not stored: it applies until the process ends. Nothing is logged at TRACE; FATAL leaves only the
 errors that end the broker.
 """
 

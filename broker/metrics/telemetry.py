@@ -1,9 +1,9 @@
 """Metrics that clients push (KIP-714): their subscriptions, and the checks of each push.
 
 A subscription is a configuration of type client-metrics: which clients push which metrics, and how
-often (`ClientMetricsManager`). A client requests its subscription, first with the zero id, and then
-pushes once in each interval; an earlier push gets THROTTLING_QUOTA_EXCEEDED. Pushes are counted and
-dropped: Kafka passes them to a plugin, and tierlog has none.
+often (`ClientMetricsManager`). A client requests its subscription, the first time without a client
+instance id, and then pushes once in each interval; an earlier push gets THROTTLING_QUOTA_EXCEEDED.
+Pushes are counted and dropped: Kafka passes them to a plugin, and tierlog has none.
 """
 
 import logging

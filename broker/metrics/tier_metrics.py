@@ -6,9 +6,9 @@ recent times, in milliseconds. The reader's queue size and idle percentage have 
 Kafka has deprecated the one that begins with ``org.apache.kafka``.
 
 Retention percentages are computed when they are read; Kafka computes them when it looks for
-segments to delete. One is the share of `retention.bytes` that a partition uses, in the tier and
-locally for records that are not in the tier; the other is the share of `local.retention.bytes` that
-it uses locally. Without a limit they are 0.
+segments to delete. One compares a partition's bytes in the tier, plus its local segments that are
+not in the tier, with `retention.bytes`; the other compares all its local bytes with
+`local.retention.bytes`. Without a limit they are 0.
 
 Kafka has no metrics of its caches, nor of undecodable records of the metadata topic. Those are in a
 domain of their own, ``tierlog.tiering``.

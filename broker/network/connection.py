@@ -4,8 +4,8 @@ A connection has at most one request in progress; Kafka calls the channel muted 
 more is read until the response is made and the client has read it: TCP flow control holds back a
 client that sends faster than it reads. If the last read brought more than the request in progress,
 those bytes are kept; they are at most one read. A disconnect is still noticed (`Receiver.hung_up`),
-and ends the wait of the request. A client that has only closed its sending side gets the responses
-before the cancelled one, and none after it.
+and cancels what the request waits for. If the client has only closed its sending side, it still
+gets the responses to earlier requests, but none to the cancelled one or to later ones.
 
 Requests that arrive together are answered together: responses are queued until the whole read is
 processed, and then sent in one call. A read with more requests than one turn allows takes several
@@ -208,7 +208,7 @@ class Connection:
         """The bytes read after the request in progress: a copy, as the read buffer is shared."""
         self._is_hung_up = False
         self._is_muted = False
-        """It waits although the response is sent: the client is throttled or paced."""
+        """The state is WAITING although the response is sent: the client is throttled or paced."""
         self._is_silenced = False
         """No more responses are sent: an earlier one was cancelled."""
         self._pending: asyncio.Future[object] | None = None
@@ -380,8 +380,8 @@ class Connection:
         if chunks:
             self._send(chunks)
         if self._rest is not None or not chunks:
-            # Further requests must not add to the bytes that the peer has not taken, nor those that
-            # follow a mute: the response before it may not be sent yet.
+            # Handle no further requests while the peer has not taken all bytes. After a mute (no
+            # chunks) as well: the response before it may not be sent yet.
             self._flush()
         self._continue()
 

@@ -99,7 +99,7 @@ class MetricsEndpoint:
         self._open: set[_Exchange] = set()
 
     async def start(self, host: str, port: int) -> int:
-        """Bind the address and serve; returns the port. Raises OSError if it is in use."""
+        """Bind the address and serve; returns the port. Raises OSError if it cannot be bound."""
         listener = await self._network.listen(host, port, self._connected)
         listener.resume_accepting()
         self._listener = listener

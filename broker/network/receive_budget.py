@@ -26,9 +26,9 @@ _SHORT_READ_BYTES = 16 * 1024
 
 _SMALL_BYTES = 64 * 1024
 _SMALL_PART = 32
-"""A request of up to 64 KiB, or a 32nd of the budget, may exceed the budget by a quarter.
+"""A request of up to 64 KiB, or a 32nd of the budget, is admitted up to a quarter above the budget.
 
-So a request of the default maximum size (1 MiB) need not wait for a very large one.
+So a request of a producer's default maximum size (1 MiB) need not wait for a very large one.
 """
 
 _LOOK_S = 5.0
@@ -146,9 +146,10 @@ class ReceiveBudget:
         return True
 
     def admit(self, arrival: Arrival, has_bytes: int) -> bool:
-        """Whether the request may be read to the end; if not now, `admitted` is called later.
+        """Admit the request if there is room; otherwise queue it, and call `admitted` later.
 
-        `has_bytes` of it are charged already; the rest is charged if it is admitted.
+        Returns whether it is admitted now. `has_bytes` of it are charged already; admission charges
+        the rest.
         """
         size = arrival.unfinished_bytes
         if self._has_room(size - has_bytes, size):
@@ -206,7 +207,7 @@ class ReceiveBudget:
         self.admit_waiting()
 
     def watch(self, connection: Parked) -> None:
-        """Call `look_ahead` of the connection from time to time while there is room."""
+        """From time to time call the connection's `look_ahead`, or `shed` without free memory."""
         self._parked[connection] = None
         if self._look_ahead is None:
             self._look_ahead_later(_LOOK_AHEAD_S)

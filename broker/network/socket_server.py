@@ -125,7 +125,7 @@ class SocketServer:
         self._schedule_sweep()
 
     def limit(self, limits: ConnectionLimits) -> None:
-        """Change the limits, for new connections."""
+        """Change the limits; connections beyond a new maximum stay open."""
         self._limits = limits
         self.receive_budget.limit(limits.receive_max_bytes)
         self.unsent_answers.max_bytes = limits.max_unsent_bytes

@@ -376,7 +376,7 @@ class SocketTransport:
             receiver.disconnected()
 
     def end(self) -> None:
-        """Close when all responses are sent. Must be called with nothing queued."""
+        """Close without dropping a response: may be called only when nothing is queued."""
         self.close()
 
 

@@ -12,6 +12,6 @@ _FIRST_GROUP_VERSION = 1
 
 
 def serves_consumer_groups(broker: BrokerContext) -> bool:
-    """Whether consumer groups of that protocol are enabled now."""
+    """Whether groups of the consumer protocol are enabled now."""
     level = broker.controller.image.features.get(GROUP_VERSION_FEATURE, 0)
     return level >= _FIRST_GROUP_VERSION and "consumer" in broker.config.values.texts(_PROTOCOLS)

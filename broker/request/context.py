@@ -39,7 +39,7 @@ class NoAnswer(Exception):
 
 
 class Deferred(NamedTuple, Generic[T]):
-    """A response that `then` makes from the result of `work`; a future there needs no task."""
+    """A response that `then` makes from the result of `work`. A future as `work` needs no task."""
 
     work: asyncio.Future[T] | Coroutine[object, object, T]
     then: Callable[[T], Message | None]

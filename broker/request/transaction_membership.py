@@ -6,10 +6,10 @@ batch of a transaction in a partition is appended only after a call to the coord
 clients, which have added it themselves, it verifies that the partition was added. While the log has
 an open transaction of the same producer and epoch, the coordinator is not called.
 
-If the coordinator answers at once, as it does when it is on this broker and has one replica, the
-append follows in the same call, and nothing can happen in between. Otherwise only the epoch
-protects against late batches, which is enough from Produce 12 on, because each transaction has its
-own epoch.
+If the coordinator answers at once, as it does when it is on this broker and its log has one
+replica, the append follows in the same call, and nothing can happen in between. Otherwise only the
+epoch protects against late batches, which is enough from Produce 12 on, because each transaction
+has its own epoch.
 """
 
 import asyncio
@@ -139,7 +139,8 @@ def _refused(errors: Mapping[TopicPartition, ErrorCode], support: Support) -> Re
 def refusal_for_client(error: ErrorCode, support: Support) -> Refusal:
     """The refusal to which a producer of this version reacts correctly.
 
-    Older producers retry the batch on NOT_ENOUGH_REPLICAS.
+    Producers retry the batch on NOT_ENOUGH_REPLICAS, which stands for the coordinator's retriable
+    errors; of those, newer producers know CONCURRENT_TRANSACTIONS.
     """
     if error is ErrorCode.PRODUCER_FENCED:
         return Refusal(ErrorCode.INVALID_PRODUCER_EPOCH)

@@ -30,7 +30,7 @@ def append_in_transaction(
 async def join_at_once(
     broker: BrokerContext, request: ProduceRequest, entries: list[AppendEntry], support: Support
 ) -> None:
-    """Add all partitions of a request to its transaction with one write; refuse other entries.
+    """Add all partitions of a request to its transaction with one write, or refuse them.
 
     Called before the request is appended in parts. Each part checks again, because the transaction
     may end between two parts; usually the partitions are still in it.
@@ -44,7 +44,7 @@ async def join_at_once(
 def _refusals_of(
     broker: BrokerContext, request: ProduceRequest, entries: list[AppendEntry], support: Support
 ) -> Refusals | asyncio.Future[Refusals] | None:
-    """The partitions that must not be appended to; None if every entry was refused."""
+    """The partitions that must not be appended to. On an error, refuses all, and returns None."""
     transactional_id = request.transactional_id
     assert transactional_id is not None, "The request is transactional."
     transactional = [each for each in entries if RecordBatch(each.records).is_transactional]
