@@ -2,7 +2,7 @@
 
     addresses bound (no client accepted yet)      a port in use is found before anything is touched
     log directories locked                        a second process on the same data is found here
-    metadata log replayed, this broker registered the cluster image has every topic
+    metadata log replayed, broker registered      from here on, the cluster image has every topic
     logs loaded, recovered after a crash
     image published: partitions led, groups loaded
     clients accepted

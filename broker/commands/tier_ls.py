@@ -60,7 +60,7 @@ async def list_tier(config: BrokerConfig, parsed: argparse.Namespace, output: Ou
     async with open_tier(config) as tier:
         with output.progress("reading manifests") as progress:
             survey = await survey_tier(tier, progress)
-        # Read after the listing, so that it has every listed segment, even one just copied.
+        # Read the metadata after the listing: it then has every listed segment, even a new one.
         metadata = await stated_metadata(config, parsed)
     listed = list_contents(survey, None if metadata is None else metadata.remote_logs)
     findings = [*survey.findings, *(() if metadata is None else metadata.findings)]

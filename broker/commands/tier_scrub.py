@@ -93,7 +93,7 @@ async def scrub_tier(config: BrokerConfig, parsed: argparse.Namespace, output: O
             unknown_segments=parsed.unknown_segments,
         )
         look = await scrubber.look()
-        # Compare the same listing with the metadata again, which is read once more.
+        # The second look: the same listing, and the metadata read once more.
         ripe = (await scrubber.look_again(look.listing)).ripe
         is_damaged = any(each.is_trouble for each in unread)
         if is_damaged:

@@ -141,7 +141,7 @@ def unknown_name_warnings(
 
 
 def _stands_for(pattern: str, name: str) -> bool:
-    """Whether a name matches a plugin's property; one that ends with a dot is a prefix."""
+    """Whether a name matches a plugin's property; a property that ends with a dot is a prefix."""
     return name.startswith(pattern) if pattern.endswith(".") else name == pattern
 
 

@@ -1,10 +1,10 @@
 """The quota on the partitions that a client may create and delete per second (KIP-599).
 
 Each partition costs a token from a bucket, which starts full, holds the tokens of a whole window
-(eleven seconds) and is refilled steadily. While any tokens are left, a request may use more than
-there are, since a large change would be impossible otherwise; the result is a debt (`TokenBucket`).
-While there is a debt, strict charges are refused and permissive ones are still made; either way the
-client is throttled until the debt is paid (`StrictControllerMutationQuota`,
+(eleven seconds) and is refilled steadily. Unless there is a debt, a request may use more tokens
+than are left, because a large change would be impossible otherwise; the result is a debt
+(`TokenBucket`). While there is one, strict charges are refused and permissive ones are still made;
+either way the client is throttled until the debt is paid (`StrictControllerMutationQuota`,
 `PermissiveControllerMutationQuota`).
 """
 

@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 
 def serve_within_quotas(server: SocketServer, context: BrokerContext) -> None:
-    """Serve clients with `ThrottlingApis` while there are quotas, otherwise with `Apis`."""
+    """Serve with `ThrottlingApis` while any user or client id has a quota, otherwise with `Apis`.
+
+    The quotas of addresses go to the server's `ConnectionRates`.
+    """
     unlimited = server.answer
     throttling: ThrottlingApis | None = None
 

@@ -79,7 +79,7 @@ class Metrics:
 
 
 def failures_of_loops(supervisor: Supervisor) -> Iterator[Sample]:
-    """How often the broker's loops failed unexpectedly: in total, and for each such loop."""
+    """How often the broker's loops failed unexpectedly: in total, and for each loop that failed."""
     yield Sample(_LOOP_FAILURES, COUNT, supervisor.failures.total())
     for loop, failures in supervisor.failures.items():
         yield Sample(f"{_LOOP_FAILURES},loop={loop}", COUNT, failures)

@@ -77,7 +77,7 @@ class Telemetry:
     def subscribe(
         self, image: ClusterImage, client_instance: Uuid, traits: Mapping[str, str], now_s: float
     ) -> Subscription:
-        """A client's subscription. Raises KafkaError(THROTTLING_QUOTA_EXCEEDED)."""
+        """A client's subscription. Raises KafkaError(THROTTLING_QUOTA_EXCEEDED) if too early."""
         subscription = self._subscription(image, client_instance, traits)
         client = self._clients.get(client_instance)
         if client is not None and client.subscription == subscription:
@@ -94,7 +94,11 @@ class Telemetry:
     def push(
         self, client_instance: Uuid, number: int, nbytes: int, ends: bool, now_s: float
     ) -> None:
-        """Accept a push. Raises KafkaError with code 42, 89, 117 or 118."""
+        """Accept a push.
+
+        Raises KafkaError: INVALID_REQUEST, THROTTLING_QUOTA_EXCEEDED, UNKNOWN_SUBSCRIPTION_ID or
+        TELEMETRY_TOO_LARGE.
+        """
         client = self._clients.get(client_instance)
         if client_instance == ZERO_UUID or client is None or client.is_ending:
             raise KafkaError(ErrorCode.INVALID_REQUEST)

@@ -354,7 +354,7 @@ class Connection:
         now = self._loop.time()
         if done.cancelled():
             if self._is_hung_up and self.state is ConnectionState.WAITING:
-                # The client cannot read that response, but later requests may need no response.
+                # Go on without responses: later requests may need none, like Produce with acks=0.
                 self._is_silenced = True
                 self._move(ConnectionEvent.ANSWER)
                 self._continue()
@@ -380,8 +380,8 @@ class Connection:
         if chunks:
             self._send(chunks)
         if self._rest is not None or not chunks:
-            # Handle no further requests while the peer has not taken all bytes. After a mute (no
-            # chunks) as well: the response before it may not be sent yet.
+            # Flush first: no further request may be handled while bytes are unsent. After a mute
+            # (no chunks), the response before it may still be unsent.
             self._flush()
         self._continue()
 

@@ -207,7 +207,7 @@ class ReceiveBudget:
         self.admit_waiting()
 
     def watch(self, connection: Parked) -> None:
-        """From time to time call the connection's `look_ahead`, or `shed` without free memory."""
+        """From time to time, look ahead on the connection, or shed it if no memory is left."""
         self._parked[connection] = None
         if self._look_ahead is None:
             self._look_ahead_later(_LOOK_AHEAD_S)

@@ -69,7 +69,7 @@ def local_host_name() -> str:
 
 
 def _is_one_of_the_last(descriptor: int) -> bool:
-    """Whether few descriptors are left. The system always assigns the lowest free number."""
+    """Whether few descriptors are left: the system always assigns the lowest free number."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return limit != resource.RLIM_INFINITY and descriptor >= limit - min(
         _KEPT_FOR_FILES, limit // 8

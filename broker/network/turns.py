@@ -40,7 +40,7 @@ class Turns:
         # The time that newly read connections have used in this round.
         self._spent = 0.0
         self._ends_round = False
-        # When the turn of the last read connection began; 0 if it is over.
+        # When the turn of the newly read connection began; 0 if it is over.
         self._began = 0.0
 
     def __len__(self) -> int:

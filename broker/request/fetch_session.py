@@ -164,7 +164,7 @@ class FetchSessionCache:
         return len(self._sessions)
 
     def begin(self, request: FetchRequest, is_follower: bool, now_ms: int) -> FetchContext:
-        """What `request` fetches. Raises KafkaError(70, 71 or 106) for an invalid session."""
+        """What `request` fetches. Raises KafkaError if it breaks the rules of its session."""
         epoch = request.session_epoch
         if epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
             return self._resume(request, now_ms)

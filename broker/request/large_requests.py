@@ -3,9 +3,9 @@
 Everything runs on one event loop: a request processed for a second in one go would block every
 client for that second. Work comes as a generator that pauses often. A slice ends after some pauses
 or some milliseconds; then the loop serves the other clients, and the next slice follows. Only one
-request is processed at a time, so that many need no more memory, and delay other clients no longer,
-than one does. Requests in the queue count towards the memory budget (`receive_budget.py`). When a
-client disconnects, its request is dropped and its memory freed.
+request is processed at a time: many of them need no more memory for that than one, and slow other
+clients down no more than one. Requests in the queue count towards the memory budget
+(`receive_budget.py`). When a client disconnects, its request is dropped and its memory freed.
 """
 
 import asyncio

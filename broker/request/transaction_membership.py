@@ -1,10 +1,10 @@
 """Decides whether a batch may open a transaction in a partition (KIP-890).
 
-A late batch could open a hanging transaction, which no marker would ever end. So the first
-batch of a transaction in a partition is appended only after a call to the coordinator: from Produce
-12 and TxnOffsetCommit 5 on, the coordinator adds the partition to the transaction; for older
-clients, which have added it themselves, it verifies that the partition was added. While the log has
-an open transaction of the same producer and epoch, the coordinator is not called.
+A late batch could open a hanging transaction, which no marker would ever end. So the first batch of
+a transaction in a partition is appended only after a call to the coordinator: from Produce 12 and
+TxnOffsetCommit 5 on, the coordinator adds the partition to the transaction; older clients have
+added the partition themselves, and the coordinator verifies that. While the log has an open
+transaction of the same producer and epoch, the coordinator is not called.
 
 If the coordinator answers at once, as it does when it is on this broker and its log has one
 replica, the append follows in the same call, and nothing can happen in between. Otherwise only the

@@ -26,7 +26,7 @@ from ...replication.topic_names import colliding_topic, validate_topic_name
 from ...tiering.tools.mounted_lineages import MountedTopic, MountedView
 
 _RECORDS_MAX = 5_000
-"""A decision with more records than this takes no further topic; the next refresh adds it."""
+"""A decision with more records than this ends early; the next refresh adds the other topics."""
 
 _CONFIG = {
     "remote.log.copy.disable": "true",

@@ -2,9 +2,10 @@
 
 An object that is unreferenced in two consecutive scans is removed if it is older than
 `tierlog.scrub.grace.ms`. The rules are those of `tierlog tier scrub` (`tiering/tools/orphans.py`),
-and like that command it reads the whole metadata topic for each scan, as a client of this broker. A
-failed scan changes nothing; it is logged once, and the next scan follows after the usual interval.
-In a cluster it is enough if one broker scrubs, but several do no harm.
+and as for that command, the whole metadata topic is read for each scan, by a client of this broker.
+A failed scan changes nothing, and the next one follows after the usual interval; only the first of
+several failures in a row is logged. In a cluster it is enough if one broker scrubs, but several do
+no harm.
 """
 
 import asyncio
