@@ -245,7 +245,7 @@ def _snapshot(group_id: str, value: bytes) -> GroupSnapshot:
             member.group_instance_id,
             member.client_id,
             member.client_host,
-            # Version 0 has one timeout for both.
+            # Version 0 has only a session timeout, which is used for both.
             member.session_timeout if member.rebalance_timeout == -1 else member.rebalance_timeout,
             member.session_timeout,
             bytes(member.subscription),

@@ -44,7 +44,8 @@ class CommitRequest(NamedTuple):
     generation: int
     # How long to keep the offsets (v2-v4); None if the broker's retention applies.
     retention_ms: int | None
-    # The error for a missing group: GROUP_ID_NOT_FOUND from version 9, else ILLEGAL_GENERATION.
+    # Whether the error for a missing group is GROUP_ID_NOT_FOUND (from version 9 on) instead of
+    # ILLEGAL_GENERATION.
     knows_group_id_not_found: bool
     offsets: Sequence[OffsetToCommit]
     # None outside a transaction: the offsets take effect at once.

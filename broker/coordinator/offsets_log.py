@@ -14,7 +14,7 @@ class Appended(NamedTuple):
 
 
 class OffsetsLog(Protocol):
-    """The partitions of `__consumer_offsets` that this broker leads."""
+    """The partitions of a coordinator's topic that this broker leads."""
 
     def append(self, partition: int, batch: bytearray) -> ResultOrFuture[Appended]:
         """Append one batch; the outcome arrives once all in-sync replicas have it.
@@ -45,14 +45,15 @@ _OUR_MISTAKE = frozenset(
     {ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_FETCH_SIZE}
 )
 
-# The record may still be in the log, and is then applied when the log is next loaded.
+# After these errors the records may still be in the log, and the next load would apply them.
 MAY_SURVIVE = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
 
 
 def append_error_to_client(error: ErrorCode) -> ErrorCode:
     """The error code to send to the client for a failed append.
 
-    With COORDINATOR_NOT_AVAILABLE it retries, with NOT_COORDINATOR it looks up the coordinator.
+    The client retries after COORDINATOR_NOT_AVAILABLE, and looks up the coordinator after
+    NOT_COORDINATOR.
     """
     if error in _NOT_AVAILABLE:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE

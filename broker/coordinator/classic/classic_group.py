@@ -92,7 +92,7 @@ class ClassicGroup:
         self._rebalance.restore(snapshot)
 
     def resume(self, now_ms: int) -> list[Action]:
-        """After loading: every member gets a full session timeout."""
+        """After loading: give every member a full session timeout; rebalance an oversized group."""
         self._rebalance.begin(now_ms)
         for member in self.members.by_id.values():
             self._actions.restart_session(member)
@@ -122,7 +122,7 @@ class ClassicGroup:
     # Requests.
 
     def join(self, request: JoinRequest, waiter: Waiter, now_ms: int) -> list[Action]:
-        """Handle a JoinGroup. An error is sent at once, the generation when it begins."""
+        """Handle a JoinGroup: errors are answered at once, most joins with the next generation."""
         self._rebalance.begin(now_ms)
         if not self._has_room_for(request.member_id):
             # A member that rejoins too late, when others have filled the group, is removed.
@@ -198,7 +198,7 @@ class ClassicGroup:
     def check_offset_commit(
         self, identity: MemberIdentity, generation: int, now_ms: int
     ) -> tuple[ErrorCode, list[Action]]:
-        """Whether offsets may be committed (ClassicGroup.validateOffsetCommit).
+        """Check an offset commit; returns the error code (ClassicGroup.validateOffsetCommit).
 
         A commit proves that the member is alive, so it restarts the session timeout.
         """
@@ -222,9 +222,9 @@ class ClassicGroup:
         return ErrorCode.NONE, self._actions.drain()
 
     def check_transactional_commit(self, identity: MemberIdentity, generation: int) -> ErrorCode:
-        """Whether a transaction may commit offsets.
+        """Check a transaction's offset commit; returns the error code.
 
-        Checks the member and generation if they are sent (TxnOffsetCommit v3, KIP-447).
+        The member and generation are checked only if they are sent (TxnOffsetCommit v3, KIP-447).
         """
         if self.state is GroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -405,7 +405,7 @@ class ClassicGroup:
             case Reaction.REPLACE_AND_WAIT:
                 self._rebalance.rebalance_or_complete(Reaction.COMPLETE_IF_NOT_INITIAL)
             case Reaction.REPLACE_AND_REBALANCE:
-                # The leader may have the old id already and would assign to a fenced member.
+                # The leader may already have the old id, and would assign to the fenced member.
                 self._rebalance.begin_rebalance()
             case _ if self.members.select_protocol() != self.protocol_name:
                 self._rebalance.begin_rebalance()
@@ -436,7 +436,7 @@ class ClassicGroup:
                 leads = self.members.leader_id == member.member_id
                 self._actions.answer_join(member, answer._replace(skip_assignment=leads))
             else:
-                # A leader would compute an assignment, so the response names its old id as leader.
+                # A member named as leader would compute an assignment: name the old leader id.
                 self._actions.answer_join(
                     member, answer._replace(leader=sequel.old_leader, members=())
                 )

@@ -23,14 +23,17 @@ class ClassicMember:
     session_timeout_ms: int
     protocols: tuple[GroupProtocol, ...]
     assignment: bytes = b""
-    # Whether its first JoinGroup is unanswered: its client has no id and cannot heartbeat.
+    # Whether the member's first JoinGroup is unanswered, so that its client cannot heartbeat yet.
     is_new: bool = False
     join_waiter: Waiter | None = None
     sync_waiter: Waiter | None = None
 
     @property
     def outlives_session(self) -> bool:
-        """Whether a parked request keeps the member alive. A new one's client may be gone."""
+        """Whether a parked request keeps the member alive.
+
+        A new member's request doesn't, because its client may be gone.
+        """
         parked = self.join_waiter is not None or self.sync_waiter is not None
         return parked and not self.is_new
 
@@ -162,7 +165,10 @@ class GroupMembers:
         return common or set()
 
     def select_protocol(self) -> str:
-        """Return the protocol with most votes; members vote for their first that all support."""
+        """Return the protocol with the most votes.
+
+        Each member votes for the first of its protocols that all members support.
+        """
         candidates = self.common_protocols()
         votes: dict[str, int] = {}
         for member in self.by_id.values():

@@ -41,7 +41,7 @@ REFUSALS: dict[Reaction, ErrorCode] = {
 }
 
 _POSTPONEMENT_MIN_MS = 1_000
-"""The minimum postponement: a member's rebalance timeout of 0 ms would cause a busy loop."""
+"""The shortest wait for static members: a rebalance timeout of 0 ms would cause a busy loop."""
 
 
 class GroupRebalance:
@@ -59,7 +59,8 @@ class GroupRebalance:
         self.protocol_name: str | None = None
         self.members = GroupMembers()
         self._config = config
-        # The rest of the initial delay; None except in the first rebalance of an empty group.
+        # How much longer the initial delay may become; None except in the first rebalance of an
+        # empty group.
         self._delay_left_ms: int | None = None
         self._delay_ms = 0
         self._joined_during_delay = False
@@ -176,7 +177,7 @@ class GroupRebalance:
             self.rebalance_or_complete(Reaction.COMPLETE_IF_NOT_INITIAL)
 
     def begin_rebalance(self) -> None:
-        """Begin to park joins, until all members have joined or the timeout expires."""
+        """Park joins from now on, until all members have joined or the timeout expires."""
         if self.state is GroupState.COMPLETING_REBALANCE:
             self.fail_syncs(ErrorCode.REBALANCE_IN_PROGRESS)
         self.members.pending_syncs.clear()
@@ -195,7 +196,7 @@ class GroupRebalance:
             self._actions.set_timer(TimerKind.REBALANCE, self.members.rebalance_timeout_ms)
 
     def extend_or_complete(self) -> None:
-        """Extend the expired initial delay if members joined and time is left, else complete."""
+        """Extend the initial delay if members joined and time is left; else complete the join."""
         left_ms = self._delay_left_ms
         if left_ms and self._joined_during_delay:
             self._joined_during_delay = False
@@ -249,7 +250,7 @@ class GroupRebalance:
         for member in self.members.by_id.values():
             member.assignment = assignments.get(member.member_id, b"")
             if self._actions.answer_sync(member, self.assignment_of(member)):
-                # The session timeout does not apply while a request is parked.
+                # The session timeout did not apply while the request was parked: start it again.
                 self._actions.restart_session(member)
         self.apply(GroupState.STABLE)
 

@@ -42,7 +42,7 @@ def assign_uniform(members: Members, sizes: TopicSizes) -> dict[str, Partitions]
 def _assign_evenly(
     members: Members, sizes: TopicSizes, every: Sequence[Partition]
 ) -> dict[str, Partitions]:
-    """Let members keep partitions up to their quota; the rest go to the others, in order."""
+    """Let members keep partitions up to their quota; the rest fill the other quotas, in order."""
     had = {member_id: kept(member, sizes) for member_id, member in members.items()}
     kept_by_any = {partition for partitions in had.values() for partition in partitions}
     free = [partition for partition in every if partition not in kept_by_any]
@@ -56,7 +56,8 @@ def _assign_evenly(
         remaining = quota - len(keeps)
         took_extra = extras > 0
         if remaining and took_extra and len(members) - index > extras:
-            # Leave the extra to a later member, which may own one already: enough are left.
+            # Leave the extra partition to a later member, which may have one already; there are
+            # at least as many later members as extra partitions.
             remaining -= 1
             took_extra = False
         missing[member_id] = remaining

@@ -102,7 +102,8 @@ class ConsumerGroup:
         self.targets: dict[str, Partitions] = {}
         # The resolved regular expressions: the topics that each one matches.
         self.regexes: dict[str, RegexValue] = {}
-        # Whether the log has a record from before Kafka 4.1, which the next change deletes.
+        # Whether the log has the group's topic metadata from before Kafka 4.1, which the next
+        # refresh deletes.
         self.has_partition_metadata = False
         # Whether the topics may have changed since the hash was computed. Not in the log.
         self.is_metadata_stale = True

@@ -142,7 +142,10 @@ class GroupUpdate:
         return member._replace(metadata=metadata), metadata.subscribed_topic_names != names
 
     def resolve(self, member: ConsumerGroupMember, updated: ConsumerGroupMember) -> RegexUpdate:
-        """Check the member's regex. Raises KafkaError(INVALID_REGULAR_EXPRESSION)."""
+        """Check a changed regex, and request a lookup if one is due; returns how the regex changed.
+
+        Raises KafkaError(INVALID_REGULAR_EXPRESSION).
+        """
         group, old, new = self.group, member.regex, updated.regex
         update, is_wanted = RegexUpdate.NO_CHANGE, False
         if old != new:

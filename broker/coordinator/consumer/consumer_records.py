@@ -391,7 +391,10 @@ def _read_current(key: bytes, value: bytes | None) -> CurrentAssignmentEntry:
 
 
 def _epochs_of(topics: Iterable[TopicPartitions], member_epoch: int) -> PartitionEpochs:
-    """The assignment epochs; the member's if they are missing (before 4.3) or too few or many."""
+    """Each partition's assignment epoch.
+
+    The member epoch replaces a list that is missing (before 4.3) or has the wrong length.
+    """
     held: dict[Partition, int] = {}
     for topic in topics:
         epochs = topic.assignment_epochs

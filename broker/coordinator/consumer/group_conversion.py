@@ -1,7 +1,7 @@
 """Converts a group online between the classic and the consumer protocol (KIP-848).
 
 A classic group is upgraded when the first member of the consumer protocol joins. Its other members
-continue with the classic protocol in the new group, and keep the assignment of the last leader.
+continue with the classic protocol in the new group, and keep the last leader's assignment.
 When the last member of the consumer protocol leaves, the group is downgraded to a classic group.
 `group.consumer.migration.policy` allows upgrades, downgrades, both or neither.
 

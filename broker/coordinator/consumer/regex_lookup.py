@@ -32,7 +32,7 @@ class RegexLookup:
             try:
                 self._patterns.append((compile_regex(regex), topics))
             except KafkaError:
-                # A coordinator accepted this regex when the member sent it; it is invalid here.
+                # The coordinator that received this regex accepted it, but here it doesn't compile.
                 continue
 
     def is_done_after_next(self) -> bool:

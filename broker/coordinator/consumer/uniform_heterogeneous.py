@@ -110,7 +110,8 @@ class _Scales:
     """One topic's subscribers sorted by load, with the least and the most loaded as two plateaus.
 
     Both plateaus are empty at first. When each member of the low plateau has received a partition,
-    the plateau rises by one and includes the members with that load; the high one works likewise.
+    the plateau rises by one and includes the members with that load. The high plateau falls in the
+    same way when its members have given.
     """
 
     def __init__(self, subscribers: list[int], loads: list[int]) -> None:

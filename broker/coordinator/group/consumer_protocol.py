@@ -1,9 +1,9 @@
 """Connects the groups of the consumer protocol to the log, timers and cluster metadata.
 
 A change to a group is appended to the log and immediately applied in memory. The request is
-answered when all in-sync replicas have the change. A request that changes nothing is answered when
-they have all earlier changes. Regular expressions are resolved in the background, a few topics at a
-time, so that no request waits for them.
+answered when all in-sync replicas have the change; a request that changes nothing is answered when
+all in-sync replicas have the earlier changes. Regular expressions are resolved in the background, a
+few topics at a time, so that no request waits for them.
 """
 
 import asyncio
@@ -151,7 +151,7 @@ class ConsumerProtocol:
     # Members of the classic protocol.
 
     def is_consumer_group(self, shard: GroupShard, group_id: str) -> bool:
-        """Whether a request of a classic member is for a group of the consumer protocol."""
+        """Whether the id is that of a group of the consumer protocol that has members."""
         group = shard.consumer_groups.get(group_id)
         return group is not None and bool(group.members)
 

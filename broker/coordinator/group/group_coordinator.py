@@ -189,7 +189,7 @@ class GroupCoordinator:
         return future.result() if future.done() else future
 
     def heartbeat(self, group_id: str, identity: MemberIdentity, generation: int) -> ErrorCode:
-        """Handle a Heartbeat. NONE while the group is loading: it cannot be checked yet."""
+        """Handle a Heartbeat. NONE while the group is loading: the member can't be checked yet."""
         shard = self._partitions.shard_of(group_id)
         error = self._group_id_error(group_id) or shard_error(shard)
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
@@ -255,7 +255,7 @@ class GroupCoordinator:
         UNSTABLE_OFFSET if it is part of an undecided transaction.
         """
         under_way = self._last_commits.get(group_id) if require_stable else None
-        # A finished write still in `_last_commits` is not applied yet: its callback runs next.
+        # Wait even for a finished write: its callback, which applies the offsets, runs next.
         if under_way is None:
             return self._fetched(group_id, topics, claim, require_stable)
         future: asyncio.Future[Fetched] = asyncio.get_running_loop().create_future()
@@ -405,7 +405,10 @@ class GroupCoordinator:
         forgotten: Forgotten,
         then: Callable[[ErrorCode], None] | None = None,
     ) -> None:
-        """Write tombstones in batches; the last outcome counts. Repeated deletes are harmless."""
+        """Write tombstones in batches. If the last succeeds, delete the offsets and groups.
+
+        `then` gets every error, and the outcome of the last batch. Deleting again is harmless.
+        """
 
         def written(is_last: bool, outcome: Appended) -> None:
             if is_last and not outcome.error:

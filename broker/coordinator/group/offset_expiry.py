@@ -1,10 +1,10 @@
 """Expiry of committed offsets (KIP-211; Kafka's OffsetExpirationCondition).
 
-An offset with its own expire timestamp (OffsetCommit v2-v4) expires then. For other offsets,
-`offsets.retention.minutes` is counted from when the group became empty, or, in a simple group, from
-the commit. In a stable classic consumer group it is also counted from the commit, but only for
-topics that it no longer subscribes to. Nothing expires during a rebalance. In a group of the
-consumer protocol it is counted from the commit, for topics without a subscriber.
+An offset with its own expire timestamp (OffsetCommit v2-v4) expires at that time. For other
+offsets, `offsets.retention.minutes` is counted from when the group became empty, or, in a simple
+group, from the commit. In a stable classic consumer group and in a group of the consumer protocol,
+the retention is also counted from the commit, and offsets of topics with a subscriber don't expire.
+A classic group keeps all offsets during a rebalance.
 """
 
 import struct

@@ -146,7 +146,7 @@ class TransactionCoordinator:
     ) -> ResultOrFuture[ProducerIdentity] | None:
         """Give the producer its next epoch. None if a producer id is needed first."""
         if not 0 < request.timeout_ms <= self.config.transaction_max_timeout_ms:
-            # As in Kafka, checked after the empty id and before the coordinator lookup.
+            # As in Kafka, the timeout is checked after the id and before the coordinator lookup.
             wrong = ErrorCode.INVALID_TRANSACTION_TIMEOUT
             empty = ErrorCode.INVALID_REQUEST
             return ProducerIdentity(wrong if request.transactional_id else empty)
@@ -174,7 +174,10 @@ class TransactionCoordinator:
         return shard.verify_partitions(request)
 
     def end(self, request: Ending, take: TakeProducerId) -> ResultOrFuture[ProducerIdentity] | None:
-        """Commit or abort. NONE once that is in the log. Returns None when `initialize` does."""
+        """Commit or abort: the error is NONE once that is in the log.
+
+        Returns None if a producer id is needed first.
+        """
         shard = self._shard_of(request.transactional_id)
         if isinstance(shard, ErrorCode):
             return ProducerIdentity(shard)
@@ -349,7 +352,7 @@ class TransactionCoordinator:
 
 
 def _let_go(_: TransactionShard) -> None:
-    """No request waits for the shard itself; the outcomes of its appends answer the requests."""
+    """Nothing to do: the requests are answered by the outcomes of their appends."""
 
 
 def _identity(error: ErrorCode, target: Transaction | None) -> ProducerIdentity:

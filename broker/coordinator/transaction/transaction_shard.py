@@ -101,7 +101,8 @@ class _Entry:
         self.current = current
         # The state that is being written or is waiting for markers.
         self.pending: TransactionState | None = None
-        # A fence whose write failed has bumped the epoch, so the next fence need not bump it again.
+        # Whether a fence has bumped the epoch but isn't written, so that the next one need not
+        # bump the epoch again.
         self.has_failed_fence = False
 
     def move(self, target: Transaction, error: ErrorCode = ErrorCode.NONE) -> Transition:
@@ -141,7 +142,7 @@ class TransactionShard(CoordinatorShard):
     def initialize(
         self, request: Initialization, take: TakeProducerId, now_ms: int
     ) -> Transition | None:
-        """Assign the target's producer id and epoch. None if a producer id is needed first."""
+        """Choose the target's producer id and epoch. None if a producer id is needed first."""
         entry = self._entries.get(request.transactional_id)
         if entry is None:
             producer_id = take()
@@ -281,7 +282,7 @@ class TransactionShard(CoordinatorShard):
             reaction = entry.react(TransactionEvent.TIME_OUT)
             if entry.pending is not None or not is_late or reaction is TransactionReaction.IGNORE:
                 continue
-            # Without a new producer id, the fence may use EPOCH_MAX, which no producer ever gets.
+            # The fence gets no new producer id: it may use EPOCH_MAX, which no producer ever gets.
             transition = self._fence(entry, ErrorCode.NONE, lambda: NO_PRODUCER_ID, now_ms)
             assert transition is not None, "It has an id."
             assert transition.target is not None, "A fence is written."
@@ -310,7 +311,7 @@ class TransactionShard(CoordinatorShard):
     # The log, and the markers.
 
     def written(self, target: Transaction, error: ErrorCode, now_ms: int) -> list[SendMarkers]:
-        """Apply a written transition. The caller retries a completion that could not be written."""
+        """Apply a written transition, or drop it on an error. The caller retries a completion."""
         entry = self._entries[target.transactional_id]
         if error:
             if entry.current.state not in _DECIDED:
