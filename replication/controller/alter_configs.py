@@ -112,7 +112,11 @@ def _definitions(alteration: ConfigAlteration) -> Mapping[str, ConfigDef]:
 def apply_changes(
     values: dict[str, str], changes: Sequence[ConfigChange], definitions: Mapping[str, ConfigDef]
 ) -> None:
-    """Change `values` in place. Raises KafkaError(INVALID_CONFIG) if a key is not a list."""
+    """Change `values` in place.
+
+    Raises KafkaError(INVALID_CONFIG) if a value is appended to, or subtracted from, a property
+    that is not a list.
+    """
     for name, number, value in changes:
         try:
             operation = ConfigOperation(number)

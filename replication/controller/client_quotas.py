@@ -124,7 +124,7 @@ class QuotaFilter(NamedTuple):
 def find_client_quotas(
     image: ClusterImage, filters: Sequence[QuotaFilter], strict: bool
 ) -> Iterable[tuple[QuotaEntity, Mapping[str, float]]]:
-    """The entities that match every condition; if `strict`, only those without other types.
+    """The entities that match every condition; if `strict`, only those with no other types.
 
     Raises KafkaError: INVALID_REQUEST, UNSUPPORTED_VERSION.
     """

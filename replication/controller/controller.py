@@ -5,7 +5,7 @@
 One worker makes the decisions in order of arrival, each against the image that the previous ones
 will result in; one fsync then flushes all decisions that gathered while the disk was busy. Only
 when the records are on the disk is the image updated, then its listeners are called, and then the
-requests are answered: when a client learns of a topic, its log already exists.
+requests are answered. So when a client learns of a topic, the topic's log already exists.
 
 Rules:
 
@@ -232,7 +232,7 @@ class Controller:
         return delta.apply(offset, epoch)
 
     def _stage(self, image: ClusterImage, records: Sequence[Message]) -> ClusterImage:
-        """Write records without a flush; return the image once they are committed."""
+        """Write records without a flush; return the image that they will result in."""
         delta = ClusterDelta(image)
         delta.replay_all(records)
         offset = self._metadata_log.append(records, self._environment.wall_clock_ms())
@@ -250,7 +250,10 @@ class Controller:
         decide: Callable[[ClusterImage], Decision[AnswerT]],
         timeout_ms: int = _DEFAULT_TIMEOUT_MS,
     ) -> AnswerT:
-        """Queue a write and wait for its answer. Raises KafkaError: 41, 7, or as `decide` does."""
+        """Queue a write and wait for its answer.
+
+        Raises KafkaError: NOT_CONTROLLER, REQUEST_TIMED_OUT, or as `decide` does.
+        """
         if self._state is not ControllerState.ACTIVE:
             raise _not_controller()
         loop = asyncio.get_running_loop()
@@ -417,7 +420,10 @@ class Controller:
         updates: "Sequence[FeatureUpdate]",
         validate_only: bool,
     ) -> None:
-        """Finalise new feature levels, all or none. Raises KafkaError: 95, 41, 7."""
+        """Finalise new feature levels, all or none.
+
+        Raises KafkaError: INVALID_UPDATE_VERSION, NOT_CONTROLLER, REQUEST_TIMED_OUT.
+        """
         from .feature_control import update_features
 
         await self._write(lambda image: update_features(image, supported, updates, validate_only))
@@ -451,16 +457,27 @@ class Controller:
             return refused_reassignments(error)
 
     async def decide(self, decide: Callable[[ClusterImage], Decision[AnswerT]]) -> AnswerT:
-        """Queue a decision and wait for it. Raises KafkaError: 41, 7, or as `decide` does."""
+        """Queue a decision and wait for its answer.
+
+        Raises KafkaError: NOT_CONTROLLER, REQUEST_TIMED_OUT, or as `decide` does.
+        """
         return await self._write(decide)
 
     async def unregister_broker(self, broker_id: int) -> None:
-        """Unregister a broker. Raises KafkaError: 102, 42, 41, 7."""
+        """Unregister a broker.
+
+        Raises KafkaError: BROKER_ID_NOT_REGISTERED, INVALID_REQUEST, NOT_CONTROLLER,
+        REQUEST_TIMED_OUT.
+        """
         own_id = self._config.node_id
         await self._write(lambda image: unregister_broker(image, own_id, broker_id))
 
     async def alter_topic_config(self, topic: str, changes: Mapping[str, str | None]) -> None:
-        """Set overrides of a topic, or remove them with None. Raises KafkaError: 3, 40, 41, 7."""
+        """Set overrides of a topic, or remove them with None.
+
+        Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, INVALID_CONFIG, NOT_CONTROLLER,
+        REQUEST_TIMED_OUT.
+        """
         from .config_control import alter_topic_config
 
         await self._write(
@@ -470,9 +487,10 @@ class Controller:
     async def allocate_producer_ids(
         self, count: int = PRODUCER_ID_BLOCK_SIZE, used: Sequence[int] = ()
     ) -> int:
-        """The first of a block of `count` unique producer ids. Raises KafkaError: 41, 7.
+        """The first of a block of `count` unique producer ids.
 
-        `used` are ids in use that are missing from the metadata log.
+        `used` are ids in use that are missing from the metadata log. Raises KafkaError:
+        BROKER_ID_NOT_REGISTERED, NOT_CONTROLLER, REQUEST_TIMED_OUT.
         """
         return await self._write(
             lambda image: allocate_producer_ids(image, self._config.node_id, count, used)

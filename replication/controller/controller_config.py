@@ -58,8 +58,8 @@ class ControllerConfig:
     partitions_max: int = 2**31 - 1
     # The defaults for properties that neither the topic nor the cluster sets.
     log_config: LogConfig = field(default_factory=LogConfig)
-    # The retention of the topic that holds the remote tier's metadata; None if this cluster has
-    # no such topic.
+    # The minimum retention of the topic that holds the remote tier's metadata; None if this
+    # cluster has no such topic.
     tier_metadata_retention_ms: int | None = None
     # The broker properties set in the node's file, by name.
     static_config: Mapping[str, str] = field(default_factory=dict[str, str])

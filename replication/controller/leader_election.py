@@ -2,8 +2,8 @@
 
 The preferred leader of a partition is its first replica. It is elected if it is in sync and its
 broker is active; if it leads already, nothing changes and the result is ELECTION_NOT_NEEDED. An
-unclean election makes the first active replica, in sync or not, the leader of a partition without
-one. Records may be lost, so it happens only on request or with unclean.leader.election.enable.
+unclean election is for a partition without a leader: the first active in-sync replica becomes the
+leader, or else the first active replica. Records may then be lost, so it happens only on request.
 """
 
 from collections.abc import Iterable

@@ -1,6 +1,6 @@
 """Reassigns partitions to other brokers, and lists ongoing reassignments (KIP-455).
 
-A reassignment adds the new replicas to the old ones, waits until all of them are in sync, and then
+A reassignment adds the new replicas to the old ones, waits until the new ones are in sync, and then
 removes the old ones. A partition is being reassigned exactly while it has adding or removing
 replicas. If there is nothing to wait for, the reassignment completes in the same change, and if the
 replicas stay the same, nothing is recorded. If cancelled, the partition keeps its old replicas
@@ -147,7 +147,7 @@ def _change(
         return _call_off(image, partition, record)
     target = partition_request.replicas
     check_assignment(image, target, None)
-    # Replicas that are still being added are not current, and are not removed either.
+    # Replicas still being added are not current: those that `target` omits are dropped at once.
     current = [each for each in partition.replicas if each not in partition.adding_replicas]
     if not may_change_factor and len(target) != len(current):
         raise KafkaError(

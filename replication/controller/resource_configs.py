@@ -93,7 +93,7 @@ _GROUP_BOUNDS: Mapping[str, tuple[str, int | None, int]] = MappingProxyType(
         "streams.session.timeout.ms": ("group.streams.{}session.timeout.ms", 45_000, 60_000),
     }
 )
-"""The broker properties that limit group properties (`{}` is min. or max.), and defaults."""
+"""The broker properties that limit group properties (`{}` is min. or max.), and their defaults."""
 
 CLIENT_METRICS_CONFIGS: Mapping[str, ConfigDef] = MappingProxyType(
     {

@@ -21,7 +21,7 @@ Rules (Kafka's `AbstractFetcherThread`, `ReplicaFetcherThread` and `TierStateMac
 - the log is truncated where it diverges from the leader's, never just at the high watermark, unless
   it has no epoch history (KIP-101, KIP-279; in the fetch itself: KIP-595);
 - the log deletes nothing before everything that replaces it has been fetched (KIP-405);
-- a fenced leader epoch or a failed disk stops the partition until it gets a newer epoch;
+- a fenced leader epoch or a failed disk stops the partition until it is told to follow again;
   everything else is retried after `replica.fetch.backoff.ms`.
 
 Nothing here blocks or does network I/O. See `followed_partitions.py` for many partitions.
@@ -163,13 +163,13 @@ class FollowedPartition:
         self.fetch_offset = 0
         """The next offset to fetch, which is where the log ends."""
         self.last_fetched_epoch = NO_EPOCH
-        """The epoch of the record before it."""
+        """The epoch of the record before `fetch_offset`."""
         self.lag: int | None = None
         """Records behind the leader's high watermark; None before the first response."""
         self.delayed_until_ms = 0
         """No request is sent before this time."""
         self.trouble = ""
-        """Why it is delayed or has failed; empty if it is neither."""
+        """Why the partition is delayed or has failed; empty if neither is the case."""
         self._options = options
         self._outstanding: Ask | None = None
         self._leader_end = 0
@@ -287,7 +287,7 @@ class FollowedPartition:
             self._apply(FetchEvent.FOUND)
 
     def aux_fetched(self, ask: AuxAsk, state: AuxState, now_ms: int) -> None:
-        """Handle the state after the requested segment, read from the tier."""
+        """Handle the log's state at its new start, as read from the tier."""
         if self._is_awaited(ask):
             self._guarded(lambda: self._build(state), now_ms)
 

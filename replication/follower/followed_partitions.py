@@ -82,7 +82,7 @@ class FollowedPartitions:
 
     @property
     def failed(self) -> list[TopicIdPartition]:
-        """Failed partitions, which wait for a new leader epoch (FailedPartitionsCount)."""
+        """Failed partitions, which wait for the next `follow` (FailedPartitionsCount)."""
         return [
             name
             for name, partition in self._partitions.items()

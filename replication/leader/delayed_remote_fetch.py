@@ -5,8 +5,8 @@ them is done, when this broker ceases to lead one, or when remote.fetch.max.wait
 (KIP-1018); a read that isn't done by then returns no records and no error.
 
 The error of a read that may succeed later is held back until the maximum wait has passed, unless
-another partition has records: a Java consumer retries at once, some two thousand times a second, so
-an unavailable store would keep a core busy in the consumer and in this broker.
+another partition has records. A Java consumer retries such an error at once, some two thousand
+times a second, so an unavailable store would keep a core busy in the consumer and in this broker.
 
 If every read returns nothing although there are records, because each first batch was larger than
 its partition's limit, one partition is read again with a whole batch, so that a consumer never gets
@@ -107,7 +107,7 @@ class DelayedRemoteFetch(DelayedOperation):
         self._one_done()
 
     def fail(self, pending: PendingRemoteRead, error: ErrorCode) -> None:
-        """Store the error of a failed read, for its partition only (pitfall 5.4)."""
+        """Store the error of a failed read, for its partition only."""
         if self.is_completed:
             return
         result = self._results[pending.index]

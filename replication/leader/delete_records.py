@@ -1,7 +1,7 @@
 """DeleteRecords: permanently moves a partition's log start offset forward (KIP-107).
 
 The leader moves its log start offset at once, and the followers do so when they fetch. The request
-is answered when the low watermark, the smallest log start offset of the live replicas, has reached
+is answered when the low watermark, the smallest log start offset of all replicas, has reached
 the offset, or with REQUEST_TIMED_OUT after its timeout; the leader's records are gone either way.
 """
 
