@@ -39,7 +39,7 @@ class RemoteTier(Protocol):
     ) -> None:
         """Handle new leaders and followers among this broker's tiered partitions.
 
-        A leader whose epoch has not changed has a new configuration.
+        A leader may be passed again in the same epoch, for example with a new configuration.
         """
         ...
 
@@ -50,5 +50,5 @@ class RemoteTier(Protocol):
         ...
 
     def stop_partitions(self, partitions: Sequence[TopicIdPartition], delete: bool) -> None:
-        """Handle partitions that left this broker; with `delete`, delete their remote data."""
+        """Stop work on partitions, which may have left; with `delete`, delete their remote data."""
         ...

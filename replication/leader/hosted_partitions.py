@@ -152,7 +152,8 @@ class HostedPartitions:
     def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
         """Apply the image: deletions, then new and changed partitions, then configuration.
 
-        If there are many new partitions or deleted logs, most wait for later turns of the loop.
+        If there are many new partitions or deleted logs, most wait for later turns of the event
+        loop.
         """
         self._image = image
         is_start = delta.base.offset < 0
@@ -205,7 +206,7 @@ class HostedPartitions:
         step: Callable[[*StepArguments], None],
         *arguments: *StepArguments,
     ) -> None:
-        """Run one step of a partition's publication; if it fails, all of them run again later."""
+        """Run one step of a partition's publication; if it fails, all steps run again later."""
         with self._attempt(name, receiver) as attempt:
             step(*arguments)
         if attempt.has_failed:
@@ -290,7 +291,7 @@ class HostedPartitions:
             self._unfinished.remove(name)
             # Receivers that missed the last change must get it now, even if the image is the same.
             had_led, leads_anew = True, partition.is_leader
-            # An invalid configuration is not repeated: a correction publishes it anyway.
+            # An invalid configuration is not tried again: its correction is published anyway.
             with self._attempt(name.topic, _CONFIG):
                 config = self._log_config(image, name.topic)
                 self._run(name, _CONFIG, self._configure, partition, config, changes)
@@ -420,7 +421,8 @@ class HostedPartitions:
         is_unfinished = name in self._unfinished
         partition = self._resign(name)
         if partition is None:
-            # Any other log without a partition is kept: see `_settle_unclaimed`.
+            # Delete only a log created here whose partition could not be hosted; all other logs
+            # without a partition are kept: see `_settle_unclaimed`.
             if is_unfinished:
                 self._delete_unhosted([name], topic_id)
             return
@@ -498,7 +500,7 @@ class HostedPartitions:
         if future is not None:
             future.update_config(config)
         self._change_tiering(partition, config, changes)
-        # Last, so that all of this is repeated if a part of it fails.
+        # Last: until the log has the new configuration, the next call does all of this again.
         partition.log.update_config(config)
         partition.update_min_isr()
 

@@ -131,7 +131,7 @@ class LeaderFetch:
         delayed: DelayedRemoteFetch,
         pending: PendingRemoteRead,
     ) -> None:
-        """Store the result or the error of one read in its fetch, if it is still waiting."""
+        """Store the result or the error of one read in its fetch, if the fetch still waits."""
         try:
             fetched = await remote_tier.read(pending.read)
         except KafkaError as error:

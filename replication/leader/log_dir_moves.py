@@ -74,7 +74,10 @@ class LogDirMoves:
     # -- Requests -----------------------------------------------------------------------------
 
     def alter(self, partition: Partition, log_dir: LogDir) -> None:
-        """Move the replica to `log_dir`, or cancel its move if already there. Raises KafkaError."""
+        """Move the replica to `log_dir`; if it is already there, cancel its move elsewhere.
+
+        Raises KafkaError.
+        """
         name, log = partition.topic_partition, partition.log
         future = self._log_manager.future_logs.get(name)
         if future is not None and future.log_dir is not log_dir:
@@ -164,7 +167,7 @@ class LogDirMoves:
         if partition.image.directory(partition.node_id) != directory:
             await self._tools.directories.assign(partition.topic_id_partition, directory)
         if not self._is_current(move):
-            # The call that cancelled the move has already reported to the controller.
+            # The cancellation has reported the old directory; do so again, after the new one.
             self._tools.directories.tell(
                 partition.topic_id_partition, partition.log.log_dir.directory_id
             )

@@ -173,7 +173,10 @@ class LogReader:
             )
 
     def partition_for(self, fetch_partition: FetchPartition) -> Partition:
-        """The partition to read. Raises KafkaError: 3, 6, 103."""
+        """The partition to read.
+
+        Raises KafkaError as `ReplicaManager.partition` does, or with INCONSISTENT_TOPIC_ID.
+        """
         topic_id, topic, number = fetch_partition.topic_id_partition
         partition = self._partition_of(TopicPartition(topic, number))
         if topic_id != ZERO_UUID and topic_id != partition.topic_id_partition.topic_id:

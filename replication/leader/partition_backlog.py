@@ -45,7 +45,7 @@ class PartitionBacklog:
         return len(self._new) + len(self._again) + len(self._deleted)
 
     def has_room(self) -> bool:
-        """Whether one more partition may be created or deleted in this turn."""
+        """Take the room for one more creation or deletion in this turn; False if none is left."""
         self._wake()
         self._room -= 1
         return self._room >= 0

@@ -84,7 +84,7 @@ class ReplicaDirectories:
             await asyncio.sleep(self._supervisor.pause_seconds(_ASSIGNMENT))
 
     async def _tell_some(self) -> None:
-        # Assignments first: replicas that have left a failed directory are not lost with it.
+        # Assignments first, so that replicas that have left a failed directory don't fail with it.
         if not self._pending:
             failed = frozenset(self._failed)
             await self._decide(lambda image: directories_failed(image, self._node_id, failed))

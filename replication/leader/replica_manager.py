@@ -177,7 +177,11 @@ class ReplicaManager:
         return self._offsets.expired
 
     def partition(self, topic_partition: TopicPartition) -> Partition:
-        """The hosted partition. Raises KafkaError: 3 unknown, 6 not on this broker, 56."""
+        """The hosted partition.
+
+        Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER if it isn't on this
+        broker, KAFKA_STORAGE_ERROR.
+        """
         hosted = self._partitions.get(topic_partition)
         if hosted is not None:
             return hosted
@@ -427,7 +431,7 @@ class ReplicaManager:
     def offset_for_leader_epoch(
         self, topic_partition: TopicPartition, current_leader_epoch: int, leader_epoch: int
     ) -> EpochEndOffset:
-        """The end of a leader epoch. Raises KafkaError: 3, 6, 56, 74, 75."""
+        """The end of a leader epoch. Raises as `partition` and `Partition.leader_log` do."""
         partition = self.partition(topic_partition)
         partition.leader_log(current_leader_epoch)
         return partition.epoch_end_offset(leader_epoch)

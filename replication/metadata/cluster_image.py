@@ -145,7 +145,7 @@ class ClusterImage:
     client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(
         default_factory=dict[QuotaEntity, Mapping[str, float]]
     )
-    # Topics with a RemoveTopicRecord, which is the only reason to delete data.
+    # Topics with a RemoveTopicRecord. The logs of other unknown topics are never deleted.
     deleted_topic_ids: AbstractSet[Uuid] = frozenset()
 
     def partition(self, topic: str, partition: int) -> PartitionImage | None:

@@ -94,7 +94,7 @@ def refuse_to_cut(files: Files, directory: str, quorum_epoch: int) -> None:
 
 
 def _later_epoch(files: Files, directory: str, epoch: int, end: int) -> int | None:
-    """The latest epoch after this one below `end`, if the log continues validly in it."""
+    """The latest epoch below `end` if it is after `epoch` and the log is valid up to there."""
     later: int | None = None
     for base in _bases(files, directory):
         if base >= end:

@@ -197,9 +197,10 @@ class MetadataLog:
         self._log.update_high_watermark(self._log.log_end_offset)
 
     def has_lost(self, topic_id: Uuid) -> bool:
-        """Whether no record created this topic, though it has a log. Call it after `replay`.
+        """Whether the record that created this topic, which has a log, is missing.
 
-        A log is created only after its topic is committed, so committed records have been lost.
+        A log is created only after its topic is committed, so committed records have then been
+        lost. Call it after `replay`.
         """
         return self._log.log_start_offset == 0 and topic_id not in self._created_topics
 

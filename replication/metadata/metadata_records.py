@@ -179,7 +179,7 @@ class ClientQuotaRecord(Message, key=14, versions="0", flexible="0+"):
 
 
 class ProducerIdsRecord(Message, key=15, versions="0", flexible="0+"):
-    """A block of producer ids is allocated to a broker; `next_producer_id` comes after it."""
+    """A block of producer ids is allocated to a broker; `next_producer_id` is the id after it."""
 
     broker_id: int32 = field("0+")
     broker_epoch: int64 = field("0+", default=-1)

@@ -31,9 +31,9 @@ def next_high_watermark(
 ) -> int:
     """The high watermark that the logs allow; never below the current one.
 
-    A caught-up replica outside the ISR holds it back too, because the replica is about to join the
-    ISR and must then hold everything below the high watermark. Below min ISR, the high watermark
-    doesn't move.
+    A caught-up replica outside the ISR holds back the high watermark too: the replica is about to
+    join the ISR, and must then hold everything below the high watermark. Below min ISR, the
+    high watermark doesn't move.
     """
     if len(view.maximal_isr) < view.effective_min_isr:
         return current

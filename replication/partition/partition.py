@@ -12,10 +12,11 @@ and fetches, and names the leader.
 Rules:
 
 - a request with a leader epoch is answered only by the leader of exactly that epoch: an older epoch
-  is fenced (74), a newer one is not known yet (75), and only then is the role checked (6);
+  gets FENCED_LEADER_EPOCH, a newer one UNKNOWN_LEADER_EPOCH, and only then is the role checked
+  (NOT_LEADER_OR_FOLLOWER);
 - with acks=all nothing is appended while fewer than min.insync.replicas are in sync;
-- the high watermark is the smallest end offset of the maximal ISR; with no follower it always
-  equals the log end offset.
+- the high watermark is the smallest end offset of the maximal ISR; in a partition without followers
+  it always equals the log end offset.
 """
 
 from collections.abc import Mapping

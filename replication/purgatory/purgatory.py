@@ -45,7 +45,7 @@ class DelayedOperation(TimerEntry):
         raise NotImplementedError
 
     def on_expiration(self) -> None:
-        """Called before `on_complete` if the deadline passed; for metrics."""
+        """Called before `on_complete` if the deadline passed, to set errors and count timeouts."""
 
     def force_complete(self) -> bool:
         """Complete the operation. Returns False if it was already complete."""
