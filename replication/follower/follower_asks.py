@@ -22,7 +22,7 @@ class FetchAsk:
     offset: int
     current_leader_epoch: int
     last_fetched_epoch: int
-    """-1: the log has no history, and the leader does not check for divergence."""
+    """-1 if the leader need not check for divergence, for example of a log without history."""
     log_start_offset: int
 
 

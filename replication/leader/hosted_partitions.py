@@ -152,8 +152,7 @@ class HostedPartitions:
     def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
         """Apply the image: deletions, then new and changed partitions, then configuration.
 
-        If there are many new partitions or deleted logs, most wait for later turns of the event
-        loop.
+        If there are many new partitions or deleted logs, most wait for later event loop turns.
         """
         self._image = image
         is_start = delta.base.offset < 0

@@ -56,7 +56,7 @@ class ReadOutcome:
 
     results: FetchResults
     readable_bytes: int = 0
-    # An error or a diverging epoch must be returned at once.
+    # Whether to answer at once, because there is an error or a diverging epoch.
     must_answer: bool = False
     remote: list[PendingRemoteRead] = field(default_factory=list[PendingRemoteRead])
     # No bytes are left for these if each of the other reads returns as much as it may.

@@ -9,8 +9,9 @@
     >= 0                      the first record with that timestamp or a later one, in either tier
 
 Except for the log's start offsets, only offsets below the end that the reader may see are returned:
--6 returns -1 when everything is copied. Until a leader has moved the high watermark past the start
-of its epoch, it doesn't know that end (OFFSET_NOT_AVAILABLE).
+-6 returns -1 when everything is copied, but the log end offset to a follower. Until a leader has
+moved the high watermark past the start of its epoch, it doesn't know the end that consumers may see
+(OFFSET_NOT_AVAILABLE).
 """
 
 from collections.abc import Coroutine, Generator
@@ -71,7 +72,7 @@ def look_up_offset(
     isolation: FetchIsolation,
     remote_tier: RemoteTier | None,
 ) -> TimestampAndOffset | Coroutine[object, object, TimestampAndOffset]:
-    """The offset, or a coroutine for it if it needs the remote tier or a long local read.
+    """The offset, or a coroutine for it if the lookup needs the remote tier or a long local read.
 
     Raises KafkaError, as does the coroutine.
     """

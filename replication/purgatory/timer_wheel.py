@@ -134,7 +134,7 @@ class TimerWheel:
     def _on_timer(self) -> None:
         self._timer = None
         now = self._loop.time()
-        # The same expression as for call_at, so that rounding cannot leave a tick never due.
+        # The same expression as for call_at: otherwise rounding could leave a tick never due.
         while self._ticks and self._ticks[0] / self._ticks_per_second <= now:
             self._due.append(self._buckets.pop(heappop(self._ticks)))
         self._expire_due(EXPIRATIONS_PER_TURN)

@@ -150,7 +150,7 @@ class GroupRebalance:
     # Generations.
 
     def rebalance_or_complete(self, reaction: Reaction) -> None:
-        """Begin a rebalance after members joined or left, or complete it if all have joined."""
+        """After a join or leave, begin a rebalance or complete the current one, by reaction."""
         initial = self._delay_left_ms is not None
         match reaction:
             case Reaction.REBALANCE:

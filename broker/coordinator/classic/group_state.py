@@ -184,7 +184,7 @@ _ROWS: dict[GroupEvent, tuple[Reaction, Reaction, Reaction, Reaction, Reaction]]
         _R.EXPEL_UNSYNCED,
         _R.IGNORE,
     ),
-    # Partitions are being reassigned in CompletingRebalance; members commit before they rejoin.
+    # In CompletingRebalance, partitions change owners: members must commit before they rejoin.
     _E.COMMIT_OFFSETS: (
         _R.ACCEPT,
         _R.ACCEPT,

@@ -1,8 +1,8 @@
 """Checks commits and fetches of the offsets of a consumer protocol group.
 
-A member epoch in a commit proves that the member still has its partitions. With an older epoch, it
-may still commit for partitions that it was assigned at that epoch or before, because no other
-member can have had them since (KIP-1251). Based on Kafka's ConsumerGroup.
+The current member epoch in a commit proves that the member still has its partitions. With an older
+epoch, the member may still commit for partitions that it was assigned at that epoch or before,
+because no other member can have had them since (KIP-1251). Based on Kafka's ConsumerGroup.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,9 @@
 """The groups of the consumer protocol in one partition of `__consumer_offsets`.
 
-A request returns the records to write and what to do next; the groups change when the records are
-applied, as soon as they are appended to the log. The first member's records create a group, and
-the group's tombstone deletes it. Based on the consumer half of Kafka's GroupMetadataManager.
+Handling a request returns the records to write and what to do next; the groups change when the
+records are applied, as soon as they are appended to the log. The first member's records create a
+group, and the group's tombstone deletes it. Based on the consumer half of Kafka's
+GroupMetadataManager.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -142,7 +143,7 @@ class ConsumerGroups:
         self._groups.pop(group_id, None)
 
     def follow(self, group_id: str, change: GroupChange) -> None:
-        """Finish a change that has been written and applied."""
+        """Mark a group's metadata as current if an applied change has computed its hash again."""
         group = self._groups.get(group_id)
         if group is not None and change.is_refreshed:
             group.is_metadata_stale = False

@@ -1,11 +1,11 @@
 """Requests of classic protocol members of a group of the consumer protocol (KIP-848).
 
 These members differ from others only in their requests. A JoinGroup acts like a
-ConsumerGroupHeartbeat and is answered at once, with the member epoch as the generation; SyncGroup
-returns the member's current assignment; Heartbeat makes a member rejoin when it must revoke
-partitions or can get more. There is no leader: the coordinator computes the assignment. A member
-that must rejoin has its rebalance timeout to do so, and the same time again to sync. Based on the
-classic half of the ConsumerGroup methods in Kafka's GroupMetadataManager.
+ConsumerGroupHeartbeat and does not wait for other members; the answer has the member epoch as the
+generation. SyncGroup returns the member's current assignment; Heartbeat makes a member rejoin when
+it must revoke partitions or can get more. There is no leader: the coordinator computes the
+assignment. A member that must rejoin has its rebalance timeout to do so, and the same time again to
+sync. Based on the classic half of the ConsumerGroup methods in Kafka's GroupMetadataManager.
 """
 
 from collections.abc import Sequence
