@@ -150,7 +150,7 @@ class GroupRebalance:
     # Generations.
 
     def rebalance_or_complete(self, reaction: Reaction) -> None:
-        """After a join or leave, begin a rebalance or complete the current one, by reaction."""
+        """Carry out a reaction: begin a rebalance, complete the current one, or do neither."""
         initial = self._delay_left_ms is not None
         match reaction:
             case Reaction.REBALANCE:
