@@ -14,7 +14,10 @@ def make_durably(files: Files, path: str) -> None:
 
 
 def rename_durably(files: Files, old: str, new: str) -> None:
-    """Rename durably within a directory. Raises OSError; a lack of descriptors changes nothing."""
+    """Rename durably within a directory. Raises OSError.
+
+    If no descriptor is free, nothing has been renamed.
+    """
     directory = files.open_dir(new.rpartition("/")[0])
     files.rename(old, new)
     directory.sync()

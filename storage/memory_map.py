@@ -56,7 +56,7 @@ def map_shared(fd: int, size: int) -> memoryview:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
     unmapping = _Unmapping(address, pages)
-    # Without this, the kernel reads (and zeroes) megabytes ahead at the first store: 3 ms.
+    # Without this, the kernel reads (and zeroes) megabytes ahead at the first store, in 3 ms.
     _LIBC.madvise(address, pages, mmap.MADV_RANDOM)
     array = (ctypes.c_ubyte * pages).from_address(address)
     array.unmapping = unmapping  # type: ignore[attr-defined]  # freed with the last view

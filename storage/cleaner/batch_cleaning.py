@@ -1,8 +1,9 @@
 """Compacts a single batch (Kafka's `RecordFilter` and `filterTo`).
 
-A record is kept if it is the last one with its key, or if its offset is above those that the offset
-map covers. Offsets, order, producer ids and sequence numbers never change; a batch that loses
-records covers the same offsets as before (CL2). Records without a key are removed.
+A record is kept if its offset is above those that the offset map covers, or if it is the last one
+with its key; records without a key are removed from the covered part. Offsets, order, producer ids
+and sequence numbers never change; a batch that loses records covers the same offsets as before
+(CL2).
 
 A tombstone is kept until the batch's delete horizon has passed. The horizon is the time of the
 first cleaning that saw the tombstone plus `delete.retention.ms`, and that cleaning writes it into
@@ -10,8 +11,8 @@ the batch (KIP-534, CL3). A transaction marker gets its horizon once no batch of
 left (CL4).
 
 A batch that loses all its records is removed, unless its header is needed. The last batch of each
-active producer is kept to detect duplicates, and the last batch of the cleaned range so that
-readers can move past it (CL5).
+active producer is kept to detect duplicates, and the last batch of the cleaned range is kept so
+that readers can move past the range (CL5).
 """
 
 from collections.abc import Mapping
@@ -26,7 +27,7 @@ from .offset_map import OffsetMap
 
 
 class LastOfProducer(NamedTuple):
-    """The batch of an active producer to keep: its last data batch, or a marker of its epoch."""
+    """Which batch of an active producer is kept: its last data batch, or a marker of its epoch."""
 
     last_data_offset: int | None
     epoch: int

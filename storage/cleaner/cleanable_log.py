@@ -1,9 +1,9 @@
 """Chooses the log to compact next, and which part of it.
 
-A log is cleaned from its start to the first uncleanable offset: the last stable offset, the start
-of the active segment, or the start of the first segment with a record younger than
-`min.compaction.lag.ms`. Unlike in Kafka, a record must be durable before it supersedes another;
-otherwise a power loss could destroy both.
+A log is cleaned from its start to the first uncleanable offset: the lowest of the last stable
+offset, the start of the active segment, and the start of the first segment with a record younger
+than `min.compaction.lag.ms`. Unlike in Kafka, it is also at most the recovery point: a record must
+be durable before it supersedes another, or a power loss could destroy both.
 
 Records that were cleaned before are clean; the rest are dirty. The log with the highest dirty ratio
 comes first, if the ratio exceeds `min.cleanable.dirty.ratio`. A log with a dirty record older than
@@ -27,7 +27,7 @@ class CleanableLog(NamedTuple):
     clean_bytes: int
     dirty_bytes: int
     overdue_ms: int
-    """By how much the oldest dirty record exceeds max.compaction.lag.ms; 0 if it does not."""
+    """By how much the oldest dirty record's age exceeds max.compaction.lag.ms; 0 if it does not."""
 
     @property
     def dirty_ratio(self) -> float:
@@ -51,7 +51,7 @@ def measure(log: UnifiedLog, first_dirty_offset: int, now_ms: int) -> CleanableL
     settled = min(log.last_stable_offset, log.recovery_point)
     waiting = log.local.segments.floor(settled)
     if waiting is not None:
-        # Only whole segments are cleaned, so not the segment that contains the bound.
+        # Only whole segments are cleaned; the segment that contains the bound is left out.
         end_offset = min(end_offset, waiting.base_offset)
     lag_ms = log.config.min_compaction_lag_ms
     if lag_ms > 0:

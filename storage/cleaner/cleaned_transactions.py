@@ -25,7 +25,7 @@ class CleanedTransactions:
         self.kept: list[AbortedTxn] = []
 
     def may_discard(self, batch: RecordBatch) -> bool:
-        """Whether the state of the batch's transaction allows discarding the batch."""
+        """Track the next batch; returns whether the state of its transaction lets it be removed."""
         while self._coming and self._coming[0].first_offset <= batch.last_offset:
             txn = self._coming.popleft()
             self._aborted.setdefault(txn.producer_id, txn)

@@ -1,9 +1,10 @@
 """Records how far each log of a directory has been cleaned, in `cleaner-offset-checkpoint`.
 
-The next cleaning reads keys from the checkpointed offset on; all keys below it have been in an
-offset map. The format is Kafka's. A lost file or an offset that is too low only makes the next
-cleaning longer. So an offset is replaced by the log start if it is outside the log, belongs to
-another topic of the same name, or was written before a truncation (`LogCleanerManager` in Kafka).
+The next cleaning reads keys from the checkpointed offset on; the keys below it were in the offset
+maps of earlier cleanings. The format is Kafka's. A lost file or an offset that is too low only
+makes the next cleaning longer. So an offset is replaced by the log start if it is outside the log,
+belongs to another topic of the same name, or was written before a truncation (`LogCleanerManager`
+in Kafka).
 """
 
 from collections.abc import Callable
@@ -61,7 +62,7 @@ class CleanerCheckpoint:
         self._cleaned[log.topic_partition] = _Cleaned(offset, log.topic_id, log.local.truncations)
 
     def hand_over(self, log: UnifiedLog, other: "CleanerCheckpoint", moved: UnifiedLog) -> bool:
-        """Move a log's entry to the checkpoint of its new directory; False if it has none."""
+        """Move a log's entry to the checkpoint of its new directory; False if there is no entry."""
         if log.topic_partition not in self._cleaned:
             return False
         other.cleaned_up_to(moved, self.first_dirty_offset(log))
@@ -77,9 +78,9 @@ class CleanerCheckpoint:
         }
 
     def prepare_write(self) -> Callable[[], None]:
-        """A function that durably writes the current entries, in any thread; it raises OSError.
+        """Return a function that durably writes the present entries, in any thread.
 
-        It does not write later changes.
+        It does not write changes made after this call. It raises OSError.
         """
         offsets = {partition: entry.offset for partition, entry in self._cleaned.items()}
         return partial(write_offset_checkpoint, self._files, self._path, offsets)

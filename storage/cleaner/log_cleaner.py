@@ -7,10 +7,10 @@
 
 Steps 1 and 3 read immutable files and write a file that nothing else uses. They are generators
 that yield every few hundred kilobytes, so that the caller can run them in a thread, throttle or
-cancel them. The files they read stay open even if they are deleted meanwhile. Steps 2 and 4 run in
-the thread of the log's owner. They first check whether retention or a truncation has changed the
-log; if so, the work is discarded. A reader that holds a region of a replaced file can still read
-it.
+cancel them. A segment that is being read stays readable even if it is deleted meanwhile. Steps 2
+and 4 run in the thread of the log's owner. They first check whether retention or a truncation has
+changed the log; if so, the work is discarded. A reader that holds a region of a replaced file can
+still read it.
 
 After a crash the log is as it was either before or after step 4 of a group, never in between: see
 `LocalLog.replace_segments` (Kafka's `Cleaner`).
@@ -50,8 +50,9 @@ class CleaningStats:
 class LogCleaning:
     """One cleaning of one log. The log's owner creates it and calls `groups` and `swap`.
 
-    If a batch has a wrong CRC or cannot be decoded, the generators raise KafkaError. The log then
-    stays unchanged and must not be cleaned until an operator has inspected it.
+    If a batch has a wrong CRC or cannot be decoded, the generators raise KafkaError. The groups
+    not yet swapped then stay as they are, and the log must not be cleaned again until an operator
+    has inspected it.
     """
 
     def __init__(self, cleanable: CleanableLog, config: CleanerConfig, now_ms: int) -> None:
@@ -102,7 +103,8 @@ class LogCleaning:
             pending = 0
             pinned = self._pin(segment)
             if pinned is None:
-                # Its keys supersede only records in earlier segments, which are deleted too.
+                # It was deleted. Its keys could supersede only records in it and in earlier
+                # segments, which are deleted too.
                 continue
             for batch in _checked(pinned, position):
                 if not self._put_keys(batch, transactions):
@@ -115,7 +117,7 @@ class LogCleaning:
                     pending = 0
             following = self._dirty[number + 1 : number + 2]
             end_offset = following[0][0].base_offset if following else self._end_offset
-            # Earlier cleanings may have removed the records at the end of a segment.
+            # Everything below the next segment was read, even if earlier cleanings removed the end.
             keys.saw_up_to(end_offset - 1)
             self.stats.map_utilization = keys.utilization
             yield pending
@@ -203,7 +205,7 @@ class LogCleaning:
     def _begin(self, base_offset: int) -> LogSegment:
         files, directory = self.log_dir.files, self.log.directory
         # The renames of the last swap must be durable before a `.cleaned` file exists: at startup
-        # a `.swap` file at or above it would count as unfinished.
+        # a `.swap` file with the same or a higher base offset would count as unfinished.
         files.sync_dir(directory)
         for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX):
             files.remove(file_path(directory, base_offset, suffix + CLEANED_SUFFIX))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 BYTES_PER_SLOT = 192
-"""The memory of a digest, an offset and their slot in a dictionary that is about to double."""
+"""Bytes for a digest, an offset and their slot in a dictionary just before its size doubles."""
 
 _DIGEST_BYTES = 16
 

@@ -7,7 +7,7 @@ last five batches, the most that a client may have in flight, and checks a new b
   the original's offset, and nothing is appended.
 - Otherwise the first sequence number must be the last one plus 1 (0 follows 2147483647).
 - With a higher epoch it must be 0. A lower epoch is rejected: that producer is fenced.
-- A producer without state (new, expired, or its records are deleted) may start at any number.
+- A producer without state (new, expired, or with deleted records) may start at any number.
 
 While a producer's transaction is open, it must write transactional batches. Followers skip these
 checks, because the leader has made them (Kafka's `ProducerStateEntry`, `ProducerAppendInfo`).

@@ -33,7 +33,7 @@ class ProducerStateManager:
         self._ongoing_txns: dict[int, int] = {}
         """Open transactions: first offset to producer id, in offset order."""
         self._unreplicated_txns: dict[int, int] = {}
-        """Ended, but the marker is not below the high watermark: first offset to marker offset."""
+        """Ended, with a marker not yet below the high watermark: first offset to marker offset."""
         self._snapshots: list[int] = []
         self.map_end_offset = 0
         self.last_snapshot_offset = 0
@@ -193,7 +193,7 @@ class ProducerStateManager:
         self.last_snapshot_offset = offset
 
     def load(self, log_start_offset: int, log_end_offset: int) -> None:
-        """Load the newest valid snapshot in [log start, log end].
+        """Load the newest valid snapshot above the log start, up to the log end.
 
         The caller then applies the batches from `map_end_offset` on.
         """
@@ -206,7 +206,7 @@ class ProducerStateManager:
                 content = self._files.read(snapshot_path(self._directory, offset))
                 entries = decode_snapshot(content)
             except (CorruptSnapshotError, FileNotFoundError):
-                # The same state results from an older snapshot and more of the log.
+                # The state is then rebuilt from an older snapshot by replaying more of the log.
                 self._delete_snapshot(offset)
                 continue
             self._load_entries(entries)
@@ -223,7 +223,7 @@ class ProducerStateManager:
     def truncate_fully_and_start_at(
         self, offset: int, keep_snapshots_at: tuple[int, ...] = ()
     ) -> None:
-        """Clear the state for an empty log at `offset`; delete the snapshots not to be kept."""
+        """Clear the state for an empty log at `offset`; delete all snapshots not to be kept."""
         for snapshot in self.snapshot_offsets:
             if snapshot not in keep_snapshots_at:
                 self._delete_snapshot(snapshot)
@@ -231,7 +231,10 @@ class ProducerStateManager:
         self.map_end_offset = self.last_snapshot_offset = offset
 
     def on_log_start_offset(self, log_start_offset: int) -> None:
-        """Remove ended transactions that are entirely below the log start offset."""
+        """Remove ended transactions that are entirely below the log start offset.
+
+        `map_end_offset` moves up to the log start offset if it is lower.
+        """
         below = [
             first for first, marker in self._unreplicated_txns.items() if marker < log_start_offset
         ]
@@ -240,7 +243,7 @@ class ProducerStateManager:
         self.map_end_offset = max(self.map_end_offset, log_start_offset)
 
     def delete_snapshot_at(self, offset: int) -> None:
-        """Delete the snapshot taken at `offset`, if there is one, along with its segment."""
+        """Delete the snapshot taken at `offset`, if there is one: the segment there is removed."""
         if offset in self._snapshots:
             self._delete_snapshot(offset)
 
@@ -253,7 +256,7 @@ class ProducerStateManager:
     def remove_stray_snapshots(self, segment_base_offsets: list[int]) -> None:
         """Delete the snapshots that are not at the start of a segment.
 
-        The newest one is kept if it is above all segments: a clean close left it.
+        The newest of them is kept if it is above all base offsets: a clean close left it.
         """
         bases = set(segment_base_offsets)
         newest_base = max(bases, default=-1)
