@@ -6,13 +6,14 @@
 
 ELO is the leader's local log start offset. The remote segment that contains ELO - 1 has two
 auxiliary files: the leader epochs up to its end and the producer snapshot at its end. With both, an
-empty log that begins after that segment is as good as one with every record before it (KIP-405,
+empty log that begins after that segment is as good as a log that has all earlier records (KIP-405,
 "Follower fetch protocol"; Kafka's `TierStateMachine.buildRemoteLogAuxState`).
 
-`start_log_at` puts a log into that state. All that it needs has been fetched before, so if the tier
-fails, the follower loses nothing. The new segment file is created last and is the commit point:
-after a crash before that, the leader sends the follower to the tier again; after a later crash, the
-log is complete. No log ever continues at the new offset without its earlier epoch history.
+`start_log_at` puts a log into that state. The caller fetches everything from the tier first, so if
+the tier fails, the follower loses nothing. The new segment file is created last and is the commit
+point: after a crash before that, the leader sends the follower to the tier again; after a later
+crash, the log is complete. No log ever continues at the new offset without its earlier epoch
+history.
 """
 
 from itertools import pairwise
@@ -34,7 +35,7 @@ class AuxRequest(NamedTuple):
     topic_id_partition: TopicIdPartition
     epoch: int
     offset: int
-    """The offset before the leader's local log start, or before its first offset not tiered."""
+    """The offset before the leader's local log start, or before its earliest pending upload."""
     leader_log_start_offset: int
     current_leader_epoch: int
     is_tiered: bool
@@ -88,8 +89,8 @@ def aux_state(
             f"The leader epochs end with {history[-1].epoch}, the segment with "
             f"{segment.segment_leader_epochs[-1][0]}."
         )
-    # The leader that copied the segment may have had a shorter history than the present one, and
-    # remote segments below the history cannot be found.
+    # The leader that copied the segment may have had a shorter history than the present leader.
+    # Remote segments below the history cannot be found, so the log starts with the history.
     log_start_offset = max(log_start_offset, history[0].start_offset)
     return AuxState(next_offset, log_start_offset, _cut(history, log_start_offset), snapshot)
 

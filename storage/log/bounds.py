@@ -8,8 +8,9 @@ or DeleteRecords deletes records. Only the methods here change these offsets, an
 order afterwards.
 
 The last stable offset is derived and lies between log start and high watermark. It is below the
-local log start only in a log built from the tier (`aux_state`), while a transaction that began
-below is open (Kafka keeps the same offsets as fields of `UnifiedLog` and `LocalLog`).
+local log start only in a log built from the tier (`aux_state`), while a transaction is open that
+began below the local log start. Kafka keeps the same offsets as fields of `UnifiedLog` and
+`LocalLog`.
 """
 
 _UNKNOWN = -1
@@ -59,7 +60,7 @@ class LogBounds:
         self._check()
 
     def last_stable_offset(self, first_unstable: int | None) -> int:
-        """One past the last offset that read_committed may see: no open transaction is below it."""
+        """The offset below which read_committed may read; no open transaction begins below it."""
         if first_unstable is None or first_unstable >= self.high_watermark:
             return self.high_watermark
         return max(first_unstable, self.log_start)

@@ -70,8 +70,8 @@ class RemoteRead(NamedTuple):
 class RemoteTimestampLookup(NamedTuple):
     """A timestamp that must first be looked up in the remote tier (KIP-405).
 
-    `local_result` is the result if no record below `local_log_start_offset` has at least
-    `timestamp`, or for MAX_TIMESTAMP, at least the timestamp of `local_result`.
+    If no record below `local_log_start_offset` has at least `timestamp` (for MAX_TIMESTAMP: at
+    least the timestamp of `local_result`), the result of the query is `local_result`.
     """
 
     topic_id_partition: TopicIdPartition

@@ -44,7 +44,7 @@ class LeaderEpochCache:
 
     @property
     def is_synced(self) -> bool:
-        """Whether the checkpoint on the disk would survive a crash."""
+        """Whether the checkpoint, as it was last written, would survive a crash."""
         return self._synced_version >= self._version
 
     @property

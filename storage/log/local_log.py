@@ -105,7 +105,7 @@ class LocalLog:
         self.config = config
         self.segments = segments
         self.bounds = LogBounds()
-        """The bounds of the whole log, of which `LocalLog` moves the log end."""
+        """The bounds of the whole log. Here appends move the log end, truncations all bounds."""
         self.recovery_point = 0
         """The offset below which everything was fsynced; never above the log end offset."""
         self._pending_deletes: list[tuple[int, LogSegment]] = []
@@ -385,7 +385,7 @@ class LocalLog:
         self.recovery_point = offset
 
     def sync_truncation(self) -> None:
-        """fsync the log after a truncation: new records must not be mixed with dropped ones.
+        """fsync the log after a truncation, or a crash could mix new records with dropped ones.
 
         A log that starts at a new offset counts as flushed up to that offset, so this also syncs
         all that its first flush would have synced.
@@ -437,10 +437,11 @@ class LocalLog:
         self.finish_swap()
 
     def finish_swap(self) -> None:
-        """Durably rename the files of the last swap that still have their old names.
+        """Rename the files of the last swap that still have their old names.
 
-        Raises OSError. The log and a restart can both work with half-renamed files, but the renames
-        must be finished before other files are created or removed here.
+        The final names of the cleaned segment are not synced. Raises OSError. The log and a restart
+        can both work with half-renamed files, but the renames must be finished before other files
+        are created or removed in the directory.
         """
         swap = self._swap
         if swap is None:
@@ -466,9 +467,9 @@ class LocalLog:
         return due
 
     def finish(self) -> None:
-        """Complete the indexes; the caller then makes them durable with a last flush.
+        """Complete the indexes and remove deleted segments; the caller then flushes a last time.
 
-        A log without writes since it was opened is not changed.
+        The indexes of a log without writes since it was opened are not changed.
         """
         active = self.active_segment
         if self.recovery_point < self.log_end_offset or active.needs_closing:

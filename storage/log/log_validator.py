@@ -2,16 +2,16 @@
 
 A client's append must be one batch of message format 2 that starts at offset 0, matches its CRC,
 has the right record count, is not a control batch and does not exceed max.message.bytes. The leader
-then writes the base offset and leader epoch in place: the CRC covers neither, and the bytes are
-never copied.
+then writes the base offset and leader epoch in place: the CRC covers neither, so no bytes need to
+be copied.
 
 Every length in an uncompressed batch is checked (`RecordWalk`, or `KnownShapes` if the batch is
 like earlier ones): consumers, the cleaner and the tier must be able to read the log. A compressed
 batch is decompressed only if a rule needs its records: a compacted topic requires keys,
 message.timestamp.before.max.ms applies to every timestamp, and a topic with its own
-compression.type stores another codec. For other compressed batches, only the codec's first bytes
-are checked, and whether the records can fit into the bytes. docs/differences.md lists Kafka's
-further checks.
+compression.type stores another codec. For other compressed batches, only the codec's header is
+checked, and that the data is long enough for the records. docs/differences.md lists Kafka's further
+checks.
 
 A batch with many records, or one that decompresses to many bytes, would make other requests wait
 too long: `client_batch_steps` does the same work with pauses.
@@ -148,7 +148,7 @@ def client_batch_steps(
 
 
 def may_take_long(records: memoryview) -> bool:
-    """Whether `client_batch_steps` should be called: most batches are small and uncompressed."""
+    """Whether to call `client_batch_steps`, which returns None for small uncompressed batches."""
     if len(records) < BATCH_OVERHEAD:
         return False
     attributes: int
@@ -160,7 +160,7 @@ def may_take_long(records: memoryview) -> bool:
 def plain_work(records: memoryview) -> int:
     """`work_of` a client's batch if it is plain (few records, no attribute bits), otherwise 0.
 
-    A plain batch cannot be rejected before its append and needs no long check.
+    A plain batch passes every check that comes before an append, and needs no long check.
     """
     size = len(records)
     if size < BATCH_OVERHEAD:
@@ -198,7 +198,7 @@ def _client_batch_steps(
 
 
 def _outside_checked(records: memoryview, context: AppendContext) -> RecordBatch:
-    """Return the only batch in `records`, after checking its header."""
+    """Return the only batch in `records`, after checking its header and CRC."""
     try:
         batch = RecordBatch(records)
     except KafkaError:
@@ -305,7 +305,7 @@ def _record_steps(batch: RecordBatch, context: AppendContext) -> Generator[None,
         batch.max_timestamp = yield from _latest_time(batch, plain)
     yield from _check_limits(batch, plain, walk, context)
     if is_producers_time and not walk.agrees_on_time:
-        # As Kafka's leader does.
+        # The header had a different maximum; Kafka's leader corrects it too.
         stamp_max_timestamp(batch.view, 0, batch.max_timestamp)
     target = _target_codec(batch, context.config)
     if target is codec:
@@ -332,7 +332,7 @@ def _latest_time(batch: RecordBatch, plain: Buffer) -> Generator[None, None, int
 def _check_limits(
     batch: RecordBatch, plain: Buffer, walk: RecordWalk, context: AppendContext
 ) -> Generator[None]:
-    """Check keys and timestamps, of every record only if some may be invalid."""
+    """Check keys and timestamps; decodes the records only if some of them may be invalid."""
     config = context.config
     lacks_keys = config.is_compacted and walk.first_keyless >= 0
     latest = context.now_ms + config.message_timestamp_after_max_ms

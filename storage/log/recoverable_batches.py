@@ -5,7 +5,8 @@ A batch with an impossible base offset is therefore corrected if the batches aro
 right offset. Otherwise the log ends before that batch.
 
 A batch with damaged records does not end the log either if it was durable before: a crash cannot
-have caused the damage. The batch is kept, as in older segments, and its readers reject it.
+have caused the damage. The batch is kept, like a damaged batch in an older segment, which recovery
+does not read; its readers reject it.
 """
 
 import logging
@@ -44,9 +45,10 @@ class RecoverableBatches:
         """Why the batches end before the end of the file, if that is so."""
 
     def __iter__(self) -> Iterator[tuple[int, RecordBatch]]:
-        """The batches with their positions, up to the first one that is torn, damaged or misplaced.
+        """The valid batches with their positions, up to the first batch that cannot be kept.
 
-        If a base offset is corrected, it is durable before the batch is yielded.
+        A damaged batch that is kept is not yielded. A corrected base offset is durable before the
+        batch is yielded.
         """
         segment = self._segment
         expected = segment.base_offset
@@ -89,7 +91,7 @@ class RecoverableBatches:
     def _stays_damaged(
         self, batch: RecordBatch, expected: int, after: RecordBatch | None, size: int
     ) -> bool:
-        """Whether a damaged batch was durable before, and its header fits the next batch."""
+        """Whether a damaged batch is kept: it was durable, and its header fits what follows it."""
         end = batch.next_offset
         if end > self._durable_end or self._is_misplaced(batch, expected, after):
             return False
@@ -102,7 +104,7 @@ class RecoverableBatches:
         """Whether the batch's offsets are impossible.
 
         A gap before the batch is possible, because the topic may have been compacted in the past.
-        But the next batch still has higher offsets, and the end of a log is never compacted.
+        But even then the next batch has higher offsets, and the end of the log is not compacted.
         """
         if batch.base_offset < expected or batch.last_offset_delta < 0:
             return True
@@ -113,7 +115,7 @@ class RecoverableBatches:
         if batch.last_offset - self._segment.base_offset > _RELATIVE_OFFSET_MAX:
             return True
         if after is not None:
-            # If `after` cannot follow this batch at any base offset, `after` may be misplaced.
+            # If `after` could not even follow this batch at `expected`, `after` may be misplaced.
             cannot_follow = after.base_offset <= expected + batch.last_offset_delta
             return after.base_offset < batch.next_offset and not (
                 self._is_compacted and cannot_follow

@@ -2,8 +2,8 @@
 
 Locally, only `leader-epoch-checkpoint` records which epoch wrote the records below the local log.
 If that file is lost or damaged, the metadata of each remote segment has the epochs of its offsets.
-Going down from the local log, the segment of the newest leader is the right one, and no epoch is
-newer than the one above it.
+The search goes down from the local log. Of the segments with an offset, the one with the newest
+epoch there is right, except that no epoch may be newer than those of higher offsets.
 
 The log start offset checkpoint may be lost too, and some remote segments may have expired. So the
 tier need not reach the log start offset: the log then begins at the lowest offset in the tier.
@@ -24,8 +24,9 @@ def mended_history(
     """A history with which more, or all, of the remote records below the local log can be read.
 
     If it begins above the log start offset, the tier has nothing below its beginning. None if there
-    is no such history, or if the present one reaches as far down: a correct history, or one with
-    another kind of hole, is not changed. Only the part before the second epoch is replaced.
+    is no such history, or if the present one reaches as far down: a history that is correct, or
+    whose first gap is higher up, is not changed. Only the part below the first epoch that begins
+    above the log start offset is replaced.
     """
     start, local_start = bounds.log_start_offset, bounds.local_log_start_offset
     if first_gap(remote, history, start, local_start) != start:
@@ -67,7 +68,7 @@ def _told_below(remote: RemoteLog, start: int, end: int, newest: int | None) -> 
 def _downward(
     remote: RemoteLog, start: int, end: int, newest: int | None
 ) -> Iterator[tuple[RemoteLogSegmentMetadata, int]]:
-    """The segments from `end` down to `start`, each with the last offset to take epochs for."""
+    """The segments from `end` down to `start`, each with the last offset to take its epochs for."""
     waiting = sorted(
         (
             each

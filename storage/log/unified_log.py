@@ -156,7 +156,7 @@ class UnifiedLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """One past the last offset that read_committed may see: no open transaction is below it."""
+        """The offset below which read_committed may read; no open transaction begins below it."""
         return self.bounds.last_stable_offset(self.producers.first_unstable_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
@@ -306,7 +306,7 @@ class UnifiedLog:
         )
 
     def read_position(self, offset: int, isolation: FetchIsolation) -> int:
-        """The approximate number of local bytes from `offset` on, for fetch.min.bytes."""
+        """The approximate local bytes from `offset` to the visible end, for fetch.min.bytes."""
         return self.local.bytes_between(offset, self.visible_end(isolation))
 
     def visible_end(self, isolation: FetchIsolation) -> int:
@@ -371,7 +371,7 @@ class UnifiedLog:
 
     @on_disk
     def maybe_increment_log_start_offset(self, offset: int) -> bool:
-        """Move the log start offset up to `offset`; False if it is not lower.
+        """Move the log start offset up to `offset`; False if it is already there or higher.
 
         The next `delete_old_segments` deletes the files. Raises KafkaError(OFFSET_OUT_OF_RANGE)
         above the high watermark.
@@ -416,7 +416,7 @@ class UnifiedLog:
             _log.info(
                 "Rolled new log segment of %s at offset %d", self.topic_partition, base_offset
             )
-        # A restart, or a follower built from the tier, needs the producer state at this segment.
+        # A restart, or a follower built from the tier, needs the state at the segment's start.
         self.producers.advance_to(self.local.log_end_offset)
         self.producers.take_snapshot()
 
@@ -545,7 +545,7 @@ class UnifiedLog:
 
     @on_disk
     def prepare_close(self, now_ms: int) -> FlushTask | None:
-        """Prepare to close the log: once flushed and released, it needs no recovery."""
+        """Prepare to close the log; returns its last flush, after which it needs no recovery."""
         self._now_ms = now_ms
         take_snapshot_at_close(self.producers, self.local.segments)
         self.local.finish()
