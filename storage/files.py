@@ -390,7 +390,7 @@ class OsMappedFile:
         self._map(descriptor)
 
     def _open(self, flags: int = 0) -> _Descriptor:
-        # Reopened for each use, which is rare: thousands of segments may have indexes.
+        # Not kept open: thousands of segments may have indexes, and a descriptor is rarely needed.
         path, flags = self._path, _READ_AND_WRITE | flags
         return _Descriptor(self._open_files.perform(lambda: os.open(path, flags, 0o644)))
 

@@ -125,7 +125,8 @@ class LogDir:
     def fail(self, error: OSError) -> KafkaError:
         """Take the directory offline because of `error`; returns what the caller must raise.
 
-        An `error` that is not the disk's fault leaves it online (ResourcesExhaustedError).
+        An `error` that is not the disk's fault leaves the directory online: the result is then a
+        ResourcesExhaustedError.
         """
         remedy = _EXHAUSTED.get(error.errno or 0)
         if remedy is not None and self.is_online:
@@ -245,10 +246,10 @@ class LogDir:
         return self.files.exists(f"{self.path}/{CLEAN_SHUTDOWN_FILE}")
 
     def take_clean_shutdown_marker(self) -> bool:
-        """Whether the last stop was clean; every call in this run returns the same.
+        """Remove the marker durably; returns whether there was one: the last stop was clean.
 
-        The first call removes the marker durably: after it, a crash needs recovery. To be called
-        before anything in the directory is written. Raises OSError.
+        Only the first call removes it; later calls return the same. To be called before anything in
+        the directory is written, so that a crash leads to recovery. Raises OSError.
         """
         if self._was_clean is None:
             was_clean = self.has_clean_shutdown_marker()
@@ -276,7 +277,7 @@ class LogDir:
         self.files.atomic_replace(f"{self.path}/{CLEAN_SHUTDOWN_FILE}", content.encode("ascii"))
 
     def remove_clean_shutdown_marker(self) -> None:
-        """Remove the marker durably, before anything is written: a crash now needs recovery."""
+        """Remove the marker durably, before anything is written: a crash then leads to recovery."""
         if self.files.remove(f"{self.path}/{CLEAN_SHUTDOWN_FILE}"):
             self.files.sync_dir(self.path)
 
@@ -314,7 +315,8 @@ def on_disk(
     """Decorate a log's method that uses the disk: a failure takes the log directory offline.
 
     If the directory is already offline, the method is not called. In both cases
-    KAFKA_STORAGE_ERROR is raised.
+    KAFKA_STORAGE_ERROR is raised. A corrupt index raises UNKNOWN_SERVER_ERROR instead, and the
+    directory stays online.
     """
 
     @wraps(method)

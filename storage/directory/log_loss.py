@@ -55,7 +55,7 @@ def tell_gaps(topic_partition: TopicPartition, segments: LogSegments, loss: LogL
     for segment, following in pairwise(segments):
         end = segment.next_offset()
         if loss is not None and end == loss.offset < following.base_offset:
-            # The message about this loss reports them, with the reason.
+            # The message about this loss reports the missing offsets, with the reason.
             loss.resumes_at = following.base_offset
         elif end != following.base_offset:
             _log.error(

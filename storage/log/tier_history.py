@@ -2,8 +2,8 @@
 
 Locally, only `leader-epoch-checkpoint` records which epoch wrote the records below the local log.
 If that file is lost or damaged, the metadata of each remote segment has the epochs of its offsets.
-The search goes down from the local log. Of the segments with an offset, the one with the newest
-epoch there is right, except that no epoch may be newer than those of higher offsets.
+The search goes down from the local log. At each offset, the right segment is the one with the
+newest epoch there that is not newer than the epochs found above.
 
 The log start offset checkpoint may be lost too, and some remote segments may have expired. So the
 tier need not reach the log start offset: the log then begins at the lowest offset in the tier.

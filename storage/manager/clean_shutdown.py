@@ -51,7 +51,7 @@ class CleanShutdown:
                 self.flushed(log)
 
     def is_clean(self, log_dir: LogDir) -> bool:
-        """Whether every log in the directory has been flushed."""
+        """Whether the directory is online and all its logs were closed and flushed."""
         if not log_dir.is_online or log_dir.has_unclosed_log:
             return False
         return all(log.log_dir is not log_dir for log in self._waiting)

@@ -14,7 +14,7 @@ from ..log.unified_log import UnifiedLog
 class Deletion(NamedTuple):
     """Files to be removed by `remove`, which may be called in any thread.
 
-    If it raises OSError, call `log_dir.fail` in the thread that uses the logs.
+    If `remove` raises OSError, call `log_dir.fail` in the thread that uses the logs.
     """
 
     log_dir: LogDir

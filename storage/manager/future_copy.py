@@ -137,8 +137,8 @@ class FutureCopy:
     def _start_again_at(self, offset: int) -> None:
         """Restart the future log at `offset`, with the current log's epochs and producers.
 
-        The current log has all that a follower would fetch from the tier: the epochs below
-        `offset` and, since a segment begins at `offset`, the producers (KAFKA-16711, KAFKA-20961).
+        The current log has all that a follower would fetch from the tier: the epochs below `offset`
+        and, if a segment begins at `offset`, a producer snapshot (KAFKA-16711, KAFKA-20961).
         """
         current = self.current
         history = current.leader_epochs.entries_up_to(offset) if current.is_tiered else []

@@ -3,14 +3,16 @@
     first/orders-0                                current: appended to and read
     second/orders-0.<id>-future                   future: filled from the current one
 
+Once the future log has caught up, it takes over in these steps:
+
     second/orders-0.<id>-future   the log and its checkpoint entries are flushed
     first/orders-0.<id>-delete    the current log is renamed durably
     second/orders-0               the future log is renamed durably
 
 There are never two directories with the partition's name. After a crash at any point there is
-either a current log, or only a complete future log, in the directory to which the cluster metadata
-then assigns the partition. Apache Kafka also uses that future log if there is no current one
-(`LogManager.replaceCurrentWithFutureLog`, `recoverAbandonedFutureLogs`).
+either a current log, or only a future log; that one is complete, and the cluster metadata then
+assigns the partition to its directory. Apache Kafka also uses the future log if there is no current
+one (`LogManager.replaceCurrentWithFutureLog`, `recoverAbandonedFutureLogs`).
 """
 
 import logging

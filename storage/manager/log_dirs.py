@@ -81,7 +81,7 @@ class LogDirs:
         return properties
 
     def take_clean_shutdown_markers(self) -> None:
-        """Remove the markers durably, before anything is written: a crash then needs recovery.
+        """Remove the markers durably before anything is written, so that a crash leads to recovery.
 
         A directory whose disk fails is offline afterwards.
         """

@@ -68,7 +68,7 @@ class LoadRequest:
     had_clean_shutdown: bool = True
     producer_expiration_ms: int = 86_400_000
     durable_end: int | None = None
-    """The synced end, if above the recovery point because everything is read again; else None."""
+    """The synced end if all is read again, so that `recovery_point` is 0 instead; else None."""
     was_compacted: bool = False
     """Whether the log was ever compacted, whatever its cleanup.policy is now."""
 
@@ -210,7 +210,8 @@ class _Loading:
         if not request.had_clean_shutdown:
             self._recover_from(request.recovery_point)
         elif len(self._segments) and request.recovery_point not in (0, self._end_offset()):
-            # A clean shutdown leaves nothing unsynced, so the last batches' offsets are wrong.
+            # A clean shutdown leaves nothing unsynced: the log must end at its recovery point. It
+            # does not, so the offsets of the last batches are wrong.
             self._recover_segment(self._segments.last)
         start = self._log_start_offset
         if len(self._segments) and self._end_offset() < start:
@@ -241,8 +242,8 @@ class _Loading:
         """Choose the log start offset if the epoch history and the checkpoint disagree."""
         request = self._request
         if was_clean and len(self._segments):
-            # After a clean shutdown the history never begins above the log start, so one of the two
-            # was lost. Both are kept until the leader has looked up the log start in the tier.
+            # After a clean shutdown the history never begins above the log start; if it does, one
+            # of the two was lost. Both stay until the leader looks up the log start in the tier.
             self._log_start_offset = request.log_start_offset
         elif self._log_start_offset > request.log_start_offset:
             # Records were deleted just before the crash, or one of the two files is corrupt.
@@ -351,7 +352,7 @@ class _Loading:
             path = f"{self._request.directory}/{name}"
             if name.endswith(_INDEX_SUFFIXES):
                 if f"{offset_of(name):020d}{LOG_SUFFIX}" not in present:
-                    # If it was the first segment, only this warning shows that records were lost.
+                    # For the first segment, only this warning shows that its records were lost.
                     _log.warning(
                         "Found an orphaned index file %s, with no corresponding log file.", path
                     )
@@ -382,7 +383,7 @@ class _Loading:
             segment.sanity_check(is_active=segment is self._segments.last)
             segment.check_end(self._limit_of(segment))
         except MissingIndexError:
-            # A small active segment has no index, which is fine.
+            # A small active segment may lack its indexes: that is no error.
             if not (segment is self._segments.last and segment.needs_no_index):
                 _log.error(
                     "Could not find offset index file corresponding to log file %s, recovering "
@@ -445,9 +446,9 @@ class _Loading:
         was_cut = is_cut = False
         expected: int | None = None
         for segment in suspects:
-            # A power loss cannot cause a gap below the synced end, so segments after one are valid.
+            # A power loss cannot cause a gap below the synced end, so the log goes on after one.
             if segment.base_offset > self._request.synced_end:
-                # If the lost tail ended between two batches, the next segment leaves a gap.
+                # If the segment before lost whole batches, nothing was cut: only the gap shows it.
                 has_gap = expected is not None and segment.base_offset != expected
                 is_cut = is_cut or was_cut or (has_gap and not self._request.may_have_holes)
             if is_cut:
@@ -488,7 +489,7 @@ class _Loading:
         return cut_bytes
 
     def _producers_at(self, offset: int) -> ProducerStateManager:
-        """The producer state at a segment's start; it has the transactions that markers may end."""
+        """The producer state at a segment's start, with transactions that markers may end."""
         producers = self._recovering
         if producers is None or producers.map_end_offset > offset:
             producers = ProducerStateManager(self._files, self._request.directory)

@@ -422,7 +422,7 @@ class LogManager:
             deletion.run()
 
     def flush_task(self, log: UnifiedLog, now_ms: int) -> FlushTask | None:
-        """The task to fsync closed segments, or everything once flush.ms has passed; else None.
+        """The task to fsync closed segments, or all once flush.ms has passed; None if not needed.
 
         Run the task in another thread, then call `log.complete_flush(task)` in this one, or
         `log.log_dir.fail(error)` after OSError.
@@ -438,7 +438,7 @@ class LogManager:
             self._checkpoints[log_dir].write_recovery_points(self._logs_in(log_dir))
 
     def checkpoint_log_start_offsets(self) -> None:
-        """Write the start offset of each log that does not start with its first segment."""
+        """Write the log start offsets, but those that the first segment of a log shows."""
         for log_dir in self.directories.online:
             self._checkpoints[log_dir].write_log_starts(self._logs_in(log_dir))
 
@@ -465,7 +465,7 @@ class LogManager:
         self.finish_shutdown(closing, broker_epoch)
 
     def begin_shutdown(self, now_ms: int) -> CleanShutdown:
-        """Begin a shutdown with threads: run the result's flushes, then call `finish_shutdown`."""
+        """Begin a shutdown: run the flushes, in any threads, and then call `finish_shutdown`."""
         return CleanShutdown(self.online_logs(), now_ms)
 
     def finish_shutdown(

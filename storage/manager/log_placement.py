@@ -24,7 +24,10 @@ class LogPlacement:
         self._preferred: dict[TopicPartition, LogDir] = {}
 
     def directory_at(self, path: str) -> LogDir:
-        """The log directory with this path. Raises KafkaError: 57 if unknown, 56 if offline."""
+        """The log directory with this path.
+
+        Raises KafkaError: LOG_DIR_NOT_FOUND if there is none, KAFKA_STORAGE_ERROR if it is offline.
+        """
         for log_dir in self._log_dirs:
             if log_dir.path == path:
                 if not log_dir.is_online:

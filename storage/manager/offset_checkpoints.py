@@ -1,7 +1,7 @@
 """The checkpoints of one log directory: three files with an offset for each of its logs.
 
     recovery-point-offset-checkpoint   the offset below which everything survives a crash
-    log-start-offset-checkpoint        the log start, unless it is that of the first segment
+    log-start-offset-checkpoint        the log start, if the segments do not show it
     replication-offset-checkpoint      the high watermark
 
 A future log (`-future`) has entries too, which stay valid when it gets the partition's name. A
@@ -32,7 +32,10 @@ def _recovery_point(log: UnifiedLog) -> int:
 
 
 def _log_start(log: UnifiedLog) -> int | None:
-    """The log start offset unless it is the first segment's base offset (KAFKA-16146)."""
+    """The log start offset; None if the first segment shows it.
+
+    A tiered log always has an entry (KAFKA-16146).
+    """
     if log.is_tiered or log.log_start_offset > log.local.segments.first.base_offset:
         return log.log_start_offset
     return None
@@ -106,7 +109,8 @@ class OffsetCheckpoints:
             if checkpointed.pop(topic_partition, 0):
                 for gone in [each for each in checkpointed if not has_log(each)]:
                     del checkpointed[gone]
-                # For other logs, the file may now have lower offsets than those in memory.
+                # Read again, because `lower_recovery_point` may have lowered the offsets of other
+                # logs in the file.
                 stored = self._read(name)
                 offsets = {each: stored[each] for each in stored if has_log(each)}
                 offsets.pop(topic_partition, None)

@@ -76,9 +76,9 @@ def is_misread(read: Uuid, meant: Uuid) -> bool:
 
 
 def read_topic_id(files: Files, directory: str, may_be_damaged: bool) -> Uuid:
-    """The topic id of a log; the zero id if the file is missing or damaged. Raises LogDirError.
+    """The topic id of a log; the zero id if its `partition.metadata` is missing or damaged.
 
-    `may_be_damaged`: whether a damaged file is no error.
+    A damaged file raises LogDirError unless `may_be_damaged`.
     """
     set_folders_aside(files, directory, [PARTITION_METADATA_FILE])
     try:
@@ -120,7 +120,7 @@ class DoomedDirectories:
     def sync(self) -> None:
         """Make the new names durable. A disk failure takes its directory offline.
 
-        If no descriptor is free, the sync is postponed until, at the latest, the first removal.
+        If no descriptor is free, the sync is postponed; no directory is removed before it.
         """
         for log_dir in list(self._unsynced):
             if log_dir.is_online:
