@@ -438,7 +438,7 @@ class LogManager:
             self._checkpoints[log_dir].write_recovery_points(self._logs_in(log_dir))
 
     def checkpoint_log_start_offsets(self) -> None:
-        """Write the log start offsets, but those that the first segment of a log shows."""
+        """Write the start offset of each log, unless its first segment shows it."""
         for log_dir in self.directories.online:
             self._checkpoints[log_dir].write_log_starts(self._logs_in(log_dir))
 

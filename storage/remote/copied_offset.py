@@ -22,7 +22,7 @@ class CopiedOffset:
     def of(self, history: EpochHistory, bounds: LogExtent) -> int:
         """The last offset up to which the tier has all records; -1 if it has none.
 
-        The log start offset and the local log start offset must not have decreased.
+        The log start offset and local log start offset must not have decreased since the last call.
         """
         touched = self._remote.take_touched(self)
         # The first epoch's start moves with the log start, which does not affect later offsets.

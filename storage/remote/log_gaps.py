@@ -23,7 +23,7 @@ from .remote_segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
 
 
 def first_gap(remote: SegmentLookup, history: EpochHistory, start: int, end: int) -> int | None:
-    """The first offset of [start, end) that is in no readable segment of this history."""
+    """The first offset of [start, end) that no readable segment of this history has, if any."""
     if start >= end:
         return None
     epoch_ends = dict(epoch_end_offsets(history, end))

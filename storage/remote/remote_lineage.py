@@ -165,7 +165,10 @@ def copied_up_to(remote: SegmentLookup, history: EpochHistory, bounds: LogExtent
 def remote_log_start_offset(
     remote: EpochIndex, history: EpochHistory, local_log_start_offset: int
 ) -> int:
-    """The log start including the tier: that of the first segment of the oldest copied epoch."""
+    """The log start including the tier: where the first finished segment of the history starts.
+
+    The local log start offset if the history has no finished segment.
+    """
     for epoch, _ in history:
         for segment in remote.segments_for_epoch(epoch):
             if segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED:

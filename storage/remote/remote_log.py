@@ -2,8 +2,8 @@
 
 This is in-memory state, built from the events of the metadata topic in order (Kafka's
 `RemoteLogMetadataCache` and `RemoteLogLeaderEpochState`). An offset alone does not identify a
-segment: after an unclean election two segments may have different records at the same offset, and
-the reader's own epoch history determines the epoch.
+segment: after an unclean election two segments may have different records at the same offset. The
+epoch to look up comes from the reader's own epoch history.
 
 For each leader epoch, an index maps the first offset of the epoch in a segment to the segment. Two
 leaders may have rolled the same records at different offsets, so segments may overlap:
@@ -83,7 +83,7 @@ class _EpochState:
         """Never lowered: offsets copied once count as copied, even if deleted since."""
 
     def finish_copy(self, start_offset: int, segment_id: Uuid, end_offset: int) -> list[Uuid]:
-        """Make a segment readable; returns the segments that it covers, now unreadable."""
+        """Make a segment readable; returns those that it covers, which are no longer readable."""
         covered: list[Uuid] = []
         highest = self.highest_offset
         # A segment that reaches the end of the epoch covers all that start at or after its start.
@@ -135,7 +135,7 @@ class _EpochState:
         if self.highest_offset is None or offset > self.highest_offset:
             return None
         position = bisect_right(self.starts, offset) - 1
-        # The first candidate nearly always contains it; if segments overlap, maybe an earlier one.
+        # Nearly always the first candidate has it; if segments overlap, an earlier one may have it.
         while position >= 0 and self.ends[position] < offset:
             position -= 1
         return self.ids[position] if position >= 0 else None

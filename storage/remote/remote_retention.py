@@ -17,7 +17,8 @@ Kafka's `RLMExpirationTask`. Further rules, because a premature deletion cannot 
 
 - The log's size includes only what readers can reach. Covered segments, segments below the log
   start and segments whose deletion has begun do not count (Kafka counts them, and so deletes other
-  segments). A local segment counts unless the tier has all its records, whatever the copied offset.
+  segments). A local segment counts unless the tier has all its records, even those above the copied
+  offset.
 - A lineage is dead only if the epoch history reaches back to the log start offset. A history that
   begins later is incomplete, as after damage to its checkpoint, and proves nothing.
 - A dead or half-deleted segment, which one source (a checkpoint or an event) shows to be unneeded,
@@ -177,7 +178,7 @@ def decide_retention(
     """Decide as in the module docstring. For repeated calls, pass a `size` to be reused."""
     in_doubt = _unfinished(remote, facts, exempt)
     if not facts.history:
-        # For an empty log, only segments below its start are certain to be unneeded.
+        # Without a history, only segments below the log start are certain to be unneeded.
         below = [each for each in in_doubt if each.segment.end_offset < facts.log_start_offset]
         return RetentionDecision(facts.log_start_offset, below)
     in_doubt += _dead_lineage(remote, facts, exempt)
@@ -207,8 +208,8 @@ def is_last_copy(remote: RemoteLog, facts: LogFacts, segment: RemoteLogSegmentMe
     """Whether deleting this segment may lose offsets that the log has.
 
     For a dead lineage or a deletion that has begun, offsets in the local log are safe. For an
-    unfinished copy they are not, because the local records may have become unreadable since: the
-    copy is needed until another one, for which each byte is read and checked, is finished.
+    unfinished copy they are not, because the local records may have become unreadable since. That
+    copy is needed until another one is finished, for which each byte is read and checked.
     """
     begin = max(segment.start_offset, facts.log_start_offset)
     end = min(segment.end_offset + 1, facts.log_end_offset)
@@ -251,7 +252,7 @@ def _expired_by_rules(
         if not lineage.holds(segment, facts.log_end_offset):
             continue
         if not remote.serves(segment):
-            # Other segments cover it: it is deleted only once it is below the log start.
+            # Other segments cover it. The caller deletes it only once it is below the log start.
             yield ExpiredSegment(segment, DeleteReason.LOG_START)
             continue
         if oldest_ms is not None and segment.max_timestamp_ms < oldest_ms:

@@ -145,7 +145,7 @@ class Index:
         self._entries_changed()
 
     def resize(self, max_size: int) -> None:
-        """Let a reopened index grow to `max_size`; its file is resized later."""
+        """Let a reopened index grow to `max_size`; the next append resizes its file."""
         self.max_entries = max_size // self.entry.size
         self.is_writable = False
 

@@ -221,7 +221,7 @@ class LogSegment:
         return self._positions.get(offset)
 
     def position_of(self, offset: int) -> int:
-        """The position of the first batch at or after `offset`; the segment's end if none."""
+        """The position of the first batch that ends at or above `offset`; `size` if none does."""
         position = self._positions.get(offset)
         if position is not None:
             return position
@@ -469,7 +469,7 @@ class LogSegment:
         self._forget_times_and_positions()
         expected = self.base_offset
         for position, batch in self.positioned_batches():
-            # A batch whose header is damaged in the bytes outside the CRC is not indexed.
+            # Indexing stops at a batch whose header is damaged in the bytes outside the CRC.
             is_in_order = batch.base_offset >= expected and batch.last_offset_delta >= 0
             if not is_in_order or not self.offset_index.can_hold(batch.last_offset):
                 break
@@ -521,7 +521,7 @@ class LogSegment:
         return right
 
     def end_rebuild(self, valid_bytes: int, *, is_active: bool) -> int:
-        """Truncate the file after its valid batches; returns how many bytes were cut."""
+        """Truncate after the valid batches and complete the indexes; returns the bytes cut."""
         cut = self._handle.size() - valid_bytes
         if cut > 0:
             self._handle.truncate(valid_bytes)
@@ -597,12 +597,12 @@ class LogSegment:
         self._bytes_since_index_entry = 0
 
     def flush_log(self) -> None:
-        """fsync the batches, and the transaction index, which only they could restore."""
+        """fsync the batches and the transaction index, which could be rebuilt only from them."""
         self._handle.flush()
         self.txn_index.flush()
 
     def flush_indexes(self) -> None:
-        """fsync the indexes of a closed segment; they are not checked below the recovery point."""
+        """fsync the indexes of a closed segment: below the recovery point, recovery trusts them."""
         self.offset_index.flush()
         self.time_index.flush()
 
@@ -622,7 +622,7 @@ class LogSegment:
             self._rename_log(self.path.removesuffix(old) + new)
         for index in (self.offset_index, self.time_index, self.txn_index):
             if index.path.endswith(old):
-                # A mapping reopens its file by name. The next use maps the file again.
+                # A mapping reopens its file by the old name. The next use maps the file again.
                 index.close()
                 index.rename(index.path.removesuffix(old) + new)
 

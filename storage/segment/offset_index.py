@@ -72,7 +72,7 @@ class OffsetIndex(Index):
         return self._entry(slot) if slot >= 0 else OffsetPosition(self.base_offset, 0)
 
     def entry_at_or_after(self, position: int) -> OffsetPosition | None:
-        """The first entry at or after `position`; its offset exceeds those before `position`.
+        """The first entry at or after `position`; its offset is above all those before `position`.
 
         None if there is no such entry; the segment's end offset is then the bound.
         """
@@ -103,7 +103,7 @@ class OffsetIndex(Index):
         self._truncate_to_entries(self._slot_above(offset - 1))
 
     def sanity_check(self) -> None:
-        """Raises CorruptIndexError unless the file may be a trimmed or rebuilt index."""
+        """Raises CorruptIndexError unless the size and the first and last entry are valid."""
         self._check_size()
         if self.entries and self.last_offset < self.base_offset:
             raise CorruptIndexError(f"Index {self.path} ends below its base offset.")

@@ -105,7 +105,7 @@ class TimeIndex(Index):
         )
 
     def sanity_check(self) -> None:
-        """Raises CorruptIndexError unless the file may be a trimmed or rebuilt index."""
+        """Raises CorruptIndexError unless the size and the first and last entry are valid."""
         self._check_size()
         if self.entries and self._last.timestamp < self._entry(0).timestamp:
             raise CorruptIndexError(f"Index {self.path} ends with a smaller timestamp.")
