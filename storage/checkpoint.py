@@ -9,7 +9,7 @@ entries; each further line is one entry:
     0 0                    epoch, start offset          (leader-epoch-checkpoint of a log)
 
 `partition.metadata` has the topic id of a log, so that a re-created topic does not inherit its
-files.
+predecessor's files.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -5,9 +5,9 @@
 2. After a clean shutdown, indexes are used if they pass a sanity check. After a crash, every
    segment from the recovery point on is read batch by batch. At the first batch that is torn,
    damaged or out of order and cannot be repaired (`recoverable_batches.py`), the log is truncated,
-   later segments are deleted, and the indexes are rebuilt. If everything is read again for another
-   reason, damage below the synced end truncates only the damaged segment. The broker reports what
-   was lost (`log_loss.py`).
+   later segments are deleted, and the indexes are rebuilt. If everything is read again because the
+   epoch history or a batch is damaged, damage below the synced end truncates only the damaged
+   segment. The broker reports what was lost (`log_loss.py`).
 3. The leader epoch history is compared with the batches, rebuilt from them if it does not match,
    and truncated to the log's bounds. The producer state is rebuilt from the newest valid snapshot
    and the batches after it. Both then match the surviving records.
