@@ -45,7 +45,7 @@ BROKER_SETTINGS: dict[str, ConfigDef] = {
         ConfigDef("remote.list.offsets.request.timeout.ms", _LONG, "30000", _POSITIVE),
         ConfigDef("remote.log.index.file.cache.total.size.bytes", _LONG, str(1 << 30), _POSITIVE),
         ConfigDef("remote.log.metadata.custom.metadata.max.bytes", _INT, "128", "[0,...]"),
-        # KIP-405 names the first; Kafka has no remover of partitions yet (KAFKA-15313).
+        # KIP-405 names the first of the two; Kafka has no remover of partitions yet (KAFKA-15313).
         ConfigDef("remote.partition.remover.task.interval.ms", _LONG, "3600000", _POSITIVE),
         ConfigDef("remote.partition.remover.segments.per.second", _INT, "100", _POSITIVE),
         # Kafka has no cache of data and no name for one.

@@ -1,10 +1,10 @@
 """Checks periodically that this broker still owns the tier, and reports when it does not.
 
 Every write checks the owner first (`tier_owner.py`). But a broker with nothing to write would not
-notice that its tier was taken over, or that it was restored from a backup and does not own the
-tier: its records would not be copied, and nothing would show it. So once this broker leads a
-tiered partition, it checks at once and then every `WATCH_SECONDS`, with one small read that claims
-nothing.
+notice that its tier was taken over, or that its own data was restored from a backup and no longer
+owns the tier: nothing would show that its next records will not be copied. So once this broker
+leads a tiered partition, it checks at once and then every `WATCH_SECONDS`, with one small read that
+claims nothing.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ class OwnerWatch:
         self._is_refused = False
 
     async def run(self) -> None:
-        """Check until cancelled; return at once if the storage has no owner."""
+        """Check until cancelled; return at once if the storage knows no owners."""
         while isinstance(self._storage, OwnedStorage):
             await self._look(self._storage)
             await asyncio.sleep(WATCH_SECONDS)

@@ -3,7 +3,7 @@
 A class is named `package.module:Class` or `package.module.Class`. It is searched for on Python's
 path and then in the folders of `*.manager.class.path` (separated as in PYTHONPATH), which come last
 so that a plugin can shadow nothing. As in Kafka, it is created without arguments and configured
-once: `configure(configs)` gets the properties with its prefix, the prefix removed.
+once: `configure(configs)` gets the properties under the plugin's prefix, with the prefix removed.
 
 A Kafka broker's properties name Java classes; broker/config/remote_plugins.py maps them to the
 classes here.
@@ -67,9 +67,10 @@ def _refuse(sentence: str) -> KafkaError:
 
 
 def find_class(plugin: PluginClass) -> type[object] | None:
-    """The class; None if no Python module of this name is found, as with a Java class.
+    """The class; None if the name has no colon and no such module, as with a Java class.
 
-    Raises KafkaError(INVALID_CONFIG) for a module that cannot be imported or has no such class.
+    Raises KafkaError(INVALID_CONFIG) for any other module that cannot be imported, and for a module
+    without such a class.
     """
     for folder in plugin.path.split(os.pathsep):
         if folder and folder not in sys.path:
@@ -134,7 +135,7 @@ def make_metadata_manager(
 
 
 class GuardedStorage:
-    """A plugin's storage; turns every exception of it into a `RemoteStorageError`."""
+    """A plugin's storage; turns every exception that it raises into a `RemoteStorageError`."""
 
     def __init__(self, name: str, storage: RemoteStorageManager) -> None:
         self._name = name

@@ -52,5 +52,5 @@ class ByteRateQuota:
             self._total -= self._samples.popleft()[1]
 
     def _window_seconds(self, now: float) -> float:
-        """The window, counting earlier samples as full so that a start from idle is no burst."""
+        """The window; earlier samples count as full, so that a start from idle is not a burst."""
         return (self._samples_max - 1) * self._sample_seconds + now % self._sample_seconds

@@ -194,7 +194,7 @@ class RemoteLogManager:
         """Start working. Never fails, and never waits for the tier."""
         await self._access.metadata.start()
         await self.reads.start()
-        # Not before: a partition led in the meantime would be started a second time here.
+        # Set only after the awaits: a partition led meanwhile would otherwise be started twice.
         self._is_started = True
         self._remover.start()
         for term in self._terms.values():
@@ -226,7 +226,8 @@ class RemoteLogManager:
     ) -> None:
         """Lead or follow these tiered partitions from now on.
 
-        A partition already led in this epoch has a new configuration: its loops are woken.
+        A partition that is already led in this epoch is passed again when its configuration
+        changes: its loops are woken.
         """
         begun = [leader for leader in leaders if not self._is_at_work(leader)]
         self._access.metadata.assign([*(leader.topic_id_partition for leader in begun), *followers])
@@ -247,7 +248,7 @@ class RemoteLogManager:
                 self._begin(term)
 
     def _is_at_work(self, leader: LeaderPartition) -> bool:
-        """Whether the partition is already led in this epoch."""
+        """Whether the partition is already led in this epoch, and all its loops are running."""
         term = self._terms.get(leader.topic_id_partition)
         is_same = term is not None and term.leader_epoch == leader.leader_epoch
         return term is not None and is_same and term.is_at_work
@@ -272,10 +273,10 @@ class RemoteLogManager:
                 self._begin_removal(term)
 
     def stop_partitions(self, partitions: Sequence[TopicIdPartition], delete: bool) -> None:
-        """Drop partitions that left this broker; with `delete`, also their topic's remote data.
+        """Drop partitions that left this broker; with `delete`, also their remote data.
 
-        The leader marks the partition in the metadata topic; after that any broker can remove the
-        objects at any time.
+        The leader marks the partition as deleted in the metadata topic; after that any broker can
+        remove the objects at any time.
         """
         for partition in partitions:
             led = partition in self._terms or partition in self._disabled
@@ -287,7 +288,7 @@ class RemoteLogManager:
                 log.remote = None
             self._forget_reads(partition)
             if delete and led and self._is_started:
-                # If the leader goes down before the event is written, others find the objects.
+                # If this broker goes down before the event is written, another one writes it.
                 self._tasks.start(self._mark_deleted(partition), f"delete {partition}")
             else:
                 self._access.metadata.forget([partition])

@@ -143,10 +143,10 @@ class PartitionStorage(Protocol):
     """A store that can also remove a whole partition. This is optional."""
 
     async def delete_partition(self, partition: TopicIdPartition) -> None:
-        """Remove everything left of a partition of a deleted topic, even if metadata lacks it.
+        """Remove everything left of a partition of a deleted topic, even what the metadata lacks.
 
-        It is called after the deletion of all segments, and removes what interrupted uploads
-        left, and folders. Idempotent.
+        It is called after all segments were deleted, and removes the folder and what interrupted
+        uploads left. Idempotent.
         """
         ...
 
@@ -167,7 +167,7 @@ class SegmentInventory(Protocol):
     async def whole_segments(self, partition: TopicIdPartition) -> list[RemoteLogSegmentMetadata]:
         """The completely stored segments of a partition, with the metadata of their start event.
 
-        A segment is complete if every part is there with its size.
+        A segment is complete if every part is there with the right size.
         """
         ...
 

@@ -3,18 +3,18 @@
     tierlog-owner.json    cluster_id, node_id, token, since_ms
 
 Two writers under one prefix destroy each other's data: the scrub of one treats the other's copies
-as orphans, and its retention as expired. A cluster id alone does not distinguish a broker from a
-copy of its data directory, so each process that wants to write generates a new token, which it
-also keeps beside its data (`OwnerFile`). A broker that finds another token in the tier is not its
-owner: it keeps serving and reading, but neither copies nor removes.
+as orphans, and the retention of one treats them as expired. A cluster id alone does not distinguish
+a broker from a copy of its data directory, so each process that wants to write generates a new
+token, and keeps it in the tier and beside its own data (`OwnerFile`). A broker that finds another
+token in the tier is not its owner: it keeps serving and reading, but neither copies nor removes.
 
 A tier without an owner is empty, or older than this object: the first writer adopts it. Only
 `tierlog tier owner --take-over` changes the owner of a tier (decision 015).
 
-Object stores have no lock in common. So a broker that writes its token waits a moment and reads it
-again. Of two that write at once, the later one wins; the other finds out before it does anything,
-or at its next check, at most `TRUST_SECONDS` later. A broker with nothing to write also checks
-from time to time (`owner_watch.py`).
+There is no lock that all object stores offer. So a broker that writes its token waits a moment and
+reads it again. Of two that write at once, the later one wins; the other finds out before it does
+anything, or at its next check, at most `TRUST_SECONDS` later. A broker with nothing to write also
+checks from time to time (`owner_watch.py`).
 """
 
 import asyncio
@@ -117,8 +117,8 @@ async def read_owner(tier: OwnedTier) -> Owner | None:
 class OwnerFile:
     """The tokens that a data directory has written to the tiers that it owns. Blocks on the disk.
 
-    The first is the one last seen in the tier, or empty if none was; the others were written
-    without an answer, after a crash or while the store was unreachable, and may still appear there.
+    The first token of a tier is the one last seen in it, or empty if none was. The others were not
+    confirmed, because of a crash or an unreachable store, and may still appear in the tier.
     """
 
     def __init__(self, files: Files, directory: str, tier: str) -> None:
@@ -167,7 +167,7 @@ class OwnerTools:
 
 
 class TierOwnership:
-    """Whether this broker owns a tier. Call `check` before every change to the tier."""
+    """Checks that this broker owns a tier. Call `check` before every change to the tier."""
 
     def __init__(self, tier: OwnedTier, tools: OwnerTools, *, draws_anew: bool = True) -> None:
         self._tier = tier
@@ -234,8 +234,9 @@ class TierOwnership:
         environment, (cluster_id, node_id) = tools.environment, tools.writer()
         token = uuid_to_string(environment.random_uuid())
         seen = (await tools.pool.run(tools.file.tokens) or [""])[0]
-        # In the loop and not in the pool, here and below: several tasks of one broker claim, and
-        # none may change the file while another reads and changes it. A start does this twice.
+        # The file is changed in the loop, not in the pool, here and below: several tasks of one
+        # broker may claim at once, and none may change it while another updates it. A start blocks
+        # just these two times.
         tools.file.add(token)
         owner = Owner(cluster_id, node_id, token, environment.wall_clock_ms())
         await self._tier.write_bytes(OWNER_KEY, encode_owner(owner))

@@ -1,9 +1,10 @@
 """Flushes a log to disk, in a thread, before tiering deletes anything that depends on it.
 
 With Kafka's default settings only a roll and a close flush a log, because Kafka relies on
-replicas. Tiering cannot wait for that with the events of `__remote_log_metadata`, without which a
-copied segment cannot be found again, nor with the closed segment that is about to be copied,
-without which the log would end before its own copy. `docs/decisions/014` has the reasons.
+replicas. Tiering cannot wait for that in two cases. Without the events of `__remote_log_metadata`,
+a copied segment cannot be found again. And if a power failure cut off a closed segment that was
+already copied, the log would end before the end of its own copy. `docs/decisions/014` has the
+reasons.
 """
 
 from ...storage.log.unified_log import UnifiedLog

@@ -131,7 +131,7 @@ def decode_event(value: bytes) -> RemoteLogMetadata:
 
 
 def event_summary(event: RemoteLogMetadata) -> str:
-    """A summary of an event for a log line; its length is bounded for any writer."""
+    """A summary of an event for a log line; its length is bounded, whoever wrote it."""
     partition = event.topic_id_partition
     name = f"{partition.topic[:_NAME_CHARACTERS_MAX]!r}-{partition.partition}"
     summary = f"{event.state.name} from broker {event.broker_id}"

@@ -8,9 +8,9 @@
                                      |
     publish returns when this broker's own consumer has read past the event
 
-So each decision of a broker is based on a state that includes its own last step and survives a
-power failure: local segments and remote objects are deleted because of it. An event may arrive
-twice, or come from a former leader: the state machine in `RemoteLog` drops what does not fit.
+So each decision of a broker, such as to delete a local segment or a remote object, is based on a
+state that includes its own last step and survives a power failure. An event may arrive twice,
+or come from a former leader: the state machine in `RemoteLog` drops what does not fit.
 
 One consumer reads every metadata partition that any of this broker's user partitions needs, from
 its beginning, and keeps the state of all user partitions in it, assigned or not. The history of a
@@ -245,7 +245,7 @@ class TopicBasedRemoteLogMetadataManager:
         return [remote for remote in self._remote_logs.values() if not remote.is_unheard_of]
 
     def forget(self, partitions: Iterable[TopicIdPartition]) -> None:
-        """Stop waiting for these at the next start.
+        """Stop requiring the metadata of these partitions.
 
         Their state is kept up to date for as long as their metadata partition is read: a
         partition that comes back needs its history (KAFKA-16105), and the removal of a deleted
@@ -347,7 +347,10 @@ class TopicBasedRemoteLogMetadataManager:
         await self._save(all_changed=False)
 
     async def _take(self, record: "ConsumerRecord", rewound: set[int]) -> None:
-        """Apply a record; add its metadata partition to `rewound` if that is read again."""
+        """Apply a record, or verify a snapshot with it.
+
+        If the snapshot is refused, its metadata partition is added to `rewound` and read again.
+        """
         number = record.partition
         if self._snapshots is None or number not in self._snapshots.unverified:
             self._apply(record)
@@ -458,7 +461,7 @@ class TopicBasedRemoteLogMetadataManager:
                     event_summary(event),
                 )
         except KafkaError as error:
-            # Another client wrote it. Stopping here would stop tiering forever.
+            # Another client wrote the record. Stopping here would stop tiering forever.
             self.skipped.skip(record.partition, record.offset, f"{error}.")
         except Exception as error:
             reason = "applying it failed with an internal error."

@@ -2,10 +2,10 @@
 
     <log dir>/remote-log-metadata-<metadata partition>.snapshot
 
-KIP-405 has such a file; Kafka removed its own unfinished, and it was in the partition directories,
-from which logs are loaded (KAFKA-16161). Ours are beside the checkpoints, where a Kafka broker that
-takes over the directory expects files of all kinds: one for each metadata partition, replaced as a
-whole, written when a broker stops and after every so many events.
+KIP-405 has such a file. Kafka removed its own before it was finished; that file was in the
+partition directories, from which logs are loaded (KAFKA-16161). Ours are beside the checkpoints,
+where a Kafka broker that takes over the directory ignores unknown files. There is one for each
+metadata partition. It is replaced as a whole, when a broker stops and after every so many events.
 
 A snapshot is only a cache. It holds the offset after its last event, and that event's checksum:
 reading resumes at that event. If the topic has another event there, or none (it was truncated,

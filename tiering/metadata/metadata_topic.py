@@ -60,7 +60,7 @@ class HostedReplicas:
 def metadata_topic_config(
     config: MetadataManagerConfig, replication_factor: int, *, syncs_itself: bool = False
 ) -> dict[str, str]:
-    """The metadata topic's configuration; `syncs_itself` if no one else flushes a sole replica."""
+    """The metadata topic's configuration; `syncs_itself` if nothing else flushes a sole replica."""
     topic_config = {
         "cleanup.policy": "delete",
         "remote.storage.enable": "false",
@@ -75,7 +75,7 @@ def metadata_topic_config(
 class ClusterMetadataTopic:
     """`MetadataTopic` over the network. `bootstrap` is called only when it connects.
 
-    `hosted` is None where another cluster has the topic.
+    `hosted` is None if the topic is in another cluster.
     """
 
     def __init__(

@@ -41,7 +41,7 @@ class SnapshotKeeper:
         return self._unverified.keys()
 
     async def load(self, identity: TopicIdentity, number: int, end_offset: int) -> int | None:
-        """The first offset to read, for `verified` to check; None for the beginning."""
+        """The offset to read first, whose record `verified` checks; None for the beginning."""
         try:
             snapshot = await self._pool.run(partial(self._files.load, identity, number))
         except (BadSnapshotError, OSError) as error:
@@ -85,7 +85,7 @@ class SnapshotKeeper:
         *,
         all_changed: bool,
     ) -> None:
-        """Save snapshots with many unsaved events; with `all_changed`, all with any."""
+        """Save each snapshot with many unsaved events; with `all_changed`, each with any."""
         least = 1 if all_changed else self._events_each
         for number in [each for each, events in self._unsaved.items() if events >= least]:
             members = self._members.get(number, ())
