@@ -1,7 +1,7 @@
 """Bounds the memory of remote data on its way to clients, by limiting the size of each read.
 
 A local response is a region of a file and costs no memory; a remote one is held in memory until its
-client has received it, and clients may be many and slow. All their bytes are counted, from the
+client has received it, and clients may be many and slow. All remote bytes are counted, from the
 start of a read until the last reference to its response is gone. A read may take half of what is
 left of the bound, so that the bound is approached and not exceeded. When almost nothing is left it
 still gets `LEAST_BYTES`, because every reader must make progress, if only batch by batch.

@@ -138,7 +138,8 @@ def _is_ours(header: _Header, history: EpochHistory) -> bool:
 def are_intact(records: memoryview, first_offset: int, last_offset: int) -> bool:
     """Whether these are whole batches with valid CRCs and ascending offsets between the two given.
 
-    No CRC covers the offsets. The loop runs once per batch served, like that of `_take_more`.
+    No CRC covers the offsets, so their order is checked. The loop runs once per batch served, like
+    that of `_take_more`.
     """
     position, expected, size = 0, first_offset, len(records)
     unpack = OFFSET_LENGTH_MAGIC_CRC_AND_DELTA.unpack_from
@@ -178,8 +179,8 @@ def check_begins(
     """Raise SuspectIndexError unless a read of `offset` may begin at this position of a segment.
 
     An offset index entry points to a batch that begins at or below the entry's offset. If the batch
-    begins above it, records before it would be skipped silently; if no batch of the segment is
-    there, the entry is wrong, too.
+    begins above `offset`, the records before the batch would be skipped silently; if no batch of
+    the segment begins at the position, the entry is wrong as well.
     """
     if not _may_begin(piece, position, offset, segment):
         raise SuspectIndexError(

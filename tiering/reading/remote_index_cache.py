@@ -9,13 +9,13 @@ time index is corrupt, or a reader finds it wrong, both are rebuilt from the bat
 (`remote_index_rebuild.py`); a corrupt transaction index is an error and is not kept. A segment
 without aborted transactions has an empty transaction index, whether or not the tier has one. A
 transaction index truncated at an entry boundary looks valid, and without an entry aborted records
-pass for committed ones: so `.txnsum` beside it holds its length and CRC as fetched.
+pass for committed ones: so a file `.txnsum` beside it has its length and CRC as fetched.
 
 Look-ups run on the event loop without an await, so no index is dropped while it is read. Nor is
-one dropped between its load and the reader that waits for it: an index whose file is gone would
-look empty and hide the aborted transactions (KAFKA-15481). Indexes that readers wait for may exceed
-the bound. Files are removed together with their entry, with no await in between, so that a load
-right after does not find half of them.
+one dropped once it is loaded and before a waiting reader has used it: an index whose file is gone
+would look empty and hide the aborted transactions (KAFKA-15481). Indexes that readers wait for may
+exceed the bound. Files are removed together with their entry, with no await in between, so that a
+load right after does not find half of them.
 """
 
 import logging
@@ -171,7 +171,7 @@ class RemoteIndexCache:
         self._drop(stem)
 
     def rebuild(self, segment: RemoteLogSegmentMetadata) -> bool:
-        """Rebuild the indexes from the batches before their next use: a reader found them wrong.
+        """Have indexes that a reader found wrong rebuilt from the batches before their next use.
 
         False if they were already rebuilt: then the segment itself is damaged.
         """

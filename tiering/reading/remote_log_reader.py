@@ -7,12 +7,13 @@ election cut off are never served, and a read stops where its segment diverges f
 read is answered from one segment, or from the next one if the offset was compacted away.
 
 For read_committed the aborted transactions that overlap the batches are added: their abort markers
-may lie in later segments, remote or local, so those indexes are searched until none can hold more.
+may lie in later segments, remote or local, so the transaction indexes of these are searched until
+none can hold more.
 If a segment goes beyond this log's history, only markers within the history count.
 
 A response is at most about one chunk, or one batch: unlike a local one it stays in memory until
-its client has received it, and clients may allow many megabytes and be slow. By then the next chunk
-is being loaded.
+its client has received it, and clients may allow many megabytes and be slow. The next chunk is
+loaded meanwhile.
 
 A failure of the tier is a retriable error of that partition alone. If an object is missing, the
 metadata is looked up once more, since retention may have deleted the segment in between.
@@ -53,11 +54,11 @@ _PARTS_MAX = 1000
 """Parts of segments searched for one read. Compaction leaves no gap that long."""
 
 _SEGMENTS_AHEAD_MAX = 8
-"""Small segments fetched ahead of a reader; large ones reach the limit in bytes first."""
+"""At most this many segments are fetched ahead; large ones reach the limit in bytes first."""
 
 
 class TieredLog(Protocol):
-    """What a remote read needs from the local log (`storage.unified_log.UnifiedLog`)."""
+    """What a remote read needs from the local log (`storage.log.unified_log.UnifiedLog`)."""
 
     @property
     def log_start_offset(self) -> int: ...
@@ -241,7 +242,7 @@ class RemoteLogReader:
 
 
 def _first_known(read: RemoteRead, history: EpochHistory) -> int:
-    """A read's offset, or the start of the epoch history if its records were compacted away."""
+    """A read's offset, or the start of the epoch history if the records before it are gone."""
     is_before = read.leader_epoch < 0 and history and read.offset >= read.log_start_offset
     return max(read.offset, history[0][1]) if is_before else read.offset
 

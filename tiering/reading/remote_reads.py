@@ -2,9 +2,9 @@
 
     remote reads ------> reader pool -> reader -> index cache, chunk cache -> storage
 
-If the tier is unreachable, a read fails with a retriable error of its partition alone. The error is
-logged once, because clients retry silently. The number of running reads, how long others wait for
-them and how many bytes a read holds are all bounded.
+If the tier is unreachable, a read fails with a retriable error for its partition alone. The error
+is logged once, because clients retry silently. The number of running reads, how long others wait
+for them and how many bytes a read holds are all bounded.
 """
 
 import asyncio
@@ -130,7 +130,7 @@ class RemoteReads:
 
     @property
     def is_throttled(self) -> bool:
-        """Whether reads exceed their quota (KIP-956); if so, it is counted."""
+        """Whether reads exceed their quota (KIP-956); if so, the throttle time is recorded."""
         seconds = self.fetch_quota.throttle_seconds(asyncio.get_running_loop().time())
         if seconds > 0:
             self._statistics.fetch_throttled(seconds)

@@ -115,7 +115,7 @@ class CopyTask:
         self._statistics = tools.statistics
         self._repair = GapRepair(tools.deletion, term)
         self._attempts: set[Uuid] = set()
-        """Copies that this task began and did not finish, so their data was read here recently."""
+        """Copies that this task began and has not finished; it could read their local segments."""
 
     async def run_once(self) -> int:
         """Copy what can be copied now; returns the number of segments.
@@ -288,7 +288,7 @@ class CopyTask:
     async def _clean_up(self, log: UnifiedLog, remote: RemoteLog) -> None:
         """Delete unfinished copies; those below the log start offset are left to expiration.
 
-        The records of a deleted copy are in a finished segment, or were read here.
+        A copy is deleted only if finished segments have its records, or if this task began it.
         """
         unfinished = remote.unfinished_segments()
         facts = facts_of(log, remote) if unfinished else None

@@ -86,7 +86,7 @@ class ExpirationTask:
             return 0
         remote = ready_remote_log(self._deletion.metadata, term.partition)
         if not term.copying.is_settled:
-            # A COPY_SEGMENT_FINISHED may or may not have been written: confirm it first.
+            # COPY_SEGMENT_FINISHED may have been written: the copy task must confirm it first.
             return 0
         await self._repair.run_once(log, remote)
         term.find_copied_offset(log, remote)
@@ -173,7 +173,7 @@ class ExpirationTask:
             if not self._term.is_current:
                 break
             if current is None or segment.id in self._term.reserved:
-                # Another task has dealt with it since.
+                # Another task has deleted the segment since, or is working on it.
                 continue
             assert reason in _OF_NO_READER or _is_below_log_start(segment, self._term.log()), (
                 f"The log start offset is raised before {segment_words(segment)} is deleted."

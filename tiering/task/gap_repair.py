@@ -1,15 +1,16 @@
-"""Finds segments that a tiered log should have in the tier but its metadata has lost.
+"""Finds segments of a log that are in the tier but that the metadata has lost.
 
     a gap below the local log?  -- no --> nothing to do
         | yes
-    which copies does the store have whole?
+    which copies in the store are complete?
         |
     for those that hold records of a gap: COPY_SEGMENT_STARTED if it is missing, then
     COPY_SEGMENT_FINISHED
 
 Lost metadata causes a gap (`storage/remote/log_gaps.py`): a power cut that kept the start event of
-a copy and lost its end, or a deleted metadata topic. The objects are still there, and they are the
-only copy. So the leader looks once a term, before it cleans up, expires or moves the log start.
+a copy and lost its finish event, or a deleted metadata topic. The objects are still there, and they
+are the only copy. So the leader looks once a term, before it cleans up, expires or moves the log
+start.
 It leaves incomplete copies alone.
 """
 

@@ -109,9 +109,9 @@ class LeaderTerm:
 
         The checkpoint of the log start offset may be lost, or a former leader may have deleted more
         than this replica has learned; then the tier decides (KAFKA-16146). If the tier is empty,
-        the log begins at its local log start offset. Without any metadata of the partition the log
-        start offset is kept, unless the store was searched: the metadata was probably lost. It is
-        not moved past an unfinished copy that may be the only one, either.
+        the log begins at its local log start offset. If there is no metadata of the partition, it
+        was probably lost: then the log start offset is kept, unless the store was searched. Nor is
+        it moved past an unfinished copy that may be the only one.
         """
         if self.copying.state is not CopyState.UNKNOWN:
             return

@@ -14,8 +14,8 @@ broker can resume it where another one left off (KIP-405's RemotePartitionRemove
 - Nothing is deleted unless the cluster's metadata log records the topic's deletion. An event alone
   proves nothing, and neither does an unknown topic id: this broker may not have learned of the
   topic yet.
-- A copy in progress may publish a segment after FINISHED. That segment is swept up, after longer
-  than an upload can take.
+- A copy in progress may publish a segment after FINISHED. That segment is deleted too, but only
+  after more time than an upload can take.
 """
 
 from collections.abc import Iterable
@@ -75,7 +75,7 @@ class PartitionRemovals:
         self._seen: dict[TopicIdPartition, _Seen] = {}
         self._gone_since: dict[TopicIdPartition, float] = {}
         self.unproven: set[TopicIdPartition] = set()
-        """Partitions deleted according to events but not to any record, at the last look."""
+        """Partitions that events mark as deleted, but not the metadata log, at the last look."""
 
     def look(
         self, remote_logs: Iterable[RemoteLog], topics: ClusterTopics | None, now: float

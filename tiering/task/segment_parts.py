@@ -52,7 +52,7 @@ class SegmentFacts:
     log: FileRegion
     index_interval_bytes: int
     offset_index_path: str | None
-    """None if the local indexes are corrupt."""
+    """None if a local index is corrupt or missing."""
     time_index_path: str | None
     transaction_index_path: str | None
     """None if no aborted transaction ends in the segment."""
@@ -119,7 +119,10 @@ def segment_metadata(facts: SegmentFacts, attempt: Attempt) -> RemoteLogSegmentM
 
 
 def segment_data(files: Files, facts: SegmentFacts) -> LogSegmentData:
-    """Read a segment's indexes and other auxiliary files; blocks. Raises OSError."""
+    """Read a segment's auxiliary files, or rebuild unsound indexes from its log; blocks.
+
+    Raises OSError, CorruptIndexError.
+    """
     if facts.offset_index_path is None or facts.time_index_path is None:
         offset_index, time_index = rebuilt_indexes(facts)
     else:
