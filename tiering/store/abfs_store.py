@@ -1,6 +1,6 @@
 """Azure Blob Storage and Data Lake Storage, through adlfs.
 
-adlfs finds the account and its credentials; the requests are made with its service client.
+adlfs finds the account and the credentials; the requests are made here, with its service client.
 """
 
 import base64
@@ -72,7 +72,7 @@ class AbfsClient:
         return objects, pages.continuation_token or None
 
     async def uploads(self, prefix: str) -> list[UnfinishedUpload]:
-        # The service drops them after a week.
+        # The service drops staged blocks after a week.
         return []
 
     async def close(self) -> None:
@@ -95,7 +95,7 @@ class _AbfsUpload:
         return base64.b64encode(b"%010d" % number).decode()
 
     async def part(self, number: int, content: bytes) -> None:
-        # A stream is sent in small writes; bytes would block the loop.
+        # A stream is sent in small writes; a `bytes` object, sent in one, would block the loop.
         await self._blob.stage_block(
             self._id(number), io.BytesIO(content), length=len(content), **self._limits
         )
@@ -114,7 +114,7 @@ class _AbfsUpload:
 
 
 def _end_with_its_loop(file_system: object) -> None:
-    """Cancel adlfs's finalizer, which would close everything at exit, in a loop already gone."""
+    """Cancel adlfs's finalizer, which would close everything at exit, in a loop that is gone."""
     orders = cast("list[weakref.finalize[..., object]]", getattr(weakref.finalize, "_registry", ()))
     for order in list(orders):
         kept = order.peek()

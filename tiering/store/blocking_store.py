@@ -1,6 +1,6 @@
 """The tier on a synchronous file system of fsspec: `memory`, `webhdfs`, `sftp` and others.
 
-Calls run in the bounded pool. Only one call at a time uses a file system, because few of them are
+Calls run in the bounded pool. Each file system serves one call at a time, because few of them are
 thread-safe (paramiko's SFTP client swallows the answers of another thread). After a successful
 call the file system is kept for the next one; after a failure it is dropped and the next call
 reconnects, because the server may have restarted or the credentials may have changed.
@@ -240,7 +240,7 @@ def _opened(file_system: FileSystem, path: str) -> Any:  # noqa: ANN401  # each 
         return file_system.open(path, "wb", block_size=PIECE_BYTES)
     except FileNotFoundError:
         with suppress(OSError):
-            # Another thread may be creating the same folder; the second open decides.
+            # Another thread may be creating the same folder; the next open shows if it exists.
             file_system.makedirs(path.rpartition("/")[0], exist_ok=True)
         return file_system.open(path, "wb", block_size=PIECE_BYTES)
 

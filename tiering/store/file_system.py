@@ -169,7 +169,7 @@ class TierFileSystem:
         except RemoteStorageError as error:
             if error.failure is not Failure.DENIED or not await self._store.renew():
                 raise
-        # It worked until now, so the credentials may have changed since we connected.
+        # The connection worked until now, so the credentials may have changed since we connected.
         try:
             return await self._once(call)
         except RemoteStorageError as error:
@@ -273,7 +273,7 @@ def _open(location: RemoteUrl, deadline_s: float) -> tuple[FileSystem, str]:
             f"Known protocols are those of the installed fsspec and its companion packages"
         ) from None
     if type(file_system).__module__.partition(".")[0] == "sshfs":
-        # Where it is installed, it takes over ssh://.
+        # Where the package sshfs is installed, it takes over ssh://.
         raise RemoteStorageError(
             f"The remote tier {location} cannot be used: the package sshfs ignores byte ranges; "
             "use sftp:// with paramiko"

@@ -6,7 +6,7 @@ shows that the parts are complete; the metadata topic decides whether the segmen
 A deletion removes the manifest first, so that a half-deleted segment does not look complete.
 
 The store is probed before the first copy (`tier_probe.py`), so that the operator, not a consumer,
-finds out that it cannot serve as a tier. `file_system.py` writes and reads the objects of every
+finds out if it cannot serve as a tier. `file_system.py` writes and reads the objects of every
 kind of store. Requests name exact byte ranges, because closing a stream early costs a connection
 to an object store.
 """
@@ -67,7 +67,7 @@ Describe = Callable[[TopicIdPartition], TopicDescription | None]
 
 
 def _bytes_max(metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> int:
-    """The largest possible index: offset and time index have an entry per batch, plus spare."""
+    """The largest possible index; offset and time index: an entry per batch, and some spare."""
     entry = _ENTRY_BYTES.get(index_type)
     if entry is None:
         return PART_BYTES_MAX
@@ -160,7 +160,8 @@ class FsspecStorage:
             content = await self._objects.read_small(key, PART_BYTES_MAX)
         except RemoteResourceNotFound:
             content = None
-        # After the index: a deletion removes the manifest first.
+        # Read after the index: a deletion removes the manifest first, so an index that is missing
+        # because of it is not expected either.
         parts = await self._parts(metadata)
         expected = None if parts is None else parts.get(IndexType.TRANSACTION.value)
         what = f"The transaction index of remote segment {metadata.segment_id} in {self}"

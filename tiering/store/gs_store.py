@@ -75,7 +75,7 @@ class GsClient:
         return objects, answer.get("nextPageToken")
 
     async def uploads(self, prefix: str) -> list[UnfinishedUpload]:
-        # The service drops them after a week.
+        # The service drops unfinished uploads after a week.
         return []
 
     async def close(self) -> None:
@@ -106,7 +106,7 @@ class _GsUpload:
                     "Content-Type": _OCTETS,
                     "Content-Length": str(len(rest)),
                 },
-                # A stream is sent in small writes; bytes would block the loop.
+                # A stream is sent in small writes; a `bytes` object, in one, would block the loop.
                 data=self._gcsfs.UnclosableBytesIO(rest),
             )
             persisted = _persisted(headers.get("Range"), answer, self._size)

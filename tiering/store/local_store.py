@@ -30,7 +30,7 @@ TEMPORARY = ".tmp"
 
 _PIECE_BYTES = 512 * 1024
 """Bytes read and written at a time. With pieces of 8 MiB, a copy raised the producers' p99 latency
-by half: returning such a piece to the system keeps the interpreter busy."""
+by half: freeing so much memory at once keeps the interpreter busy."""
 
 
 class LocalStore:
@@ -124,7 +124,7 @@ class LocalStore:
             if self._files.remove(path):
                 folders.add(path.rpartition("/")[0])
             self._files.remove(path + TEMPORARY)
-        # A deleted object must not reappear after a crash: nothing would find it.
+        # A deleted object must not reappear after a crash: only a scrub would find it.
         for folder in sorted(folders):
             self._files.sync_dir(folder)
 

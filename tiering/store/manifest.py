@@ -29,13 +29,13 @@ from .object_keys import is_partition_name
 VERSION = 1
 
 MANIFEST_BYTES_MAX = 4 << 20
-"""A larger object is no manifest: one has some hundred bytes, and a few per leader epoch."""
+"""A larger object is no manifest: that has some hundred bytes, and a few per leader epoch."""
 
 PART_BYTES_MAX = 128 << 20
 """The largest part other than the log; such a part is read into memory as a whole."""
 
 PARTITIONS_MAX = 100_000
-"""The most partitions of one topic: a broker would create or return as many as it reads."""
+"""The most partitions of one topic: a broker creates or returns as many as a manifest says."""
 
 _ID_BYTES = 16
 _INT32_MAX = 2**31 - 1
@@ -156,7 +156,7 @@ def _id(value: object) -> Uuid:
 def _suffix(value: object) -> str:
     suffix = _text(value)
     if _SUFFIX.fullmatch(suffix) is None:
-        # It becomes part of a key.
+        # The suffix becomes part of an object key.
         raise ValueError(f"{suffix[:_SHOWN]!a} is not the name of a segment part")
     return suffix
 

@@ -238,7 +238,7 @@ class NativeStore:
         try:
             await self._within(upload.abort())
         except Exception as error:
-            # It was finished or aborted after the listing.
+            # A missing upload was finished or aborted after the listing.
             if failure_of(error) is not Failure.NOT_FOUND:
                 raise
 
@@ -256,7 +256,7 @@ class NativeStore:
 
 
 def options_of(defaults: dict[str, Any], stated: dict[str, Any]) -> dict[str, Any]:
-    """Options of a file system: the operator's override our defaults, in nested ones too."""
+    """Our default options, overridden by the operator's options, also inside nested ones."""
     merged = dict(defaults)
     for name, value in stated.items():
         inner = merged.get(name)

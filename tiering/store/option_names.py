@@ -163,7 +163,7 @@ def _inside(options: Mapping[str, OptionValue], path: str) -> Mapping[str, Optio
 
 
 def _class_of(protocol: str) -> tuple[str, str] | None:
-    """The class that fsspec registers for another protocol, and its `__init__`."""
+    """Module and `__init__` of the class that fsspec registers for a protocol; None if none."""
     entry: dict[str, Any] = import_module("fsspec.registry").known_implementations.get(protocol, {})
     module, _, name = str(entry.get("class", "")).rpartition(".")
     return (module, f"{name}.__init__") if module else None

@@ -118,7 +118,7 @@ _HDFS_NOT_YET = (
 
 
 def failure_of(error: BaseException) -> Failure:
-    """The kind of `error`; its causes count only if the error itself does not decide."""
+    """The kind of `error`, from an answer in it or its causes, or else from their class names."""
     chain = list(_chain(error))
     # A server's answer says more than the library's exception class.
     for tell in (_by_answer, _by_name):

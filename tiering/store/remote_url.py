@@ -6,7 +6,7 @@
 
 Option values are text; `true`, `false` and whole numbers become booleans and integers (secrets stay
 text), and a dot in an option's name nests it. A URL comes only from the operator's own file, and
-chained URLs (`::`) are refused: a setting could reach file systems other than the one it names.
+chained URLs (`::`) are refused: one could reach file systems other than the one that it names.
 
 Nothing here imports fsspec, so that reading a configuration stays cheap. `tier_packages.py` checks
 once, at the start, that the protocol is known and its package installed.

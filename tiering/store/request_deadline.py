@@ -1,7 +1,7 @@
 """The deadline of requests to a store, and a warning while its first answer is overdue.
 
 A store that accepts connections and then does not answer is an error after the deadline. Without
-the warning, an operator who just started a broker or a tool would take that half minute for a hang.
+the warning, an operator who just started a broker or a tool would take the wait for a hang.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ class RequestDeadline:
     async def kept(self, *, is_answered: bool = True) -> AsyncGenerator[None]:
         """Raise TimeoutError once the deadline has passed.
 
-        `is_answered`: at the end the store has answered, and later requests do not warn.
+        `is_answered`: if the block succeeds, the store has answered, and later ones do not warn.
         """
         if self._is_told:
             async with asyncio.timeout(self.seconds):

@@ -25,7 +25,7 @@ _DEFAULTS: dict[str, Any] = {
     },
 }
 _TRIES = 2
-"""The retries of s3fs, around those: only s3fs retries after a truncated answer."""
+"""The tries of s3fs, around the retries above: only s3fs retries after a truncated answer."""
 
 
 class S3Client:
@@ -173,7 +173,7 @@ async def connect(
 
 
 def _session(options: dict[str, Any]) -> object:
-    """A session with its data files already read; the first client would read them in the loop."""
+    """A session with its data files already read: the first client would read them in the loop."""
     stated = options.pop("session", None)
     if stated is not None:
         return stated

@@ -39,7 +39,7 @@ class Readable(Protocol):
 
 
 IsLeft = Callable[[str, int], bool]
-"""Whether a multipart upload is abandoned: takes its key and its start, in store-clock ms."""
+"""Whether an upload is abandoned; takes its key and its start time in ms, by the store's clock."""
 
 SliceAt = Callable[[int, int], Readable | SegmentBytes]
 """Returns `size` bytes from a position of the content, read only when they are needed."""

@@ -7,9 +7,9 @@ metadata" as future work). The rules:
 - The newest leader wins (KIP-101): the *tail* is the segment with the highest leader epoch, and
   among those the highest end offset. Its `leader_epoch_checkpoint` is the history of the log up to
   its end, and the log ends there.
-- From the start on, each offset is looked up by (leader epoch, offset) in that history, as a reader
-  does. The segments found this way are kept. The others, from a branch that an unclean election cut
-  off or copies of kept segments, are left out.
+- From the first readable offset on, each is looked up by (leader epoch, offset) in that history, as
+  a reader does. The segments found this way are kept. The others, from a branch that an unclean
+  election cut off or copies of kept segments, are left out.
 - Offsets that no segment holds are a *hole*. There is no hole before the first segment: the log
   starts there.
 
@@ -131,7 +131,7 @@ def choose_lineage(
             holes.append(Hole(offset, following - 1))
             offset = following
             continue
-        # As in the manifest (COPY_SEGMENT_STARTED): a rebuild writes that event, then the finish.
+        # As in the manifest (COPY_SEGMENT_STARTED): a rebuild writes that event before FINISHED.
         kept[segment.segment_id] = announced[segment.segment_id]
         stretches.append(Stretch(announced[segment.segment_id], offset, until))
         offset = until

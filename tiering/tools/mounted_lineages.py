@@ -1,7 +1,7 @@
-"""The contents of another cluster's mounted tier, without the serving of it.
+"""Finds what another cluster's mounted tier contains; serving it is done elsewhere.
 
 Each look lists the bucket, reads the manifests that are new since the last look, and chooses every
-partition's log as a rebuild would (`lineage_choice.py`). A segment without a manifest is dropped. A
+partition's log as a rebuild would (`lineage_choice.py`). A segment without a manifest is ignored. A
 partition that cannot be read now (its tail was deleted between listing and reading) keeps the
 result of the previous look.
 """

@@ -8,13 +8,13 @@ a failed store or a deleted topic. The rules:
 - The listing comes first, then all of the metadata. Incomplete metadata is useless.
 - While the metadata has a segment, in any state, its objects are not orphans: the leader, or the
   next one, cleans up unfinished copies and deletions.
-- A complete segment of an existing topic that is neither in the metadata nor a second copy of one
-  that is, means that metadata was lost, or that another cluster writes here: a rebuild would bring
-  it back. It is reported, and removed only if the operator says so.
+- A complete segment of an existing topic may be neither in the metadata nor a second copy of a
+  segment that is. Then metadata was lost, or another cluster writes here, and a rebuild would bring
+  the segment back. It is reported, and removed only if the operator says so.
 - A partition that is not in the metadata may belong to another cluster in the same bucket: its
   objects are removed only if the operator says so.
-- An orphan is removed only if an earlier look saw it too and it is older than the grace time: by
-  the store's clock, or since the earlier look if the store has no modification times.
+- An orphan is removed only if an earlier look saw it too and it is older than the grace time,
+  counted from its modification, or from the earlier look if the store has no modification times.
 - The manifest is removed first, so that a partial segment never looks complete.
 """
 
@@ -42,7 +42,7 @@ class Orphan(NamedTuple):
     reason: str
     is_of_known_partition: bool
     is_whole: bool = False
-    """Whether a rebuild would bring it back, so that lost metadata is more likely."""
+    """Whether a rebuild would bring the segment back; its metadata was probably lost."""
 
     @property
     def id(self) -> Uuid:
@@ -86,7 +86,10 @@ def find_orphans(
 
 
 def is_unknown_whole(segment: StoredSegment, remote: RemoteLog) -> bool:
-    """Whether a segment that is not in the metadata is complete, and no second copy."""
+    """Whether a segment that the metadata lacks is complete and no second copy.
+
+    Always False for a deleted topic.
+    """
     log = segment.objects.get(LOG_SUFFIX)
     if not segment.has_manifest or log is None or remote.partition_delete_state is not None:
         return False

@@ -7,8 +7,8 @@ first. The rules, besides those of a single partition (`lineage_choice.py`):
   show if that is more; a partition without a segment is empty.
 - Its configuration is that of the newest manifest. If no manifest has one (older tierlog versions
   wrote none), it is tiered with unlimited retention: nothing is deleted on a guess.
-- Of two topics with one name the younger one is proposed, and the operator must choose: one was
-  deleted and the other created later, or two clusters have written under one prefix.
+- Of two topics with one name the one written to last is proposed, and the operator must choose: one
+  was deleted and the other created later, or two clusters have written under one prefix.
 - A topic without a complete segment is not rebuilt.
 """
 
@@ -25,7 +25,7 @@ KEPT_FOR_EVER: Mapping[str, str] = {
     "retention.ms": "-1",
     "retention.bytes": "-1",
 }
-"""The configuration of a topic with an unknown one."""
+"""The configuration given to a topic whose own is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class PlannedTopic:
 
 
 class NewestTopics(NamedTuple):
-    """The topic ids to rebuild by name, and the older (name, topic id) pairs that are left out."""
+    """The topic ids to rebuild by name, and the other (name, topic id) pairs, not rebuilt."""
 
     by_name: Mapping[str, Uuid]
     outlived: list[tuple[str, Uuid]]
@@ -97,7 +97,7 @@ def planned_topic(
     """The plan of a topic, from its partitions and its description."""
     shown = max(partitions, default=-1) + 1
     config = dict(KEPT_FOR_EVER if description is None else description.config)
-    # A topic with segments in the tier was tiered; otherwise they could not be read.
+    # A topic with segments in the tier was tiered, and must be, for them to be read.
     config["remote.storage.enable"] = "true"
     return PlannedTopic(
         name=name,

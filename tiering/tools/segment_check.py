@@ -6,8 +6,8 @@ spans two pieces, are in memory. The checks:
 - the size and CRC32C of each object match the manifest;
 - each batch's CRC is valid, its offsets continue from the previous batch, and its leader epoch is
   the manifest's for its offsets;
-- each entry of the offset index points to the start of a batch, at or below its offset; entries
-  of the time index ascend and none exceeds the segment's max timestamp;
+- each entry of the offset index points to the start of a batch whose base offset is not above the
+  entry's offset; entries of the time index ascend and none exceeds the segment's max timestamp;
 - aborted transactions end within the segment, the producer snapshot is valid, and the epoch history
   matches the manifest's epochs for the segment's offsets.
 
@@ -136,8 +136,7 @@ async def check_segment(
 ) -> list[Finding]:
     """Read and check a whole segment. Raises RemoteStorageError if the store does not answer.
 
-    Returns no findings if retention has removed the segment meanwhile, which deletes the manifest
-    first.
+    Returns no findings if the segment was deleted meanwhile: a deletion removes the manifest first.
     """
     findings = await _check(tier, manifest, watch)
     if findings:

@@ -3,7 +3,7 @@
 The metadata topic, not the listing, is authoritative, but the listing is all there is if the topic
 is lost, and the topic is compared with it. A key holds the partition, the segment's start offset
 and its id, which is new for each copy attempt (`object_keys.py`); an attempt with a manifest is
-complete. A segment id alone is not unique: an object with the same id may be elsewhere.
+complete. A segment id alone is not unique: objects under another partition or offset may have it.
 """
 
 from collections.abc import Iterable, Mapping

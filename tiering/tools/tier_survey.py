@@ -1,7 +1,7 @@
 """Surveys a tier from outside: lists it, reads its manifests and reports inconsistencies.
 
-Manifests are read a few at a time, so memory is bounded apart from what is kept of each segment,
-even for a million. An unreadable manifest becomes a finding, and its segment is left out; an
+Manifests are read a few at a time, so memory is bounded, even for a million segments, apart from
+what is kept of each. An unreadable manifest becomes a finding, and its segment is left out; an
 unreachable store is an error, never an empty tier.
 """
 
