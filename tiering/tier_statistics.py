@@ -212,7 +212,7 @@ class TierStatistics:
         self.build_aux_errors[topic] += 1
 
     def set_copy_lag(self, partition: TopicPartition, nbytes: int, segments: int) -> None:
-        """Set how much is closed and not copied yet; the active segment does not count."""
+        """Set how much of the closed segments is not copied yet."""
         self.remote_copy_lag_bytes.set(partition, nbytes)
         self.remote_copy_lag_segments.set(partition, segments)
 

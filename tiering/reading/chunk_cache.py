@@ -5,7 +5,7 @@ many readers want it, the cache is bounded in bytes, and when a reader takes a c
 prefetched: object stores respond after tens of milliseconds, and a consumer that reads a segment
 from beginning to end should wait that long only once.
 
-A chunk serves several reads. So chunks that were read to their end (spent) are dropped first; one
+A chunk serves several reads, until it was read to its end. Such spent chunks are dropped first; one
 that is partly read or not read yet is not dropped for another reader. With more readers than
 chunks, a reader that finds no room gets just the bytes it asks for, without prefetching: if readers
 evicted each other's chunks, every read would load its chunk again. A chunk that is not read again

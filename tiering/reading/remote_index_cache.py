@@ -9,7 +9,7 @@ time index is corrupt, or a reader finds it wrong, both are rebuilt from the bat
 (`remote_index_rebuild.py`); a corrupt transaction index is an error and is not kept. A segment
 without aborted transactions has an empty transaction index, whether or not the tier has one. A
 transaction index truncated at an entry boundary looks valid, and without an entry aborted records
-pass for committed ones: so a file `.txnsum` beside it has its length and CRC as fetched.
+pass for committed ones: so a `.txnsum` file beside it holds its length and CRC as fetched.
 
 Look-ups run on the event loop without an await, so no index is dropped while it is read. Nor is
 one dropped once it is loaded and before a waiting reader has used it: an index whose file is gone

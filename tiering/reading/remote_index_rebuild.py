@@ -1,9 +1,9 @@
 """Rebuilds the offset index and the time index of a remote segment from its batches.
 
-An index in the tier may be damaged like any other object, and no checksum covers it. So each index
-look-up is checked against the batch that it points to. Once an index is found to be wrong, the
-whole segment is read and both indexes are written as its leader wrote them when it appended the
-batches, one entry for each 4096 bytes.
+An index in the tier may be damaged like any other object, and a fetch does not compare it with the
+checksum in the manifest. So each look-up is checked against the batch that it points to. Once an
+index is found to be wrong, the whole segment is read and both indexes are written as its leader
+wrote them when it appended the batches, one entry for each 4096 bytes.
 """
 
 from typing import NamedTuple

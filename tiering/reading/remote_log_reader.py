@@ -8,7 +8,7 @@ read is answered from one segment, or from the next one if the offset was compac
 
 For read_committed the aborted transactions that overlap the batches are added: their abort markers
 may lie in later segments, remote or local, so the transaction indexes of these are searched until
-none can hold more.
+no further one can hold more.
 If a segment goes beyond this log's history, only markers within the history count.
 
 A response is at most about one chunk, or one batch: unlike a local one it stays in memory until

@@ -67,7 +67,10 @@ Describe = Callable[[TopicIdPartition], TopicDescription | None]
 
 
 def _bytes_max(metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> int:
-    """The largest possible index; offset and time index: an entry per batch, and some spare."""
+    """The maximum size of an index.
+
+    An offset or time index has at most one entry per batch; some more are allowed for.
+    """
     entry = _ENTRY_BYTES.get(index_type)
     if entry is None:
         return PART_BYTES_MAX
@@ -160,8 +163,8 @@ class FsspecStorage:
             content = await self._objects.read_small(key, PART_BYTES_MAX)
         except RemoteResourceNotFound:
             content = None
-        # Read after the index: a deletion removes the manifest first, so an index that is missing
-        # because of it is not expected either.
+        # Read after the index: a deletion removes the manifest first, so an index that is being
+        # deleted is not reported as missing.
         parts = await self._parts(metadata)
         expected = None if parts is None else parts.get(IndexType.TRANSACTION.value)
         what = f"The transaction index of remote segment {metadata.segment_id} in {self}"
@@ -222,7 +225,7 @@ class FsspecStorage:
         except RemoteStorageError as error:
             if error.is_retriable:
                 raise
-            # Write access need not include listing uploads; leaving them only costs money.
+            # A writer may lack the right to list uploads; leaving uploads there only costs money.
             _log.warning(
                 "Could not abort unfinished uploads of %s in the remote tier: %s", prefix, error
             )

@@ -29,7 +29,7 @@ from .object_keys import is_partition_name
 VERSION = 1
 
 MANIFEST_BYTES_MAX = 4 << 20
-"""A larger object is no manifest: that has some hundred bytes, and a few per leader epoch."""
+"""A larger object is no manifest, which has some hundred bytes and a few per leader epoch."""
 
 PART_BYTES_MAX = 128 << 20
 """The largest part other than the log; such a part is read into memory as a whole."""

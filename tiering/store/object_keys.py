@@ -5,8 +5,8 @@
 A key alone identifies its partition and position: the topic id distinguishes topics of the same
 name, the start offset (20 digits, so that a listing is in offset order) and the newest leader epoch
 in the segment say where it belongs, and the segment id, new for each copy attempt, keeps one
-attempt from overwriting another. So a scan for orphans, or a person, can tell from the
-key what an object is.
+attempt from overwriting another. So a scan for orphans, or a person, can tell from the key what an
+object is.
 
 Ids are in Kafka's text form, which may contain a dash: keys are parsed by length, not by dash.
 

@@ -118,7 +118,10 @@ _HDFS_NOT_YET = (
 
 
 def failure_of(error: BaseException) -> Failure:
-    """The kind of `error`, from an answer in it or its causes, or else from their class names."""
+    """The kind of `error`.
+
+    A server's answer decides, of the error or else of its causes; then class names and errno.
+    """
     chain = list(_chain(error))
     # A server's answer says more than the library's exception class.
     for tell in (_by_answer, _by_name):

@@ -27,7 +27,8 @@ class RequestDeadline:
     async def kept(self, *, is_answered: bool = True) -> AsyncGenerator[None]:
         """Raise TimeoutError once the deadline has passed.
 
-        `is_answered`: if the block succeeds, the store has answered, and later ones do not warn.
+        `is_answered`: a block that succeeds means that the store has answered; no later block
+        warns.
         """
         if self._is_told:
             async with asyncio.timeout(self.seconds):

@@ -86,7 +86,7 @@ async def _lists_and_removes(objects: TierFileSystem, key: str) -> None:
     now_ms = by_key[key].modified_ms
     if now_ms is not None:
         with suppress(RemoteStorageError):
-            # Write access need not include listing uploads; leaving them only costs money.
+            # A writer may lack the right to list uploads; leaving uploads only costs money.
             await objects.abort_uploads("", abandoned_before(now_ms - ABANDONED_AFTER_MS))
     for _ in range(2):
         # Twice: a missing object counts as removed.

@@ -206,7 +206,7 @@ class CopyTask:
 
     @contextmanager
     def _copying(self) -> Generator[None]:
-        """Keep the copy state at COPYING until the copy is stored or has failed."""
+        """Set the copy state to COPYING until the copy is stored or has failed."""
         copying = self._term.copying
         copying.apply(CopyEvent.BEGUN)
         try:

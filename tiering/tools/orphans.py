@@ -42,7 +42,7 @@ class Orphan(NamedTuple):
     reason: str
     is_of_known_partition: bool
     is_whole: bool = False
-    """Whether a rebuild would bring the segment back; its metadata was probably lost."""
+    """Whether a rebuild would bring the segment back; if so, its metadata was probably lost."""
 
     @property
     def id(self) -> Uuid:

@@ -97,7 +97,7 @@ def planned_topic(
     """The plan of a topic, from its partitions and its description."""
     shown = max(partitions, default=-1) + 1
     config = dict(KEPT_FOR_EVER if description is None else description.config)
-    # A topic with segments in the tier was tiered, and must be, for them to be read.
+    # A topic with segments in the tier was tiered; it must stay so, or they cannot be read.
     config["remote.storage.enable"] = "true"
     return PlannedTopic(
         name=name,

@@ -125,7 +125,7 @@ def _next_batch(content: bytes, damaged_at: int, expected: int) -> int:
     """Where the next valid batch begins, or the end of the file if there is none."""
     view = memoryview(content)
     if len(content) - damaged_at >= LOG_OVERHEAD:
-        # If the length is not what is damaged, it leads to the next batch.
+        # If the length field is intact, it leads to the next batch.
         length: int = OFFSET_AND_LENGTH.unpack_from(content, damaged_at)[1]
         position = damaged_at + LOG_OVERHEAD + length
         if damaged_at < position < len(content) and _may_begin(content, position, expected):
