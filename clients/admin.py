@@ -1,9 +1,9 @@
 """The admin client (`KafkaAdminClient` in Kafka), as far as tests, tools and the broker's own
 agents need it.
 
-Requests that change the cluster go to the controller, or to the broker that acts as one, and are
-retried on retriable errors until the timeout. A method for several topics raises the first error;
-changes to the other topics are not undone.
+Requests that change the cluster go to the controller, or to the broker that acts as one. All
+requests are retried on retriable errors until the timeout. A method that changes several topics
+raises the first error; its changes to other topics are not undone.
 """
 
 import asyncio
@@ -165,7 +165,7 @@ class Admin:
     async def describe_configs(
         self, resource_type: ConfigResourceType, name: str, keys: Collection[str] | None = None
     ) -> dict[str, str | None]:
-        """The effective configuration, by key; sensitive values are None."""
+        """The effective configuration of a resource, by key; sensitive values are None."""
         request = DescribeConfigsRequest(
             resources=[
                 DescribeConfigsResource(
@@ -209,7 +209,7 @@ class Admin:
 
     @property
     def cluster_id(self) -> str:
-        """The cluster's id; empty if there is none, or before topics have been listed."""
+        """The cluster's id; empty if the brokers sent none, or before metadata is requested."""
         return self._metadata.cluster_id or ""
 
     async def list_topics(self, *, include_internal: bool = False) -> dict[str, TopicMetadata]:
@@ -224,7 +224,7 @@ class Admin:
     async def list_offsets(
         self, timestamps: Mapping[TopicPartition, int], *, isolation_level: int = 0
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Offsets at timestamps, or named offsets (`offset_lookup.py`). Raises `KafkaError`."""
+        """Offsets at timestamps, or named offsets (`offset_names.py`). Raises `KafkaError`."""
         return await self._lookup.look_up(
             timestamps, isolation_level=isolation_level, timeout_ms=self._timeout_ms
         )

@@ -97,7 +97,8 @@ def _double(definition: ConfigDef, text: str) -> float:
     except ValueError:
         value = math.nan
     if math.isnan(value):
-        # Kafka accepts NaN; but NaN passes every rule, as it is neither below nor above any bound.
+        # Kafka accepts NaN. It is refused here: neither below nor above any bound, it passes every
+        # rule.
         raise invalid(definition.name, text, "Not a number of type DOUBLE")
     return value
 

@@ -15,7 +15,7 @@ MAX_PROGRAM_BYTES = 512 * 1024
 
 
 class InvalidRegexError(ValueError):
-    """RE2 does not accept the pattern; the message is RE2's reason."""
+    """The pattern is too long, or RE2 does not accept it; the message is the reason."""
 
 
 class _Compiled(Protocol):

@@ -1,11 +1,11 @@
 """The negative timestamps that stand for named offsets in ListOffsets."""
 
 LATEST_TIMESTAMP = -1
-"""The end of the part of the log that is visible to the reader."""
+"""The end offset of the part of the log that is visible to the reader."""
 EARLIEST_TIMESTAMP = -2
 """The log start offset, whether local or remote."""
 MAX_TIMESTAMP = -3
-"""The record with the greatest timestamp (KIP-734)."""
+"""The offset of the record with the greatest timestamp (KIP-734)."""
 EARLIEST_LOCAL_TIMESTAMP = -4
 """The first offset on the leader's disk (KIP-405)."""
 LATEST_TIERED_TIMESTAMP = -5

@@ -1,9 +1,10 @@
 """Reports records of an internal topic that are skipped because they cannot be decoded or applied.
 
 A client with write access may write anything to the topic, and a disk may return anything. A
-record that cannot be decoded, or that breaks an unforeseen rule, must not keep the other records
-from being read, and must not flood the log. Every skipped record is counted; the first few of each
-partition are logged, and after that one each time the count doubles.
+record that cannot be decoded, or whose application fails unexpectedly, must not keep the other
+records from being read, and many such records must not flood the log. Every skipped record is
+counted; the first few of each partition are logged, and after that one whenever the count has
+doubled.
 """
 
 import logging
@@ -16,7 +17,10 @@ _REASON_CHARACTERS_MAX = 500
 
 
 class SkippedRecords:
-    """The records skipped by one reader of a topic. `cost` is a clause about the consequences."""
+    """The records skipped by one reader of a topic.
+
+    `cost` is the clause of the log message that says what is lost with a skipped record.
+    """
 
     def __init__(self, topic: str, cost: str) -> None:
         self._topic = topic

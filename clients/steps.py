@@ -1,9 +1,9 @@
 """Work in steps: a generator works for a few milliseconds, then pauses with `yield`, so that other
 work can run. Its return value is the result.
 
-Code without I/O is written like this if it may take long for the data of one caller; it does not
-depend on an event loop. The caller runs it without pauses (`finished`), or lets other tasks run at
-each pause (`clients/turns.py`).
+Code without I/O is written like this if the data of one caller may keep it busy for long; it does
+not depend on an event loop. The caller runs it without pauses (`finished`), or lets other tasks run
+at each pause (`clients/turns.py`).
 """
 
 from collections.abc import Generator

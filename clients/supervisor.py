@@ -41,7 +41,7 @@ class Supervisor:
     def __init__(self, random: Random, backoff: Backoff = _BACKOFF) -> None:
         self._random = random
         self._backoff = backoff
-        # Failures in a row, by loop and subject; the longest-failing one is first.
+        # Failures in a row, by loop and subject, in the order of the first failure.
         self._streaks: dict[tuple[str, str], int] = {}
         self.failures: Counter[str] = Counter()
         """How often each loop has failed since the start, by the loop's name."""
@@ -99,7 +99,7 @@ class Supervisor:
 
 
 class Attempt:
-    """One turn of a loop with one subject. `has_failed` is set when the turn ends."""
+    """One turn of a loop with one subject. After the turn, `has_failed` tells how it ended."""
 
     __slots__ = ("_loop", "_subject", "_supervisor", "has_failed")
 
@@ -129,7 +129,7 @@ class Attempt:
 
 
 def is_answer_of_system(error: Exception) -> bool:
-    """Whether the operating system caused the failure, so that its message explains it."""
+    """Whether the system caused the failure, so that the error needs no traceback in the log."""
     if isinstance(error, KafkaError):
         return error.code is ErrorCode.KAFKA_STORAGE_ERROR
     return isinstance(error, OSError) and error.errno in _OF_THE_MACHINE

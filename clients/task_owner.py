@@ -45,7 +45,8 @@ class TaskOwner:
         return task
 
     def _is_full(self) -> bool:
-        # A finished task leaves `_tasks` only in the next iteration of the event loop.
+        # Finished tasks do not count, though they leave `_tasks` only in the next iteration of the
+        # event loop.
         return (
             len(self._tasks) >= self._tasks_max
             and sum(not task.done() for task in self._tasks) >= self._tasks_max

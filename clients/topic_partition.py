@@ -6,7 +6,7 @@ from .kafka_uuid import Uuid, uuid_to_string
 
 
 class TopicPartition(NamedTuple):
-    """A partition by topic name. The partitions of a recreated topic are equal to the old ones."""
+    """A partition by topic name. The partitions of a recreated topic equal the old ones."""
 
     topic: str
     partition: int

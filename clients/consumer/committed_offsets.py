@@ -38,7 +38,8 @@ class CommittedOffsets:
     ) -> None:
         """Commit the next offsets to read; without a member id, the group must have no members.
 
-        Raises `KafkaError`: REBALANCE_IN_PROGRESS or ILLEGAL_GENERATION after a rebalance began.
+        Raises `KafkaError`, such as REBALANCE_IN_PROGRESS during a rebalance or ILLEGAL_GENERATION
+        after one.
         """
         topics: dict[str, OffsetCommitRequestTopic] = {}
         for (name, partition), offset in offsets.items():

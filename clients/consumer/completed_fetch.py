@@ -89,7 +89,7 @@ class CompletedFetch:
         self._records = self._read(records if records is not None else memoryview(b""))
 
     def take(self, max_records: int) -> list[ConsumerRecord]:
-        """The next records.
+        """The next records, at most `max_records`.
 
         Once all records before undecodable bytes are taken, this and every later call raises
         `UndecodableRecordsError`.
@@ -173,7 +173,9 @@ class CompletedFetch:
         return int(min(ends, default=min(self.next_offset + last_offset_delta + 1, limit)))
 
     def _is_hidden(self, batch: RecordBatch) -> bool:
-        """Whether a batch is a control batch or belongs to an aborted transaction."""
+        """Follow the aborted transactions up to this batch; returns whether it belongs to one of
+        them or is a control batch.
+        """
         while self._aborted and self._aborted[0][0] <= batch.last_offset:
             self._aborted_producers.add(self._aborted.popleft()[1])
         if batch.is_control:

@@ -1,9 +1,9 @@
 """The consumer client (`KafkaConsumer` in Kafka).
 
 Partitions are either assigned manually (`assign`), or the consumer subscribes to topics and its
-group assigns partitions (`subscribe`). `poll` rejoins the group, finds positions and waits for
-records, all within its timeout; only fetches and heartbeats run in the background. The position is
-the offset of the next record that `poll` will return.
+group assigns partitions (`subscribe`). `poll` joins the group, finds positions and waits for
+records; what is not done at its timeout continues in the background, where fetches and heartbeats
+run too. The position is the offset of the next record that `poll` will return.
 """
 
 import asyncio
@@ -172,7 +172,9 @@ class Consumer:
 
     @property
     def generation_id(self) -> int | None:
-        """The generation that `assignment` belongs to; None if this is not a group member."""
+        """The generation that `assignment` belongs to; None without a group, or until it is joined
+        (again).
+        """
         if self._group is None or self._group.member.must_join:
             return None
         return self._group.member.generation.generation_id
@@ -274,7 +276,10 @@ class Consumer:
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """The first offset at or after each timestamp, in milliseconds. Raises `KafkaError`."""
+        """The offset of the first record at or after each timestamp, which is in milliseconds.
+
+        Raises `KafkaError`.
+        """
         return await self._lookup.look_up(
             timestamps,
             isolation_level=self._config.fetch.isolation_level,
@@ -306,9 +311,10 @@ class Consumer:
         return self._group
 
     async def _is_prepared(self, deadline: float) -> bool:
-        """Whether group membership and positions are settled by the deadline.
+        """Join the group and find positions if needed; returns whether all is done by the deadline.
 
-        The work continues after a poll has timed out: a rebalance may outlast many polls.
+        The work continues after a poll has timed out, since a rebalance may outlast many polls.
+        Raises its non-retriable `KafkaError`.
         """
         preparing = self._preparing
         if preparing is None:
@@ -351,7 +357,7 @@ class Consumer:
         return None
 
     async def _take_part(self, group: _Group) -> None:
-        """Rejoin if a rebalance began; auto-commit if enabled and due."""
+        """Join the group if needed; auto-commit, if enabled, when it is due and before joining."""
         if self._is_commit_due(group) or group.member.must_join:
             await self._auto_commit(group)
         if not group.member.must_join:
@@ -380,7 +386,7 @@ class Consumer:
                 raise
 
     async def _find_positions(self) -> None:
-        """Find missing positions: from committed offsets, else by `auto_offset_reset`."""
+        """Find missing positions: by a seek, from committed offsets, or by `auto_offset_reset`."""
         positions = self._fetcher.positions
         unknown = [tp for tp, position in positions.items() if position.is_sought]
         if self._metadata.is_stale or unknown:

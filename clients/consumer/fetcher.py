@@ -57,7 +57,7 @@ class PartitionPosition:
     is_paused: bool = False
     failures: int = 0
     retry_at: float = 0.0
-    # The named offset that a seek resets to (`offset_lookup.py`).
+    # The named offset (`offset_names.py`) that a seek asked for, until it is looked up.
     reset_to: int | None = None
     # Whether there was a position before, so that the committed offset is out of date.
     had_position: bool = False

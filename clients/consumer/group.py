@@ -179,7 +179,7 @@ class GroupMember:
                     response.error_code, "The coordinator refused Heartbeat."
                 )
             except KafkaError as error:
-                # If joining fails too, the next poll raises that error.
+                # Not raised here: the next poll joins again, and raises the error if that fails.
                 if generation == self.generation and not self._mends(error):
                     self.must_join = True
 
@@ -218,7 +218,10 @@ def _versioned(message: Message) -> bytes:
 
 
 def _versioned_decode(cls: type[M], data: bytes) -> M:
-    """Decode a message of the consumer protocol; a newer version as the newest known one."""
+    """Decode a message of the consumer protocol.
+
+    A version that is not known yet is decoded as the newest known one.
+    """
     if len(data) < _VERSION.size:
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "A member's metadata is too short.")
     (version,) = _VERSION.unpack_from(data)

@@ -3,8 +3,8 @@
 A broker answers a connection's requests in order, so the next response belongs to the oldest
 request in flight and must carry its correlation id. Any other id means that client and broker are
 out of sync: the connection is closed and all its requests in flight fail, as they do when the
-broker disconnects. A request that times out closes the connection too, since later responses might
-never arrive.
+broker disconnects. A request that times out closes the connection too: later responses cannot
+overtake the missing one, so they might never arrive.
 
 Each read has its own buffer, which is never overwritten, so records in a decoded response may be
 views of it for as long as the response is kept.

@@ -89,12 +89,12 @@ class Metadata:
         return leader if leader is not None and leader.leader_id != NO_LEADER else None
 
     def topic_id(self, topic: str) -> Uuid:
-        """The topic's id, or the zero id if the broker sent none."""
+        """The topic's id, or the zero id if the topic is not known or the broker sent none."""
         metadata = self.topics.get(topic)
         return metadata.topic_id if metadata is not None else ZERO_UUID
 
     async def ensure(self, topics: Collection[str]) -> None:
-        """Refresh if the view is old, stale or lacks one of these topics.
+        """Refresh if the view is stale or lacks one of these topics.
 
         Raises `KafkaError` when no broker answers. A topic that does not exist is left out of the
         view; `partition_count` raises its error.

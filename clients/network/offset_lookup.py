@@ -1,6 +1,7 @@
 """Looks up offsets by timestamp or by name at the leaders (ListOffsets), for consumers and tools.
 
-Named offsets of a log are passed as negative timestamps, as on the wire (`ListOffsetsRequest`).
+Named offsets are passed as the negative timestamps that stand for them on the wire
+(`offset_names.py`).
 """
 
 import asyncio
