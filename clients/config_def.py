@@ -97,8 +97,8 @@ def _double(definition: ConfigDef, text: str) -> float:
     except ValueError:
         value = math.nan
     if math.isnan(value):
-        # Kafka accepts NaN. It is refused here: neither below nor above any bound, it passes every
-        # rule.
+        # Kafka accepts NaN. It is refused here because it would pass every rule: it is neither
+        # below nor above any bound.
         raise invalid(definition.name, text, "Not a number of type DOUBLE")
     return value
 

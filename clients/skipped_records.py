@@ -1,8 +1,8 @@
 """Reports records of an internal topic that are skipped because they cannot be decoded or applied.
 
 A client with write access may write anything to the topic, and a disk may return anything. A
-record that cannot be decoded, or whose application fails unexpectedly, must not keep the other
-records from being read, and many such records must not flood the log. Every skipped record is
+record that cannot be decoded, or cannot be applied for an unforeseen reason, must not keep the
+other records from being read, and many such records must not flood the log. Every skipped record is
 counted; the first few of each partition are logged, and after that one whenever the count has
 doubled.
 """

@@ -99,7 +99,7 @@ class Supervisor:
 
 
 class Attempt:
-    """One turn of a loop with one subject. After the turn, `has_failed` tells how it ended."""
+    """One turn of a loop with one subject. After the turn, `has_failed` tells its outcome."""
 
     __slots__ = ("_loop", "_subject", "_supervisor", "has_failed")
 

@@ -172,9 +172,7 @@ class Consumer:
 
     @property
     def generation_id(self) -> int | None:
-        """The generation that `assignment` belongs to; None without a group, or until it is joined
-        (again).
-        """
+        """The generation that `assignment` belongs to; None without a group or before joining."""
         if self._group is None or self._group.member.must_join:
             return None
         return self._group.member.generation.generation_id
@@ -314,7 +312,7 @@ class Consumer:
         """Join the group and find positions if needed; returns whether all is done by the deadline.
 
         The work continues after a poll has timed out, since a rebalance may outlast many polls.
-        Raises its non-retriable `KafkaError`.
+        Raises a non-retriable `KafkaError` of that work.
         """
         preparing = self._preparing
         if preparing is None:

@@ -58,7 +58,7 @@ class ProducerIdAndEpoch(NamedTuple):
 
 @dataclass(slots=True)
 class ProducerBatch:
-    """The records of one batch and the futures of their senders."""
+    """The records of one batch, and the futures that their senders wait for."""
 
     partition: TopicPartition
     created_at: float
@@ -109,7 +109,7 @@ class RecordAccumulator:
         self._sequences: dict[TopicPartition, int] = {}
         self._is_flushing = False
         self.buffered_bytes = 0
-        # The futures of the records in `buffered_bytes`, which are not acknowledged or failed yet.
+        # The futures of the records in `buffered_bytes`, neither acknowledged nor failed yet.
         self.incomplete: set[Future[RecordMetadata]] = set()
 
     def has_room(self, record: ProducerRecord) -> bool:
@@ -170,7 +170,7 @@ class RecordAccumulator:
         batch = self._queues[partition][0]
         batch.attempts += 1
         if identity is not None and batch.identity != identity:
-            # A new identity starts new sequences; a retry keeps its identity and sequence.
+            # A new identity starts new sequences; a retry under the same one keeps its sequence.
             batch.identity = identity
             batch.base_sequence = self._sequences.get(partition, 0)
             self._sequences[partition] = increment_sequence(batch.base_sequence, len(batch.records))
@@ -199,7 +199,9 @@ class RecordAccumulator:
         self._sequences.clear()
 
     def expire(self, created_before: float) -> list[ProducerBatch]:
-        """Remove batches created before this time, except in-flight ones, which may succeed."""
+        """Remove batches created before this time, except those of partitions with a batch in
+        flight, which may still succeed.
+        """
         expired: list[ProducerBatch] = []
         for partition, queue in list(self._queues.items()):
             if partition in self._under_way:

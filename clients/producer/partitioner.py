@@ -1,4 +1,4 @@
-"""Chooses the partition of each record: for a key, the same one as every Kafka client.
+"""Chooses the partition of each record: for a key, the same one as Kafka's own clients.
 
 The partition of a key is its 32-bit hash, without the sign bit, modulo the number of partitions.
 The hash is Kafka's `Utils.murmur2`, with the same seed and handling of the tail. Records without a

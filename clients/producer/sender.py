@@ -222,7 +222,7 @@ class Sender:
             self.wake()
 
     async def _pause_after(self, error: KafkaError) -> None:
-        """Keep a failure for the error of batches that expire; wait before the next attempt."""
+        """Keep a failure, to be named when batches expire; wait before the next attempt."""
         self._last_failure = error
         await asyncio.sleep(self._backoff.delay_seconds(3, self._random))
 

@@ -1,7 +1,7 @@
 """Encodes and decodes messages. The codec of a class and version is compiled at its first use.
 
-Most brokers receive only three or four versions of a message, and most messages not at all:
-compiling all codecs at startup would take longer than the startup itself.
+Most brokers receive only some of the messages, in three or four versions each: compiling all codecs
+at startup would take longer than the startup itself.
 """
 
 from collections.abc import Callable, Generator
@@ -70,8 +70,8 @@ def encode(message: Message, version: int) -> list[Chunk]:
 def encode_in_steps(message: Message, version: int, max_bytes: int) -> EncodingSteps:
     """Like `encode`, with a pause after each element of an array, so that other tasks can run.
 
-    The elements may be created while they are encoded. Raises ProtocolError if the message, not
-    counting its records, is larger than `max_bytes`.
+    The elements of an array may be created one by one as they are encoded. Raises ProtocolError if
+    the message, not counting its records, is larger than `max_bytes`.
     """
     cls = type(message)
     encoder = cls.__step_encoders__.get(version) or _compile_step_encoder(cls, version)

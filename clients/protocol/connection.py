@@ -79,7 +79,7 @@ def _other_protocol(begin: bytes) -> str:
 def lasting(view: memoryview) -> memoryview:
     """A frame or part of one, copied so that it can be kept after the call that received it.
 
-    If its buffer is too large to be reused, it is not copied.
+    A view of a buffer that is too large to be reused is returned as it is.
     """
     buffer = view.obj
     is_its_own = isinstance(buffer, bytearray) and len(buffer) > _REUSED_BYTES_MAX

@@ -9,21 +9,22 @@ Elements are far larger in memory than on the wire, so a decoder also has a limi
 total number of elements in all arrays and tagged fields of a message. A decoder in steps is a
 generator that pauses after each element of an array, for messages too large to be decoded at once.
 
-The source for the second version of an example message:
+The source for version 2 of an example message with an int32 and a string:
 
     def decode(buf, p, allowed=UNLIMITED):
      end = len(buf)
      try:
-      o1 = new(ExampleRequest)
-      o1.session_id, n2 = unpack3(buf, p)
+      o1 = new(ExampleRequest2)
+      o1.session_id, n3 = unpack4(buf, p)
       p += 6
-      if n2 < 0:
+      if n3 < 0:
        raise null('topic')
-      q = p + n2
-      if q > end:
-       raise short('topic')
-      o1.topic = str(buf[p:q], 'utf-8', 'replace')
-      p = q
+      else:
+       q = p + n3
+       if q > end:
+        raise short('topic')
+       o1.topic = str(buf[p:q], 'utf-8', 'replace')
+       p = q
       return o1, p
      except PastTheEnd as error:
       raise cut('ExampleRequest version 2') from error

@@ -5,7 +5,7 @@ are joined into one chunk; records are chunks of their own, passed by reference,
 region can go from disk to socket without being read here.
 
 A field that a version lacks must have its default value, unless it is declared `ignorable`:
-otherwise the receiver would act on a different message (Kafka's UnsupportedVersion rule).
+otherwise the receiver would act on a different message (Kafka's `UnsupportedVersionException`).
 
 An error message that is too long is cut: it may repeat a name that a client has sent, and must not
 prevent the response from being sent.
@@ -248,7 +248,7 @@ class EncoderWriter(SourceWriter):
                 self.line("yield")
 
     def _tags(self, cls: type[Struct], source: str) -> None:
-        """If a tagged field is set, another function writes them; else add the count 0."""
+        """If any tagged field is set, call the function that writes them; else write count 0."""
         tagged = tagged_fields(cls, self.version)
         if not tagged:
             self.run.append(("B", "0"))

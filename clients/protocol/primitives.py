@@ -32,7 +32,10 @@ def big_endian(letters: str) -> Format:
 
 
 def read_unsigned_varint(buffer: bytes | memoryview, position: int) -> tuple[int, int]:
-    """The number at `position` and the position after it; unrolled, as it reads batch sizes."""
+    """The number at `position`, and the position after it.
+
+    The loop is unrolled, because the sizes of records take several bytes.
+    """
     byte = buffer[position]
     if byte < 0x80:
         return byte, position + 1
@@ -88,7 +91,7 @@ def read_tag_header(buffer: bytes | memoryview, position: int, end: int) -> tupl
 def skip_tagged_fields(
     buffer: bytes | memoryview, position: int, end: int, allowed: int
 ) -> tuple[int, int]:
-    """Skip a section of tagged fields, none of which is supported here.
+    """Skip the tagged fields of a struct or header that has no known tags.
 
     Returns the position after them, and how many of the `allowed` elements are left.
     """

@@ -13,7 +13,7 @@ determines it: zero, false, an empty string, an empty list, a struct of defaults
 The rules of this module:
 
 - A declaration is cheap: nothing is parsed or compiled before a class is used, because a broker
-  imports twenty such modules and should start in a fraction of a second. The constructor is
+  imports twenty modules of messages and should start in a fraction of a second. The constructor is
   compiled at the first construction, the codecs (see `codec.py`) at the first use of a version.
 - Type checkers see the constructor: every field is an optional keyword.
 - A struct-valued field that is not set holds *the* default instance of its class, which is shared

@@ -1,8 +1,8 @@
 """Writes Python source line by line: the common part of the decoder and encoder compilers.
 
-The compiled functions are straight-line code: loops only for arrays, branches only for nulls and
-for lengths that need a second byte. Adjacent fields of fixed size become one format of the struct
-module, collected in `run` until a field of variable size follows.
+The compiled functions are straight-line code, but for loops over arrays and tagged fields, and
+branches for nulls, invalid sizes and lengths that need a second byte. Adjacent fields of fixed size
+become one format of the struct module, collected in `run` until a field of variable size follows.
 """
 
 from collections.abc import Generator
@@ -74,7 +74,7 @@ def tagged_fields(cls: type[Struct], version: int) -> tuple[FieldSpec, ...]:
 
 
 def smallest_size(field_type: FieldType, version: int, *, flexible: bool) -> int:
-    """The minimum size of a non-null value; callers that check counts use at least 1."""
+    """The minimum encoded size of a non-null value; callers that check counts use at least 1."""
     if field_type.kind == "struct":
         assert field_type.struct is not None
         inside = sum(

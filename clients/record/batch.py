@@ -18,8 +18,8 @@
     61        records, compressed together if the attributes name a codec
 
 The broker keeps a batch as the bytes that arrived: the header is unpacked once, records are decoded
-only on request, and only fields before the CRC are overwritten in place. The one exception is a
-topic with LogAppendTime: the CRC covers the timestamp, so the CRC is recomputed.
+only on request, and only fields before the CRC are overwritten in place. The one exception is the
+maximum timestamp, set for LogAppendTime or corrected: the CRC covers it, so the CRC is recomputed.
 
 Invalid sizes, magic or CRC raise CORRUPT_MESSAGE; invalid counts, lengths or codecs raise
 INVALID_RECORD. No other exception is raised for any input.

@@ -34,7 +34,7 @@ from .varint import encode_varint
 Headers = Sequence[tuple[str, bytes | None]]
 
 MAX_RECORD_OVERHEAD = 21
-"""The largest size of a record's length, attributes, timestamp delta and offset delta."""
+"""The largest total size of a record's length, attributes, timestamp delta and offset delta."""
 
 _NULL = encode_varint(-1)
 _NO_HEADERS = encode_varint(0)

@@ -1,6 +1,6 @@
-"""CRC32C (Castagnoli), the checksum of record batches, of any buffer and without a copy.
+"""CRC32C (Castagnoli), the checksum of record batches, computed over a buffer without a copy.
 
-The `crc32c` package computes it in hardware directly from a buffer. Importing the package also
+The `crc32c` package computes it in hardware. Importing the package also
 loads its command line and `importlib.metadata`, which adds some forty milliseconds to every broker
 start, so only the compiled module inside it is loaded. If the installed release has a different
 layout, the package itself is imported.

@@ -9,7 +9,7 @@
 The last three come from `cramjam`, which is imported when first needed. The decompressed size is
 bounded: a few kilobytes from the network must not become gigabytes here. Nor may decompression
 block the event loop: `decompress_steps` pauses after about a megabyte of gzip or snappy. lz4 and
-zstd decode a gigabyte a second or more, so they do not pause.
+zstd decode a gigabyte a second or more, so they pause only before a larger buffer is tried.
 """
 
 import zlib
@@ -32,7 +32,7 @@ MAX_DECOMPRESSED_BYTES = 128 * 1024 * 1024
 
 _GZIP_WINDOW_BITS = 16 + zlib.MAX_WBITS
 _GZIP_PIECE_BYTES = 8 * 1024
-"""Input decoded at once; bytes after the end of a member are decoded again for the next member."""
+"""Input passed to zlib at once; what follows a member's end is passed again for the next member."""
 _STEP_BYTES = 1024 * 1024
 """Decompressed bytes between two pauses."""
 _SMALLEST_GUESS = 64 * 1024
@@ -40,7 +40,7 @@ _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _SNAPPY_BLOCK_WORK = 1024
-"""The fixed cost of a block, in bytes of decompressed data."""
+"""What each block costs besides its data, as a number of decompressed bytes."""
 _INT32 = Struct(">i")
 
 
@@ -180,7 +180,7 @@ def _begins_as_snappy(begin: bytes, size: int, plain_bytes_min: int) -> bool:
     if begin == _XERIAL_MAGIC[:_OUTSIDE_BYTES]:
         return size > len(_XERIAL_HEADER)
     try:
-        # A bare block begins with its decompressed size.
+        # A raw block begins with its decompressed size.
         plain_bytes, _ = read_unsigned_varint(begin, 0)
     except (IndexError, KafkaError):
         return False

@@ -3,12 +3,12 @@
 The result of a walk (`record_walk.py`) depends on few bytes: lengths, offset deltas, header counts
 and the number of bytes in each timestamp. A producer of records of one size sends batch after batch
 with the same bytes at the same places. A walk over such a batch would have the same result, so only
-these bytes are compared, and the timestamps, of one byte each, are checked.
+these bytes are compared, and the timestamp deltas, of one byte each, are checked.
 
-A shape is stored as columns: in a run of records, each length field recurs one stride apart, so
-that one slice compares it in all of them. A shape is learned from a sound batch only, and only
-after several batches of the same record count and size, because learning takes as long as a few
-walks.
+A shape is stored as columns: in a run of records of one size (the stride), each length field recurs
+one stride apart, so that one slice compares it in all of them. A shape is learned from a sound
+batch only, and only after several batches of the same record count and size, because learning takes
+as long as a few walks.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ from .record_walk import (
 from .varint import read_varint, read_varlong
 
 _RECORDS_MAX = 256
-"""Larger batches are always walked; a shape takes about ten bytes a record."""
+"""Batches of more records are always walked; a shape takes about ten bytes a record."""
 _KNOWN_MAX = 256
 _COUNTED_MAX = 1_024
 _LEARNED_AFTER = 8
@@ -67,8 +67,8 @@ class KnownShapes:
         return len(self._shapes)
 
     def first_keyless(self, batch: RecordBatch) -> int | None:
-        """The index of the first record without a key, -1 if all have one; None for a batch of
-        unknown shape.
+        """The index of the first record without a key, -1 if all have one; None if the batch must
+        be walked.
 
         Unless the result is None, the batch is sound and the header's largest timestamp is right.
         """
@@ -110,7 +110,7 @@ class KnownShapes:
 
 
 def _shape_of(batch: RecordBatch) -> _Shape | None:
-    """The shape of a sound batch; None if its records differ in their lengths."""
+    """The shape of a sound batch; None if lengths differ in a run, or time deltas are too long."""
     view, count = batch.view, batch.record_count
     at, index = BATCH_OVERHEAD, 0
     if count == 1:
@@ -135,7 +135,7 @@ def _shape_of(batch: RecordBatch) -> _Shape | None:
 
 def _shape_of_one(batch: RecordBatch) -> _Shape | None:
     """The shape of a batch of one record: all bytes except the key, the value and the content of
-    headers. They include the time delta, which is always 0.
+    headers. They include the time delta; None if that is not 0.
     """
     view = batch.view
     layout = _layout(view, BATCH_OVERHEAD)
@@ -150,8 +150,8 @@ def _shape_of_one(batch: RecordBatch) -> _Shape | None:
 
 
 def _has_one_layout(view: memoryview, layout: _Layout, index: int, alike: int) -> bool:
-    """Whether `alike` records from `index` on have the lengths of `layout`, and varints of the
-    same size.
+    """Whether `alike` records from `index` on have the lengths of `layout`, consecutive offset
+    deltas, and time deltas of one byte.
     """
     stride = layout.end - layout.begin
     end = layout.begin + stride * alike

@@ -7,15 +7,15 @@ first record without a key, and whether the header's largest timestamp is right.
 Every produced batch is walked. Three observations make that cheap:
 
 - Neighbouring records mostly have one shape: the same lengths, and varints of the same size. Each
-  byte of a field then recurs one stride apart, as a column, and one slice with that stride compares
-  the column with its expected bytes in C, regardless of the number of records.
+  byte of a field then recurs one record size (the stride) apart, as a column, and one slice with
+  that stride compares the column with its expected bytes in C, for any number of records.
 - Where only the lengths of keys and values differ, the bytes before the keys and after the values
   are cut out and joined: these form columns again, which is less work than walking field by
   field.
 - The varints of offset deltas are known beforehand: the tables below hold those of 8192 records.
 
-Other records are walked one by one, at about a microsecond each. After `SLICE` such records the
-walk pauses, so that a large batch need not block the caller's event loop.
+Other records are walked one by one, at about a microsecond each. The walk pauses every `SLICE`
+records, or after a run that extends further, so that a large batch need not block the event loop.
 """
 
 from collections.abc import Iterator
@@ -47,7 +47,8 @@ _DELTA_FIRST = bytes(each | 0x80 for each in _DELTA)
 _DELTA_SECOND = bytes(delta * 2 >> 7 for delta in range(_BLOCK))
 _DELTA_MIDDLE = bytes(each | 0x80 for each in _DELTA_SECOND)
 _BEYOND = 1 << 31
-"""More bytes than a batch may have, so that the field-by-field walk handles such a length."""
+"""In place of a length that the tables lack: the record then seems to exceed the batch, so it is
+left to the walk field by field."""
 _LENGTH = tuple(_BEYOND if byte & 1 else byte >> 1 for byte in range(0x80))
 """A record's length, by its one-byte varint."""
 _LENGTH_OR_NULL = tuple(0 if byte & 1 else byte >> 1 for byte in range(0x80))
@@ -320,7 +321,8 @@ class RecordWalk:
         return b"".join(heads), b"".join(tails), ends
 
     def _pass_times(self, columns: list[bytes], alike: int) -> int:
-        """How many timestamp deltas in a row are varints of `len(columns)` bytes.
+        """Note timestamp deltas, at most `alike`, up to the first that is not a varint of
+        `len(columns)` bytes; returns how many.
 
         The first column holds the first byte of each delta, the second the second, and so on.
         """
