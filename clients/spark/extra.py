@@ -12,7 +12,7 @@ def is_missing_extra(error: ModuleNotFoundError) -> bool:
 
 
 def missing_extra(error: ModuleNotFoundError) -> ImportError:
-    """An error that says how to install the extra, or `error` itself if that would not help."""
+    """An error that says how to install the extra; `error` itself if another module is missing."""
     if not is_missing_extra(error):
         return error
     return ImportError(

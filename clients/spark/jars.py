@@ -1,11 +1,11 @@
 """Fetches the jars that Spark needs besides its own, in matching versions.
 
 Spark's Kafka connector, like Apache Iceberg and Delta Lake, matches one minor version of Spark
-("4.1"). The connector is published for each patch version, later than PySpark: a PySpark that is
-newer than every connector of its minor version gets the newest one. The connector depends on a
+("4.1"). The connector is published for each patch version, but later than PySpark: a PySpark that
+is newer than every connector of its minor version gets the newest one. The connector depends on a
 token provider of the same version, which is not published, so Spark's `--packages` cannot resolve
-it. Instead, the list here is complete: it has the newest published token provider, and no
-transitive dependencies are fetched. The extra `spark` in pyproject.toml allows exactly the minor
+the connector. So this module lists every jar itself, with the newest published token provider, and
+fetches no transitive dependencies. The extra `spark` in pyproject.toml allows exactly the minor
 versions in `LINES`; a test checks this.
 
 PySpark includes Apache Ivy, which fetches from Maven Central, so only Java is needed. The jars are

@@ -7,12 +7,12 @@
 
 This module does not depend on Spark and contacts no broker: manifests show which segments make up
 the topic's log, and offset indexes where in a segment to start. A task reads about
-`max_partition_bytes` of neighbouring segments of one partition, or of a part of one segment. Where
-two tasks share a segment, the second reads the batches between two index entries again, but each
-offset is returned only once.
+`max_partition_bytes` of one partition: neighbouring segments, or a part of a large one. Where two
+tasks share a segment, both read the batches between two index entries, but each offset is returned
+only once.
 
-A task holds one piece of a segment and the next one being fetched, and yields Arrow batches of a
-few megabytes; only a single record batch may be larger.
+In memory, a task holds one piece of a segment and the next one being fetched. It yields Arrow
+batches of a few megabytes; only one built from a single larger record batch may exceed that.
 """
 
 import asyncio
@@ -102,9 +102,9 @@ async def _plainly(work: Coroutine[object, object, T]) -> T:
 def _run(runner: asyncio.Runner, work: Coroutine[object, object, T]) -> T:
     """Run the coroutine to completion in the runner's loop.
 
-    `Runner.run` checks signal handlers after each call, for which Python 3.11 formats the finished
-    task and its result into an unused string: for a piece of a segment that costs more than
-    decoding it.
+    `Runner.run` looks up the signal handler after each call, and Python 3.11 then formats the
+    finished task with its result into an unused string. If the result is a piece of a segment,
+    that costs more than decoding it.
     """
     return runner.get_loop().run_until_complete(work)
 
@@ -179,7 +179,7 @@ class _Planner:
 
     @property
     def _largest(self) -> int:
-        # A task may exceed the limit a little, so that no small remainder needs its own task.
+        # A task may exceed the limit by a quarter, so that no small remainder needs its own task.
         return self._options.max_partition_bytes * 5 // 4
 
     def _task(self, group: list[ScanRange], aborted: list[AbortedTxn]) -> ScanTask:
@@ -188,7 +188,7 @@ class _Planner:
         return ScanTask(*self._partition, tuple(group), tuple(own))
 
     async def _cut(self, stretch: Stretch, first: int, end: int) -> list[ScanRange]:
-        """The offsets from `first` to `end` of a segment, in ranges no larger than a task."""
+        """The offsets from `first` to `end` of a segment, in ranges of about a task at most."""
         segment = stretch.segment
         key, size = object_key(segment, LOG_SUFFIX), segment.segment_size_bytes
         is_whole = first == segment.start_offset and end == segment.end_offset + 1
@@ -214,8 +214,9 @@ def _cut_by_index(
 ) -> Iterator[ScanRange]:
     """Split a range at entries of the offset index.
 
-    An entry is the last offset of a batch, and the batch's position. A range up to and including
-    this offset ends at the next entry's position; the range after it starts at this position.
+    An entry is the last offset of a batch, and the batch's position. A range whose last offset is
+    an entry's extends to the position of the next entry, since the index does not tell where the
+    batch ends. The following range starts at the position of the batch.
     """
     positions = np.array([position for _, position in index] + [whole.end_position])
     offsets = np.array([offset for offset, _ in index], np.int64)

@@ -1,14 +1,14 @@
 """The options of `spark.read.format("tierlog")`, parsed into one value.
 
     path                          fsspec URL of the tier, as the broker's rsm.config.url
-    storage.<name>                an option of its file system, as rsm.config.option.<name>
+    storage.<name>                an option of the tier's file system, as rsm.config.option.<name>
     topic                         one name, or several separated by commas
     partition                     one number, or several; all if not given
     startingOffsets               earliest, latest or JSON {"topic": {"0": 23, "1": -2}}
     startingTimestamp             milliseconds, for every partition
     startingOffsetsByTimestamp    JSON {"topic": {"0": 1700000000000}}
     endingOffsets, endingTimestamp, endingOffsetsByTimestamp      the same; exclusive
-    startingOffsetsByTimestampStrategy   error or latest: the result if no record is that recent
+    startingOffsetsByTimestampStrategy   error or latest, if no record is that recent
     isolation                     read_uncommitted or read_committed
     failOnDataLoss                true or false: whether missing offsets fail the query
     columns                       the columns to read, separated by commas; default all
@@ -16,10 +16,11 @@
     maxPartitionBytes             about how many bytes of segments a task reads
     maxOffsetsPerTrigger          streams: the most offsets in a micro-batch
 
-Names, formats and defaults are those of Spark's Kafka source where it has the same option: in JSON
--2 is earliest and -1 latest, a batch starts at the earliest offset and a stream at the latest,
-offsets as JSON must name every partition, and an impossible bound of a batch (starting at latest,
-ending at earliest) is rejected. Spark passes option names in lower case only.
+Names, formats and defaults are those of Spark's Kafka source where it has the same option, but
+includeHeaders is true by default. So in JSON -2 is earliest and -1 latest, a batch starts at the
+earliest offset and a stream at the latest, offsets as JSON must name every partition, and an
+impossible bound of a batch (starting at latest, ending at earliest) is rejected. Case does not
+matter in option names, because Spark passes them in lower case.
 """
 
 import json
@@ -211,7 +212,8 @@ def _is_anywhere(bound: Bound, offset: int) -> bool:
 
 
 def _bound(options: Mapping[str, str], side: str, usual: int) -> Bound:
-    """One bound. A time has priority over JSON times, then offsets, as in Spark's Kafka source."""
+    """One bound. As in Spark's Kafka source, a single time is preferred to times as JSON, and both
+    to offsets."""
     time = options.get(f"{side}timestamp")
     if time is not None:
         return Bound(_number(f"{side}Timestamp", time, at_least=0), by_time=True)

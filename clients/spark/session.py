@@ -1,13 +1,14 @@
 """Creates a Spark session with the jars and settings that the jobs and the connector need.
 
 The jar versions match the installed PySpark (`jars.py`). The workers run this same interpreter,
-unless PYSPARK_PYTHON names another: by default they would use the first `python3` on the PATH,
-which may lack this package.
+unless PYSPARK_PYTHON names another. Spark's own default is the first `python3` on the PATH, which
+may lack this package.
 
     with_kafka = spark_session("counts")                       # local[*], Spark's Kafka connector
     with_tables = spark_session("export", jars=("iceberg", "delta"), warehouse="/data/lake")
 
-With a warehouse, there is an Iceberg catalog named `lake`, whose tables are below the warehouse.
+With Iceberg's jar and a warehouse, the session has an Iceberg catalog named `lake`, whose tables
+are below the warehouse.
 Other catalogs can be configured in `settings`.
 """
 
@@ -31,13 +32,13 @@ _EXTENSIONS = {
     DELTA: "io.delta.sql.DeltaSparkSessionExtension",
 }
 
-# Settings for a small driver: no web UI, few shuffle partitions (Delta uses 50 even for its
-# smallest log), and timestamps in UTC on every machine.
+# Settings for a small driver: no web UI, few shuffle partitions (Delta's default is 50 even
+# for a tiny log), and timestamps in UTC on every machine.
 _USUAL = {
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",  # jobs show their own (watching.py)
+    "spark.ui.showConsoleProgress": "false",  # the jobs show progress (watching.py)
     "spark.sql.shuffle.partitions": "8",
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.session.timeZone": "UTC",

@@ -4,9 +4,9 @@
     spark.read.format("tierlog").option("path", "s3://bucket/tier").option("topic", "orders").load()
 
 Options are in `scan_options.py`, reading is in `scan.py`; this module only implements Spark's
-interface. Planning runs in a Python process next to the driver, reading in the executors' workers:
-all of them need this package, the tier's file system and the credentials, and none contacts a
-broker.
+interface. Planning runs in a Python process next to the driver, and reading in the executors'
+workers. All of these processes need this package, the fsspec implementation of the tier's store and
+its credentials; none contacts a broker.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -65,12 +65,12 @@ class TierlogDataSource(DataSource):
 
 
 def _column(name: str) -> str:
-    """A column as DDL. Spark skips null checks of NOT NULL columns."""
+    """A column as DDL. NOT NULL lets Spark skip checks for nulls."""
     return f"{name} {COLUMNS[name]}" + ("" if name in NULLABLE else " NOT NULL")
 
 
 def _with_schema(options: ScanOptions, schema: StructType) -> ScanOptions:
-    """The scan options with the columns of this schema: the user's, or else the default one.
+    """The scan options with the columns of the query's schema: the user's or the default one.
 
     Raises ScanError if a column has an unknown name or another type.
     """
@@ -100,7 +100,7 @@ class TierlogReader(DataSourceReader):
 
 
 class FilteredReader(TierlogReader):
-    """A batch reader that skips data that the query's filters exclude."""
+    """A batch reader that skips segments and batches that the query's filters exclude."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         self._options = replace(self._options, row_filter=row_filter(filters))

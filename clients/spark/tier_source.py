@@ -1,4 +1,4 @@
-"""A tier as the source of a job: its offset ranges, and the rows in given ranges."""
+"""Reads topics of a tier in a Spark job: finds their offsets, and loads ranges of them."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class TierSource:
-    """Some topics of a tier."""
+    """Some topics of a tier, as the source of a job."""
 
     def __init__(self, location: RemoteUrl, topics: Sequence[str], isolation: str) -> None:
         self._location = location
@@ -33,7 +33,7 @@ class TierSource:
         return str(self._location)
 
     def ranges(self) -> dict[TopicPartition, OffsetRange]:
-        """The offsets of each partition that the tier holds. Raises ScanError."""
+        """The offsets that the tier holds of each partition. Raises ScanError."""
         return asyncio.run(self._ranges())
 
     async def _ranges(self) -> dict[TopicPartition, OffsetRange]:

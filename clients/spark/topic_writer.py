@@ -1,15 +1,15 @@
-"""Writes rows to a topic through the broker, each once, in source order.
+"""Writes rows to a topic through the broker, each row once, in source order.
 
 Each row has its source topic, partition and offset, and goes to the partition with the same number.
 The records of a source partition are written in transactions, each of which also commits the
 source position as a group's offset, so that records and position are committed atomically. A
 restarted or duplicate writer reads the position and skips the records below it.
 
-The transactional id is made of the job's name and the source partition, so a new writer fences an
-old one that is still alive before reading the position. The rows of a source partition must
-come in offset order, within a call and across calls.
+The transactional id is made of the job's name, the target topic and the source partition. So a new
+writer first fences an old one that is still alive, and then reads the position. The rows of a
+source partition must come in offset order, within a call and across calls.
 
-This needs librdkafka on the executors (`pip install 'tierlog[spark]'` installs it).
+This needs librdkafka on the driver and the executors (`pip install 'tierlog[spark]'` installs it).
 """
 
 import asyncio
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 TRANSACTION_RECORDS = 10_000
 TRANSACTION_BYTES = 8 * 1024 * 1024
 TRANSACTION_S = 5.0
-"""A transaction ends at the first of these limits; the time makes slow backfills visible soon."""
+"""A transaction ends at the first of these limits; the time is for backfills at a low rate, so that
+consumers see the records soon."""
 
 _ATTEMPTS = 5
 _TIMEOUT_S = 60.0
@@ -61,7 +62,7 @@ class SourceRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicWriter:
-    """A target topic, and the job name that the position is stored under.
+    """A target topic, and the job name that the positions are stored under.
 
     A job with the same name continues; one with another name starts from the beginning.
     """
@@ -104,7 +105,7 @@ class TopicWriter:
         return f"tierlog-{self.name}.{source_topic}"
 
     def end_offsets(self) -> dict[int, int]:
-        """The end offset of each partition. Raises TopicWriterError if there is no topic."""
+        """The end offset of each partition of the target topic. Raises TopicWriterError."""
         import confluent_kafka
 
         consumer = confluent_kafka.Consumer({**self.settings(), "group.id": self.group("")})
@@ -126,7 +127,7 @@ class TopicWriter:
             consumer.close()
 
     def position(self, source: TopicPartition) -> int | None:
-        """The next source offset to write; None if none has been written."""
+        """The next offset of a source partition to write; None if no position is committed."""
         import confluent_kafka
 
         consumer = confluent_kafka.Consumer(
@@ -179,7 +180,7 @@ class _Share:
 
 
 class _Column(Protocol):
-    """The methods of an Arrow array that are used here; its own types are too loose."""
+    """The methods of an Arrow array that are used here; PyArrow's own types are too loose."""
 
     def cast(self, target: pa.DataType) -> "_Column": ...
 

@@ -1,10 +1,11 @@
 """Finds the aborted transactions of a scan (KIP-98), for `isolation=read_committed`.
 
-A broker sends them with each fetch; here they come from the transaction indexes in the tier. A
-transaction is listed in the index of the segment with its abort marker, which may be later than the
-segments with its records. So indexes are read from the first segment of the scan on, until an entry
-has a last stable offset at or beyond the end of the scan. No transaction in the tier is open,
-because only records below the last stable offset are copied.
+A broker lists them in each fetch response; here they come from the transaction indexes in the tier.
+A transaction is listed in the index of the segment with its abort marker, which may be later than
+the segments with its records. So indexes are read from the first segment of the scan on, until an
+entry has a last stable offset at or beyond the end of the scan: transactions that end later began
+at or after that offset. The tier has no records of open transactions, because only records below
+the last stable offset are copied.
 """
 
 from bisect import bisect_right
@@ -43,7 +44,7 @@ async def aborted_in(
         for _, *fields in _ENTRY.iter_unpack(content[: len(content) - len(content) % _ENTRY.size]):
             txn = AbortedTxn(*fields)
             if not stretch.first_offset <= txn.last_offset < stretch.end_offset:
-                # The marker was truncated, or another segment lists the transaction.
+                # The marker is not in this stretch: it was truncated, or another segment has it.
                 continue
             if txn.last_offset >= first and txn.first_offset < end:
                 transactions.append(txn)

@@ -40,7 +40,7 @@ PADDING = bytes(32)
 """Must follow the content that columns are built from: some code reads slightly past its end."""
 
 _INLINE_BYTES = 12
-"""Arrow keeps values up to this size in the view itself."""
+"""Arrow keeps values up to this size in the view itself, instead of a position."""
 _VIEW_BYTES = 16
 _MILLISECONDS_MAX = 2**63 // 1000 - 1
 
@@ -56,7 +56,8 @@ def record_batch(columns: Mapping[str, "Column"]) -> pa.RecordBatch:
 def binary_column(content: bytes, start: Ints, length: Ints) -> "Column":
     """A column of the bytes at these positions; null where the length is negative.
 
-    This builds Arrow views of the positions, and Arrow copies all values in one cast.
+    This builds a column of Arrow views, which refer to the content; one cast then copies all
+    values.
     """
     rows = len(start)
     is_there = length >= 0
@@ -99,7 +100,7 @@ def timestamps(milliseconds: Ints) -> "Column":
 
 
 def header_lists(count: Ints, keys: "Column", values: "Column") -> "Column":
-    """A column of `count` headers each, null where there are none, as in Spark's source."""
+    """A column with `count` headers in each row; null for none, as in Spark's Kafka source."""
     offsets = np.zeros(len(count) + 1, np.int32)
     np.cumsum(count, out=offsets[1:])
     entries = _arrow.StructArray.from_arrays([_text(keys), values], ["key", "value"])

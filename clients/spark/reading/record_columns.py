@@ -2,8 +2,8 @@
 
 The records of many batches are concatenated. A Python loop walks from record to record by their
 lengths, and passes runs of equal-sized records in one step. Everything else is done by numpy for
-all records at once: the varints of each field, the positions of keys and values, and Arrow views of
-these positions, which Arrow casts to a column in one call.
+all records at once: it decodes the varints of each field, finds the positions of keys and values,
+and builds Arrow views of these positions, which Arrow casts to a column in one call.
 
 Each record is checked as in `RecordBatch.records`: lengths that do not fill their record, deltas
 outside the batch, and invalid counts are an error (INVALID_RECORD).
@@ -43,7 +43,8 @@ Payload = bytes | bytearray | memoryview
 _SMALLEST_RECORD_BYTES = 7
 
 _STEPS = 16
-"""The fewest equal-sized records to pass in one step, and how many to pass singly at first."""
+"""The fewest equal-sized records to pass in one step (a run). After the first failed search for a
+run, as many are passed singly."""
 
 
 class RecordColumns:
@@ -68,8 +69,8 @@ class RecordColumns:
 
         Args:
             batches: in offset order.
-            payloads: the records of each.
-            bounds: the first and the end offset (exclusive) of the rows; all if not given.
+            payloads: the decompressed records of each batch.
+            bounds: the first and the end offset (exclusive) of the rows; all rows if not given.
         """
         content = b"".join([*payloads, PADDING])
         starts = _record_starts(batches, payloads, content)
@@ -174,8 +175,9 @@ def _record_starts(
 class _Walk:
     """Walks from record to record by their lengths.
 
-    Neighbouring records often have the same size. Then all positions at which records of that size
-    would begin are compared at once, and those with the same length field are passed in one step.
+    Neighbouring records often have the same size. So the bytes at all positions at which records of
+    that size would begin are compared at once, and a run of records with the same length field is
+    passed in one step.
     """
 
     def __init__(self, content: bytes) -> None:
@@ -332,7 +334,8 @@ def _headers(content: bytes, data: Bytes, fields: _Fields) -> "Column":
 
 
 def _header_spans(data: Bytes, fields: _Fields) -> tuple[_Spans, _Spans, Ints]:
-    """The keys, values and records of all headers: all first headers, then all second, ..."""
+    """The keys and values of all headers, and their record numbers: all first headers come first,
+    then all second ones, and so on."""
     keys: list[_Spans] = []
     values: list[_Spans] = []
     records: list[Ints] = []

@@ -1,8 +1,8 @@
 """Resolves the first and end offset of a scan in each partition.
 
 The options give offsets or times, and the lineage shows which offsets exist. A time means the first
-record at or after it, as in ListOffsets: segments with a lower max timestamp are skipped by their
-manifests, the time index shows where in a segment to start, and a few batches are read.
+record at or after it, as in ListOffsets: segments whose manifest has a lower max timestamp
+are skipped, the time index shows where in a segment to start, and a few batches are read.
 
 The scan fails if the tier does not hold some of its offsets, unless `failOnDataLoss` is false: then
 it reads those that exist.
@@ -86,7 +86,7 @@ def narrowed(
 
 
 def _check_names(name: str, bound: Bound, partitions: list[TopicPartition], view: TierView) -> None:
-    """Raise ScanError unless exactly the scanned partitions are named, as in Spark's source."""
+    """Raise ScanError unless every scanned partition is named, and no nonexistent one."""
     if bound.everywhere is not None:
         return
     for partition in partitions:
@@ -109,7 +109,7 @@ def checked(offset: int, partition: TopicPartition, lineage: TierLineage, *, len
 
 
 class _TimeSearch:
-    """Finds the start or end offset of one partition's scan."""
+    """Finds the start or end offset of one partition's scan; a bound by time needs a search."""
 
     def __init__(self, tier: TierReader, view: TierView, lineage: TierLineage) -> None:
         self._tier = tier
@@ -171,7 +171,7 @@ class _TimeSearch:
 async def entries(
     tier: TierReader, manifest: Manifest, index: IndexType, entry: Struct
 ) -> list[tuple[int, ...]]:
-    """The entries of an index; none if it is damaged: the segment is then read without it."""
+    """The entries of an index; none if it is missing or damaged, so the segment is read without."""
     part = manifest.parts.get(index.value)
     batches_max = manifest.metadata.segment_size_bytes // BATCH_OVERHEAD
     if part is None or part.size // entry.size > batches_max + 1:
@@ -184,7 +184,7 @@ async def entries(
 
 
 async def offset_entries(tier: TierReader, manifest: Manifest) -> list[tuple[int, int]]:
-    """The offset index as ascending (last offset of a batch, its position)."""
+    """The offset index, ascending: the last offset of a batch, and the batch's position."""
     start = manifest.metadata.start_offset
     return [
         (start + offset, position)

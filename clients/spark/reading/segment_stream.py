@@ -1,7 +1,7 @@
 """Reads the batches of a segment in the tier, a few megabytes at a time.
 
-Memory holds at most one piece, the next one being fetched and the batch that spans the two, however
-large the segment is.
+However large the segment is, memory holds at most one piece, the next one being fetched, and the
+batch that spans the two.
 """
 
 from collections.abc import AsyncIterator
@@ -63,7 +63,7 @@ class SegmentStream:
         return ([spanning], missing) if spanning is not None else ([], len(piece))
 
     def abandon(self) -> None:
-        """Stop reading, as the rest is gone from the tier."""
+        """Stop reading, because the rest of the segment is gone from the tier."""
         self._position, self._rest = self._end, b""
 
     def finish(self) -> None:

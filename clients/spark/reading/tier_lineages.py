@@ -2,11 +2,11 @@
 
 They are chosen from the listing and the manifests, as in a rebuild
 (`tiering/tools/lineage_choice.py`): only complete segments count, the newest leader's epoch history
-decides, and the younger of two topics with the same name wins. A stream refreshes its view
-repeatedly and then reads only new manifests.
+decides, and of two topics with the same name the one that was written to last wins. A stream
+refreshes its view repeatedly, and reads only the new manifests each time.
 
-Problems that the broker's own tools report as findings are errors here, because missing rows would
-not be visible in a table.
+Problems that the broker's own tools report as findings are errors here, because nobody would see
+that a table lacks rows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -112,10 +112,10 @@ class TierLineages:
         return view
 
     def _may_pass_over(self, finding: Finding, survey: Survey) -> bool:
-        """Whether a finding is about a partition outside the scan.
+        """Whether the scan may ignore a finding, because it is about a partition outside the scan.
 
-        All partitions help decide which of two topics with the same name is younger, so if a topic
-        has no readable manifest, every finding about it counts.
+        But the manifests of all partitions decide which of two topics with the same name was
+        written to last. So if a topic has no readable manifest, no finding about it is ignored.
         """
         parsed = parse_object_key(finding.key)
         if parsed is None or self._wants(parsed.topic_id_partition):
@@ -130,7 +130,7 @@ class TierLineages:
         return not self._partitions or partition.partition in self._partitions
 
     async def _listing(self) -> Listing:
-        """The objects of our topics, and of topics with the same name prefix."""
+        """The objects of our topics, and of those whose names begin with theirs and a hyphen."""
         objects = [each for topic in self._topics for each in await self._tier.list(f"{topic}-")]
         return sort_out(objects)
 
