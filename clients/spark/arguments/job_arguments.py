@@ -54,7 +54,7 @@ def add_record_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def session_for(job: str, options: argparse.Namespace) -> "SparkSession":
-    """The Spark session of a job, with the jars for its table format (`--format`), if it is set."""
+    """The Spark session of a job, with the jars for its table format if `--format` is given."""
     from ..session import spark_session
 
     return spark_session(

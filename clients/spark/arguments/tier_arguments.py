@@ -5,8 +5,8 @@
 
 A plain path means local files. Options are passed to the file system, as with
 `rsm.config.option.<name>`. Keep secrets out of the command line, which the shell saves in its
-history: put them in the file, or where the store's own library reads them (AWS_ACCESS_KEY_ID and
-similar variables).
+history: put them in server.properties, or where the store's own library reads them
+(AWS_ACCESS_KEY_ID and similar variables).
 """
 
 import os

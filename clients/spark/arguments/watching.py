@@ -1,7 +1,7 @@
 """Runs a Spark action and shows its progress.
 
 The action runs in its own thread and job group, while this thread polls Spark for the number of the
-group's finished tasks. Ctrl-C cancels the group, so that the cluster does not keep running it.
+group's finished tasks. Ctrl-C cancels the group, so that the cluster does not go on with its jobs.
 """
 
 import asyncio

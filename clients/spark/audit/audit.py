@@ -1,10 +1,9 @@
 """`tierlog-spark audit`: reads a whole tier on Spark and reports its problems.
 
-It does the same as `tierlog tier verify`, for tiers that one process would take days to read. The
-checks are the same (`tiering/tools/tier_check.py`, `segment_check.py`), but those that read records
-run as Spark tasks.
-The driver lists the tier, reads the manifests, chooses the segments of each partition's log, and
-combines the verdicts.
+The checks are those of `tierlog tier verify` (`tiering/tools/tier_check.py`, `segment_check.py`),
+for tiers that one process would take days to read. Each segment is read and checked in a Spark
+task. The driver lists the tier, reads the manifests, chooses the segments of each partition's log,
+and combines the verdicts.
 
 Exit codes: 0 sound, 1 something needs attention (with --strict, notes too), 2 the audit could not
 run.
@@ -103,13 +102,13 @@ def run(options: Namespace) -> int:
 
 async def _look(location: RemoteUrl, options: Namespace, output: Output) -> _Looked:
     if options.bootstrap is not None:
-        # Checked before listing the tier, which may take long.
+        # Checked first, because listing the tier may take long.
         await ensure_answers(options.bootstrap, SystemEnvironment())
     async with opened_tier(location) as tier:
         survey = await surveyed(tier, str(location), options.topic, output)
         logs: Mapping[TopicIdPartition, RemoteLog] | None = None
         if options.bootstrap is not None:
-            # Read after the listing, so that no segment copied in between is taken for an orphan.
+            # Read after the listing: else a segment copied in between would look like an orphan.
             logs = await metadata_of_cluster(options.bootstrap, SystemEnvironment())
             if options.topic:
                 logs = {each: logs[each] for each in logs if each.topic in options.topic}

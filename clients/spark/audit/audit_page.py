@@ -19,7 +19,7 @@ _SIZE_STEPS = [1 << each for each in range(10, 33)]
 
 
 class Strip(NamedTuple):
-    """One partition's offsets, as sound and bad stretches of (first, last)."""
+    """One partition's offsets: its sound and bad stretches as (first, last), inclusive."""
 
     name: str
     first: int

@@ -1,12 +1,12 @@
 """The report of an audit of a whole tier, by topic.
 
+The output for people is tables and sentences. For machines it is one JSON object per line, whose
+`type` is one of
+
     segment    a line for each segment that was read
     topic      sums over the topic's segments
     finding    a problem: object, offsets, what to do
     summary    the last line
-
-The output for people is tables and sentences; for machines it is one JSON object per line, whose
-`type` is one of these.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -125,7 +125,7 @@ class AuditReport:
 
 
 def folder_of(finding: Finding) -> str:
-    """The folder of the partition that a finding is about; its key may be the folder itself."""
+    """The folder of the partition that a finding is about; the key may itself be the folder."""
     folder, slash, _ = finding.key.rpartition("/")
     return folder if slash else finding.key
 

@@ -48,7 +48,7 @@ class SegmentVerdict(NamedTuple):
     first_offset: int
     last_offset: int
     nbytes: int
-    """The total size of its objects."""
+    """The total size of the segment's objects."""
     totals: Totals
     findings: tuple[Finding, ...]
 
@@ -78,10 +78,10 @@ async def audit_segment(tier: TierReader, manifest: Manifest) -> SegmentVerdict:
 
 
 def _of_batch(batch: RecordBatch) -> Totals:
-    # A damaged count is reported as a wrong CRC; it must not distort the sums.
+    # A damaged count may be negative; its wrong CRC is a finding.
     count = max(batch.record_count, 0)
     records, markers = (0, count) if batch.is_control else (count, 0)
-    # With LogAppendTime the base timestamp is still the producer's.
+    # With LogAppendTime the broker sets only the max timestamp; the base is still the producer's.
     is_stamped = batch.timestamp_type is TimestampType.LOG_APPEND_TIME
     first_ms = batch.max_timestamp if is_stamped else batch.base_timestamp
     return Totals(1, records, markers, first_ms, batch.max_timestamp)

@@ -4,8 +4,8 @@ Each record is written once, however often the job is restarted (`topic_writer.p
 `--name` it continues where it stopped, and a second run of a finished job writes nothing. Records
 keep their partition number, key, value, headers, timestamp and order, and get new offsets.
 
-It works in steps of `--records-per-step` records; the driver holds no records, and Spark sorts only
-one step at a time.
+The job works in steps of about `--records-per-step` records, because Spark sorts all records of a
+step. The driver holds no records.
 """
 
 import argparse
@@ -45,7 +45,7 @@ class RecordSource(Protocol):
     """A source of records: a tier or a table."""
 
     def ranges(self) -> Ranges:
-        """The offsets that each partition has."""
+        """The offsets that the source has of each partition."""
         ...
 
     def rows(self, spark: "SparkSession", ranges: Ranges) -> "DataFrame":
@@ -199,7 +199,7 @@ class Backfill:
     def _missing(
         self, ranges: Ranges, ends: Mapping[int, int], *, may_append: bool
     ) -> dict[TopicPartition, OffsetRange]:
-        """The offsets still to write, from the committed position of each source partition."""
+        """The offsets still to write of each source partition, from its committed position on."""
         missing: dict[TopicPartition, OffsetRange] = {}
         goal = self._writer.topic
         for partition, held in ranges.items():

@@ -2,10 +2,10 @@
 
 A run compares the offsets in the table with those in the tier, and copies the missing ones in
 commits of about `--records-per-commit` records. Records that reach the tier during the run are left
-to the next one. It may be killed at any moment: see `export_state.py`.
+to the next one. A run may be killed at any moment: see `export_state.py`.
 
 A run fails if the tier deleted offsets before they were exported, unless `--accept-loss` allows the
-table to lack them.
+table to lack those records.
 """
 
 import argparse
@@ -134,10 +134,11 @@ class Export:
         self._output = output
 
     def run(self, ranges: Ranges, settings: ExportSettings) -> None:
-        """Export up to the end of these ranges, which the tier holds.
+        """Export up to the end of these ranges, which are the ones that the tier holds.
 
         Raises:
-            ExportError: offsets are lost, or another job commits at the same time.
+            ExportError: offsets are lost, the table is ahead of the tier, or another job commits
+                at the same time.
         """
         state = self._goal.state()
         missing = missing_ranges(
@@ -197,7 +198,7 @@ class Export:
 
 
 def with_date(rows: "DataFrame") -> "DataFrame":
-    """The source's rows with their UTC date, whatever the time zone of the session is."""
+    """The rows with a column for their UTC date, whatever the time zone of the session is."""
     from pyspark.sql.functions import expr
 
     day = "date_from_unix_date(CAST(floor(unix_millis(timestamp) / 86400000) AS INT))"
@@ -207,7 +208,10 @@ def with_date(rows: "DataFrame") -> "DataFrame":
 def missing_ranges(
     ranges: Ranges, state: Exported, table_name: str, *, accept_loss: bool
 ) -> Mapping[TopicPartition, OffsetRange]:
-    """The parts of these ranges that the table lacks. Raises ExportError if offsets are lost."""
+    """The parts of these ranges that the table lacks.
+
+    Raises ExportError if offsets are lost, or if the table is ahead of the tier.
+    """
     missing: dict[TopicPartition, OffsetRange] = {}
     for partition, held in ranges.items():
         begin = state.offsets.get(partition, held.first)

@@ -1,11 +1,11 @@
 """Distributes a tier's segments to Spark tasks with small results.
 
 The driver lists the tier and reads its manifests, some kilobytes per segment. The tasks read the
-objects, on any executor, and return a verdict or a sum per segment, never a record. Each task opens
-the tier itself.
+other objects, on any executor, and return a verdict or sums for their segments, never records. Each
+task opens the tier itself.
 
 Spark would wrap a store error of a task in the stack traces of two languages. So the task returns
-its message as a value, and the driver raises it as one sentence.
+the error's message as a value, and the driver raises it as one sentence.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TASK_BYTES = 256 * 1024 * 1024
-"""About the most bytes that a task reads, unless a single segment is larger."""
+"""About the most bytes that a task reads, unless a single segment has more."""
 
 _TASKS_A_CORE = 4
 """Several tasks per core, so that a slow task does not leave other cores idle."""
@@ -43,7 +43,7 @@ _SEGMENTS_AT_ONCE = 2
 _NAMED_AT_MOST = 10
 
 SegmentWork = Callable[[TierReader, Manifest], Awaitable[T]]
-"""The work on one segment: a module-level function, so that Spark can pickle it."""
+"""The work on one segment. Must be a module-level function, so that Spark can pickle it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def size_of(manifests: Sequence[Manifest]) -> TierSize:
 
 
 async def surveyed(tier: TierReader, where: str, topics: Sequence[str], output: Output) -> Survey:
-    """The survey of these topics in a tier, or of all topics if none are given.
+    """The survey of a tier, only for these topics; for all if none are given.
 
     Raises:
         KafkaError: UNKNOWN_TOPIC_OR_PARTITION, if there is no tier or no such topic.
@@ -116,7 +116,7 @@ class SegmentJob(Generic[T]):
     work: SegmentWork[T]
     title: str
     fold: Callable[[Sequence[T]], Sequence[T]] | None = None
-    """Combines results within tasks and between them, if set, so that the driver gets few."""
+    """If set, combines the results of each task and then those of all tasks, so that few remain."""
 
     def run(self, spark: "SparkSession", manifests: Sequence[Manifest], output: Output) -> list[T]:
         """The results, in any order: one for each segment, or the combined ones.

@@ -23,7 +23,7 @@ def add_report_arguments(parser: ArgumentParser) -> None:
 
 
 def check_place(path: str) -> None:
-    """Raise KafkaError if no page can be written there; call this before reading for an hour."""
+    """Raise KafkaError if the page's folder does not exist; called first, as reading takes long."""
     folder = os.path.dirname(os.path.abspath(path))
     if not OsFiles().is_directory(folder):
         raise KafkaError(

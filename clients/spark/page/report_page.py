@@ -1,7 +1,7 @@
 """The page of a report: one self-contained HTML file, for a browser or a printer.
 
-Every plot has a table of its numbers, and its description is also its alternative text.
-Everything from the tier (topic names, object keys) is escaped.
+A section's description is also the alternative text of its plot. Everything from the tier (topic
+names, object keys) is escaped.
 """
 
 from base64 import b64encode

@@ -2,8 +2,8 @@
 
 It reports sizes, record rates over time, frequent keys, compression by codec and a retention
 forecast for each topic. Only segments that are part of a partition's log are read
-(`tier_lineages.py`). A damaged one fails the job; run an audit to examine it. The forecast needs
-only the manifests, and with --forecast-only nothing else is read.
+(`tier_lineages.py`). A damaged segment fails the job; an audit then shows the damage. The forecast
+needs no records: with --forecast-only, only manifests and leader epochs are read.
 """
 
 import asyncio

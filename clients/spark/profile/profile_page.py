@@ -1,4 +1,4 @@
-"""The HTML report of a profile: each table with its plot."""
+"""The HTML report of a profile: plots, most of them with a table."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ from .topic_profile import TopicProfile
 _BARS_AT_MOST = 30
 _SIZES_LABELLED = 12
 _LINES_AT_MOST = 7
-"""The number of colours; the other topics are in the tables and in --json."""
+"""The most topics in a plot of lines, one per colour; the tables and --json have all."""
 
 _BYTE = 1024.0
 

@@ -1,11 +1,13 @@
 """The report of a profile: tables for people, and lines of JSON for machines.
 
-topic      sizes, records, compression
-codec      of a topic: batches, bytes stored and decompressed
-partition  of a topic: segments, records, bytes
-key        of a topic: one of its most frequent keys
-rate       of a topic: records and bytes per second in one step
-forecast   of a topic: what a retention would free
+The `type` of a line is one of
+
+    topic      sizes, records, compression
+    codec      of a topic: batches, bytes stored and decompressed
+    partition  of a topic: segments, records, bytes
+    key        of a topic: one of its most frequent keys
+    rate       of a topic: records and bytes per second in one step of time
+    forecast   of a topic: what a retention would free
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,9 +1,9 @@
 """Forecasts what a shorter retention would free, by the broker's own rules on the tier's segments.
 
 `storage/remote/remote_retention.py` decides for each partition which segments `retention.ms` or
-`retention.bytes` would delete now; this module only adds them up. Whole segments are deleted,
-oldest first, and even the newest one in the tier if its records are old enough. Data that is only
-on the broker's disk is not counted, so `retention.bytes` actually frees a little more.
+`retention.bytes` would delete now; this module only adds up their sizes. Whole segments are
+deleted, oldest first, and even the newest one in the tier if its records are old enough. Data that
+is only on the broker's disk is not counted, so `retention.bytes` actually frees a little more.
 """
 
 import re

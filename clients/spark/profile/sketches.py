@@ -10,7 +10,8 @@ dropped. A count is then too low by at most `error`, never too high, and no key 
 `error` records is missing; `error` is at most a thousandth of all records.
 
 Distinct keys: the CAPACITY smallest 64-bit hashes of keys are kept. The largest of these gives the
-number of keys within about 3 percent (Bar-Yossef et al.). Fewer than CAPACITY are counted exactly.
+number of keys within about 3 percent (Bar-Yossef et al.). Fewer keys than CAPACITY are counted
+exactly.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,7 +27,7 @@ KEY_BYTES = 256
 """Longer keys are counted by their prefix of this length."""
 
 SERIES_STEPS = 400
-"""The most steps of a series; if there would be more, the steps are made wider."""
+"""The most steps of a series, from the first to the last; beyond that, steps are made wider."""
 
 _HASHES = 1 << 64
 
@@ -72,7 +73,7 @@ class KeySketch:
         return min(round((CAPACITY - 1) * _HASHES / self.hashes[-1]), self.records)
 
     def top(self, number: int) -> list[tuple[bytes, int]]:
-        """The most frequent keys with their least possible counts, most frequent first."""
+        """The most frequent keys, in order, with counts that may be too low by `error`."""
         ordered = sorted(self.counts.items(), key=lambda each: (-each[1], each[0]))
         return ordered[:number]
 

@@ -1,7 +1,8 @@
 """Splits the offset ranges of many partitions into steps.
 
 Each step takes from every partition a share proportional to its remaining offsets, so that all
-finish together; a step exceeds the requested size by at most one record per partition.
+partitions finish at about the same time. A step exceeds the requested size by at most one record
+per partition.
 """
 
 from collections.abc import Iterator, Mapping

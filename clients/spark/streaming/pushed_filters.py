@@ -1,8 +1,8 @@
 """Converts the filters that Spark pushes down to a source into bounds of a scan.
 
 If `spark.sql.python.filterPushdown.enabled` is true, Spark offers the filters to a Python data
-source in a separate process. If it is false, Spark fails a query whose reader accepts filters.
-So a reader that accepts filters is used only in that process.
+source in a separate process. If it is false, Spark fails a query whose reader has `pushFilters`.
+So only in that process does the source return such a reader.
 """
 
 import sys

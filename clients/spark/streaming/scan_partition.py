@@ -1,4 +1,4 @@
-"""A scan task as a Spark partition, and errors as one line without a traceback."""
+"""Turns a scan task into a Spark partition, and shows errors in one line without a traceback."""
 
 import os
 from collections.abc import Generator, Iterator
@@ -27,7 +27,7 @@ def read_partition(
     if isinstance(partition, TierlogPartition):
         with one_line():
             yield from read_task(options, partition.task)
-    # By now everything that reading imports is loaded.
+    # Called last, when everything that reading imports is loaded.
     spare_modules()
     forget_spark_archives()
 
@@ -37,7 +37,7 @@ def one_line() -> Generator[None]:
     """Keep Spark from adding a Python traceback to a ScanError.
 
     Spark prints the traceback of an error that ends one of its Python processes, unless the process
-    sets this variable.
+    has set SPARK_HIDE_TRACEBACK.
     """
     try:
         yield

@@ -5,9 +5,9 @@ Spark's Kafka source. A partition that appears later is read from its start.
 
 A micro-batch reads everything available, up to `maxOffsetsPerTrigger`. In any case its tasks are as
 small as those of a batch read, and only tasks hold data. Spark 4.1 does not pass the stream's
-position when it asks for the latest offset, so after a restart the first micro-batch is bounded
-only if the previous run had begun it. For the same reason, a run with availableNow and a bound
-consists of a single micro-batch: set no bound there.
+position when it asks for the latest offset, so the first micro-batch after a restart is bounded
+only if it repeats one that the previous run had begun. For the same reason, a run with availableNow
+and a bound consists of a single micro-batch: set no bound there.
 """
 
 import asyncio
@@ -42,10 +42,10 @@ class TierlogStreamReader(DataSourceStreamReader):
         self._options = options
         self._tier: _OpenTier | None = None
         self._reached: Offsets | None = None
-        """The position of the stream, once Spark has passed it."""
+        """The end of the last planned micro-batch, or the initial offsets; None until known."""
 
     def _opened(self) -> "_OpenTier":
-        # Opened at the first call, because Spark copies this object to the executors.
+        # Opened at first use: Spark copies this object to the executors, which do not need it.
         if self._tier is None:
             self._tier = _OpenTier(self._options)
         return self._tier
@@ -83,7 +83,7 @@ class TierlogStreamReader(DataSourceStreamReader):
         return {"_options": self._options, "_tier": None, "_reached": None}
 
     def _bounded(self, latest: Offsets) -> Offsets:
-        """`latest`, limited by the bound, of which each partition gets a share by its lag."""
+        """`latest`, limited to `maxOffsetsPerTrigger`; each partition gets a share by its lag."""
         bound, reached = self._options.max_offsets_per_trigger, self._reached
         if reached is None:
             return latest

@@ -1,10 +1,10 @@
 """Avoids two costs of PySpark's worker around each task.
 
-A worker runs many tasks. Before each task PySpark invalidates Python's import caches, so that
+A worker runs many tasks. Before each task PySpark invalidates Python's import caches, and so
 `zipimport` rereads the archives on the path. Among them are Spark's own, with a jar of thousands of
 classes, which do not change while Spark runs. After each task PySpark collects garbage, for which
-Python visits all objects of all modules. Together these cost about 0.15 s of CPU, the time to
-decode half a million records.
+Python visits all objects of all modules. Together these cost about 0.15 s of CPU a task, the time
+to decode half a million records.
 """
 
 import gc
@@ -27,10 +27,11 @@ def spare_modules() -> None:
 def forget_spark_archives() -> None:
     """Keep Python from rereading Spark's own archives before the next task.
 
-    Python still caches their contents, and creates a new importer from this cache when needed.
-    Users' own archives are reread as usual.
+    Python invalidates only the importers in `sys.path_importer_cache`, from which this removes
+    Spark's. If one is needed again, Python creates it from the contents that `zipimport` still
+    caches. Users' own archives are reread as usual.
     """
-    # Spark uses the same variable to put its archives on the path.
+    # Spark too uses SPARK_HOME, to put its archives on the path.
     home = os.environ.get("SPARK_HOME")
     if home is None:
         return

@@ -1,9 +1,9 @@
 """A Delta table as the target of an export.
 
-The offsets are in the commit's user metadata. The series is used as Delta's transaction application
-id, and the commit number as its version: Delta skips a write with a version that is not above the
-last one, and lets only one of two concurrent writers of the same version win. So after each commit
-the export checks that the commit was its own.
+The offsets are in the commit's user metadata. The series is Delta's transaction application id
+(`txnAppId`), and the commit number its `txnVersion`: Delta silently skips a write whose version is
+not above the last one, and lets only one of two concurrent writers of the same version win. So
+after each write the export checks that the latest commit is its own.
 """
 
 from typing import TYPE_CHECKING

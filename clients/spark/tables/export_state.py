@@ -5,8 +5,9 @@ atomically. This is why a job that is killed at any point and restarted exports 
 once.
 
 Commit numbers protect against concurrent jobs, such as one that was believed dead: commit n+1
-builds on commit n, and a table accepts each number of a series only once. The job that commits
-second is rejected and changes nothing.
+builds on commit n, and a table accepts each number only once. The job that commits second is
+rejected and changes nothing. If a table no longer has any commit of an export, its numbers begin
+again at 1 in a new series (`exported_from_rows`).
 """
 
 import hashlib
@@ -36,7 +37,7 @@ class ExportError(Exception):
 
 
 class Exported(NamedTuple):
-    """The contents of a table: for each partition, every record below an offset."""
+    """The state of a table: of each partition it holds every record below the offset here."""
 
     series: str
     sequence: int
@@ -77,7 +78,8 @@ def exported_from_rows(offsets: Mapping[TopicPartition, int]) -> Exported:
     """The state of a table that has rows, but no longer any commit of an export.
 
     Tables expire old commits. Each commit added all records up to some offset, so the highest
-    offsets show where to continue; the series is new, and the same for every job that derives it.
+    offsets show where to continue. The new series is derived from these offsets, so that
+    concurrent jobs get the same one.
     """
     text = json.dumps(offsets_to_json(offsets), sort_keys=True)
     return Exported(f"{FIRST_SERIES}-{hashlib.sha256(text.encode()).hexdigest()[:16]}", 0, offsets)
@@ -93,7 +95,7 @@ def highest_offsets(rows: "DataFrame") -> dict[TopicPartition, int]:
 
 
 def what_it_holds(remembered: str | None, rows: "DataFrame", table: str) -> Exported:
-    """The state in the latest commit of an export, or from the rows if there is none."""
+    """The state that the latest commit of an export has, or else the one that the rows show."""
     if remembered is not None:
         return exported_from_json(remembered, table)
     offsets = highest_offsets(rows)
@@ -114,7 +116,7 @@ class ExportTable(Protocol):
     name: str
 
     def state(self) -> Exported | None:
-        """The table's state; None if there is no table. Completes a killed job's commit."""
+        """The table's state; None if there is no table. First completes a killed job's commit."""
         ...
 
     def create(self) -> None:
@@ -122,7 +124,7 @@ class ExportTable(Protocol):
         ...
 
     def append(self, rows: "DataFrame", after: Exported) -> None:
-        """Commit rows and offsets atomically; ExportError if the number is taken."""
+        """Commit rows and offsets atomically. Raises ExportError if the number is taken."""
         ...
 
     def compact(self, small_bytes: int, *, dry_run: bool) -> Compaction:

@@ -54,7 +54,7 @@ class HadoopFiles:
         )
 
     def below(self, path: str) -> list[StoredFile]:
-        """All files below a folder at any depth, without hidden ones (names with `_` or `.`)."""
+        """All files below a folder at any depth, except below names that begin with `_` or `.`."""
         files: list[StoredFile] = []
         if not self.exists(path):
             return files
@@ -77,7 +77,7 @@ class HadoopFiles:
         return str(text)
 
     def create(self, path: str, text: str) -> None:
-        """Write a new file and its folders, as durably as the file system can."""
+        """Write a new file, and any missing folders, as durably as the file system can."""
         stream = self._files.create(self._path(path), False)
         try:
             stream.write(bytearray(text.encode()))
@@ -109,8 +109,8 @@ class HadoopFiles:
     def publish(self, old: str, new: str) -> bool:
         """Rename a file atomically; False if the new name exists.
 
-        Hadoop renames local files in two steps, a check and the rename, which is a race. So local
-        files are published with a hard link, which fails if the name exists.
+        Hadoop checks the new name of a local file and then renames it, so another job may come in
+        between. So a local file is published with a hard link, which fails if the name exists.
         """
         if self._folder.toUri().getScheme() != "file":
             return self.rename(old, new)

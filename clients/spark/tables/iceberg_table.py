@@ -6,8 +6,8 @@ ancestor of the current snapshot already has, whatever was committed meanwhile. 
 staged snapshot is never published, and disappears when snapshots expire.
 
 Other commits (rewritten files, deletions) may come in between, so the state is that of the latest
-ancestor with offsets. If a staged snapshot is cherry-picked onto a newer one, the new snapshot
-names the staged one as its source.
+ancestor with offsets. If a staged snapshot is cherry-picked onto a newer one, the resulting
+snapshot has no offsets itself, but names the staged one as its source, which has them.
 """
 
 from typing import TYPE_CHECKING

@@ -11,7 +11,7 @@ If a job is killed in between, the commit is still valid: the next job first rep
 the last manifest, which is idempotent.
 
 So a kill never makes a reader see a record twice. While a compaction moves its files, readers may
-briefly miss records of the compacted day.
+miss records of the compacted days; if it is killed meanwhile, until the next job.
 
 The file system must rename atomically: HDFS, or a local one with hard links. For object stores use
 Iceberg or Delta.
@@ -116,7 +116,7 @@ class ParquetTable:
         self._forget(after.sequence)
 
     def _carry_out(self, manifest: Mapping[str, list[str]]) -> None:
-        """Move and remove the files that the manifest lists; skips those already moved."""
+        """Remove and move the files that the manifest lists, except those done already."""
         staged = str(manifest["staged"])
         for path in manifest["removed"]:
             self._files.remove(path)
@@ -130,7 +130,7 @@ class ParquetTable:
         self._files.remove(staged)
 
     def _forget(self, sequence: int) -> None:
-        """Remove what killed jobs staged for commits up to this one, and very old manifests."""
+        """Remove what killed jobs staged for commits up to this one, and old manifests."""
         for name in self._files.names(_STAGING):
             if int(name.partition("-")[0]) <= sequence:
                 self._files.remove(f"{_STAGING}/{name}")

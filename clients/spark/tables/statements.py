@@ -11,7 +11,7 @@ class _Session(Protocol):
 
 
 def query(spark: "SparkSession", statement: str) -> "DataFrame":
-    """The result of a statement."""
+    """The result of a statement, as a DataFrame."""
     return cast("_Session", spark).sql(statement)
 
 
