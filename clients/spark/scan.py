@@ -216,7 +216,7 @@ def _cut_by_index(
 
     An entry is the last offset of a batch, and the batch's position. A range whose last offset is
     an entry's extends to the position of the next entry, since the index does not tell where the
-    batch ends. The following range starts at the position of the batch.
+    batch ends. The following range starts at the position of that batch.
     """
     positions = np.array([position for _, position in index] + [whole.end_position])
     offsets = np.array([offset for offset, _ in index], np.int64)

@@ -14,7 +14,7 @@
     columns                       the columns to read, separated by commas; default all
     includeHeaders                true or false: whether the default columns include headers
     maxPartitionBytes             about how many bytes of segments a task reads
-    maxOffsetsPerTrigger          streams: the most offsets in a micro-batch
+    maxOffsetsPerTrigger          streams: about the most offsets in a micro-batch
 
 Names, formats and defaults are those of Spark's Kafka source where it has the same option, but
 includeHeaders is true by default. So in JSON -2 is earliest and -1 latest, a batch starts at the

@@ -1,8 +1,8 @@
 """An Iceberg table as the target of an export.
 
-A commit is first staged (Iceberg's write-audit-publish) under an id made from its number, with the
-offsets as a snapshot property, and then published. Iceberg refuses to publish an id that an
-ancestor of the current snapshot already has, whatever was committed meanwhile. A killed job's
+A commit is first staged (Iceberg's write-audit-publish) under an id made of its series and number,
+with the offsets as a snapshot property, and then published. Iceberg refuses to publish an id that
+an ancestor of the current snapshot already has, whatever was committed meanwhile. A killed job's
 staged snapshot is never published, and disappears when snapshots expire.
 
 Other commits (rewritten files, deletions) may come in between, so the state is that of the latest

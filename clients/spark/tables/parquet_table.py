@@ -5,10 +5,10 @@
     _tierlog/staging/…                              files being written
 
 Rows are first written to a hidden folder (Spark and similar readers skip names that begin with an
-underscore). The manifest of a commit names the files to add and to remove; publishing it under its
-number, which succeeds only once, is the commit. Then the files are moved to where readers see them.
-If a job is killed in between, the commit is still valid: the next job first repeats the moves of
-the last manifest, which is idempotent.
+underscore). The manifest of a commit names the files to add and to remove. Publishing the manifest
+under the commit's number, which succeeds only once, is the commit. Then the files are moved to
+where readers see them. If a job is killed in between, the commit is still valid: the next job first
+repeats the moves of the last manifest, which is idempotent.
 
 So a kill never makes a reader see a record twice. While a compaction moves its files, readers may
 miss records of the compacted days; if it is killed meanwhile, until the next job.
