@@ -28,7 +28,7 @@ def pacings(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
     def noted(self: Apis, client: ConnectedClient, frame: memoryview) -> Response:
         response = answer(self, client, frame)
-        if frame[:2] == b"\0\1":
+        if bytes(frame[:2]) == b"\0\1":
             seen.append(client.fetch_pacing)
         return response
 
