@@ -3,7 +3,7 @@
 A broker that serves no groups need not load their code, which is a fifth of all code. If the
 offsets topic exists from a previous run, its groups are loaded at startup. Otherwise the first
 request about groups makes the coordinator, which subscribes to the partitions of the offsets topic
-and is told at once which of them this broker leads already.
+and gets at once a call for each of them that this broker leads already.
 """
 
 from typing import TYPE_CHECKING

@@ -21,7 +21,7 @@ Rules (Kafka's `AbstractFetcherThread`, `ReplicaFetcherThread` and `TierStateMac
 - the log is truncated where it diverges from the leader's, never just at the high watermark, unless
   it has no epoch history (KIP-101, KIP-279; in the fetch itself: KIP-595);
 - the log deletes nothing before everything that replaces it has been fetched (KIP-405);
-- a fenced leader epoch or a failed disk stops the partition until it is told to follow again;
+- a fenced leader epoch or a failed disk stops the partition until the next `follow`;
   everything else is retried after `replica.fetch.backoff.ms`.
 
 Nothing here blocks or does network I/O. See `followed_partitions.py` for many partitions.
