@@ -8,8 +8,8 @@ state. Its callers keep these rules:
 - deletion may be repeated, and a missing object counts as deleted.
 
 All methods are coroutines and may be slow; none may block the event loop. Every failure is a
-`RemoteStorageError`. It has a kind, because a retry helps against an unreachable store and not
-against a wrong password.
+`RemoteStorageError`. Its `failure` gives the reason, because retrying helps if the store is
+unreachable but not if the password is wrong.
 """
 
 from dataclasses import dataclass
@@ -94,7 +94,7 @@ class LogSegmentData:
     """The whole epoch history up to the segment's last record, as a checkpoint."""
 
     def indexes(self) -> dict[IndexType, bytes]:
-        """The companions that exist, in the order in which they are uploaded."""
+        """The contents of the indexes that exist, in the order in which they are uploaded."""
         by_type = {
             IndexType.OFFSET: self.offset_index,
             IndexType.TIMESTAMP: self.time_index,
@@ -126,7 +126,7 @@ class RemoteStorageManager(Protocol):
         ...
 
     async def fetch_index(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:
-        """A whole companion object. RemoteResourceNotFound if the segment has none."""
+        """A whole index. Raises RemoteResourceNotFound if the segment has no such index."""
         ...
 
     async def delete_log_segment_data(self, metadata: RemoteLogSegmentMetadata) -> None:
@@ -143,10 +143,10 @@ class PartitionStorage(Protocol):
     """A store that can also remove a whole partition. This is optional."""
 
     async def delete_partition(self, partition: TopicIdPartition) -> None:
-        """Remove everything left of a partition of a deleted topic, even what the metadata lacks.
+        """Remove all remaining objects of a deleted topic's partition, even ones without metadata.
 
-        It is called after all segments were deleted, and removes the folder and what interrupted
-        uploads left. Idempotent.
+        Called after all segments have been deleted. Also removes the folder and the leftovers of
+        interrupted uploads. Idempotent.
         """
         ...
 
@@ -165,16 +165,16 @@ class SegmentInventory(Protocol):
     """A store that can list its complete copies. This is optional."""
 
     async def whole_segments(self, partition: TopicIdPartition) -> list[RemoteLogSegmentMetadata]:
-        """The completely stored segments of a partition, with the metadata of their start event.
+        """The complete copies of a partition's segments, with their COPY_SEGMENT_STARTED metadata.
 
-        A segment is complete if every part is there with the right size.
+        A copy is complete if every part is there with the right size.
         """
         ...
 
 
 @runtime_checkable
 class OwnedStorage(Protocol):
-    """A store that another broker may come to own."""
+    """A store that is owned by one broker and that another may take over."""
 
     async def look_at_owner(self) -> None:
         """Raise RemoteStorageError if another broker owns the tier, so nothing may be copied.

@@ -4,9 +4,9 @@ The sources of a value, by descending precedence: this broker's dynamic configur
 cluster-wide default, the node's file, Kafka's default. Dynamic values are ConfigRecords in the
 metadata log, so they survive a restart and override the file. `DYNAMIC` lists the properties that
 tierlog applies at once. Thread counts are accepted and shown even if tierlog has no such threads.
-Properties that only Kafka can change at run time are rejected with a message that says so; Kafka's
-other properties are rejected with its message for read-only properties. An unknown name is kept, as
-in Kafka, because it may belong to a plugin.
+Properties that Kafka can change at run time but tierlog cannot are rejected with a message that
+says so; Kafka's other properties are rejected with its message for read-only properties. An unknown
+name is kept, as in Kafka, because it may belong to a plugin.
 
 A stored value that is invalid here (a cluster created by Kafka may hold one) is ignored with a
 warning; a change to an invalid value is rejected before it is stored.
@@ -102,7 +102,7 @@ _NOT_HERE = frozenset(
         "transaction.partition.verification.enable",
     }
 )
-"""Properties, besides `ssl.*` and `sasl.*`, that only Kafka, not tierlog, changes at run time."""
+"""Properties besides `ssl.*` and `sasl.*` that Kafka can change at run time but tierlog cannot."""
 
 
 _REPLICATION_RATES: Mapping[str, ConfigDef] = {
@@ -113,7 +113,7 @@ _REPLICATION_RATES: Mapping[str, ConfigDef] = {
         "replica.alter.log.dirs.io.max.bytes.per.second",
     )
 }
-"""Properties that a file cannot set. A single broker uses only the last one, to move replicas."""
+"""Properties that a file cannot set. tierlog uses only the last one, for log directory moves."""
 
 
 def is_dynamic(name: str) -> bool:

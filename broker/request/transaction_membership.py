@@ -137,10 +137,10 @@ def _refused(errors: Mapping[TopicPartition, ErrorCode], support: Support) -> Re
 
 
 def refusal_for_client(error: ErrorCode, support: Support) -> Refusal:
-    """The refusal to which a producer of this version reacts correctly.
+    """Convert the coordinator's error to one that a producer of this version handles correctly.
 
-    Producers retry the batch on NOT_ENOUGH_REPLICAS, which stands for the coordinator's retriable
-    errors; of those, newer producers know CONCURRENT_TRANSACTIONS.
+    The coordinator's retriable errors become NOT_ENOUGH_REPLICAS, on which producers retry the
+    batch, except that newer producers get CONCURRENT_TRANSACTIONS unchanged.
     """
     if error is ErrorCode.PRODUCER_FENCED:
         return Refusal(ErrorCode.INVALID_PRODUCER_EPOCH)

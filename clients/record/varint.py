@@ -58,7 +58,7 @@ def encode_unsigned_varint(value: int) -> bytes:
 
 
 def encode_varint(value: int) -> bytes:
-    """The zigzag encoding of a signed value, which is the same as a varint and as a varlong."""
+    """The zigzag encoding of a signed value; it is the same for a varint and a varlong."""
     assert -(1 << 63) <= value < 1 << 63, value
     return encode_unsigned_varint((value << 1) ^ (value >> 63))
 

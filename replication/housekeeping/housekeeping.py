@@ -1,9 +1,9 @@
 """A broker's periodic work on its logs.
 
 Retention, the removal of deleted files, fsync of closed segments, the checkpoints of high
-watermarks, recovery points and log starts, and the expiration of idle producers each have their own
-interval (`LogManager.startup`, `ReplicaManager.startHighWatermarkCheckPointThread`). Compaction is
-in `log_compaction.py`.
+watermarks, recovery points and log start offsets, and the expiration of idle producers each have
+their own interval (`LogManager.startup`, `ReplicaManager.startHighWatermarkCheckPointThread`).
+Compaction is in `log_compaction.py`.
 
 Everything runs on the event loop, which owns the logs, except for flushes, file removal and the
 cleaner's I/O, which run in the given executors. After deleting segments, retention syncs the epoch
@@ -135,7 +135,7 @@ class Housekeeping:
                 async for log in self._online_logs():
                     with self._supervisor.attempt(name, log.topic_partition):
                         if work(log, self._environment.wall_clock_ms()):
-                            # A deletion syncs to disk: yield to other tasks first.
+                            # The deletion just synced to disk: let other tasks run.
                             await asyncio.sleep(0)
             await asyncio.sleep(interval_ms / 1000)
 

@@ -14,7 +14,7 @@ from .cluster_image import ClusterDelta, ClusterImage, PartitionImage
 _log = logging.getLogger(__name__)
 
 _EACH_AT_MOST = 10
-"""Above this number, the topics or partitions of one publication are only counted."""
+"""Above this number, partitions share one line, and further topics are only counted."""
 
 
 class Announcements:

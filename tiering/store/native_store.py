@@ -1,4 +1,4 @@
-"""The tier on an asynchronous file system of fsspec, in our own loop: s3, gs, abfs.
+"""A tier in an asynchronous fsspec file system (s3, gs, abfs), used on the caller's event loop.
 
 fsspec provides the configuration, the credentials and the connections. The requests are made here,
 because they must be small: a file system's own upload of 64 MiB blocks the loop for a sixth of a
@@ -72,7 +72,7 @@ class ObjectStoreClient(Protocol):
         ...
 
     async def uploads(self, prefix: str) -> list["UnfinishedUpload"]:
-        """Unfinished multipart uploads under a prefix that the store would keep forever."""
+        """Unfinished multipart uploads under a prefix; empty if the store drops them by itself."""
         ...
 
     async def close(self) -> None: ...
@@ -94,7 +94,7 @@ class _Connection:
 
 
 class NativeStore:
-    """A `TierStore` on a client in the running loop."""
+    """A `TierStore` that sends its requests through a client on the running event loop."""
 
     def __init__(self, connector: Connector, pool: BlockingPool, deadline: RequestDeadline) -> None:
         self._connector = connector
@@ -145,7 +145,7 @@ class NativeStore:
 
     async def _close(self, connection: _Connection) -> None:
         with suppress(Exception):
-            # A connection that does not close properly loses nothing.
+            # Nothing is lost if the connection does not close properly.
             await self._within(connection.client.close())
 
     async def put(self, key: str, source: Source) -> None:
@@ -256,7 +256,7 @@ class NativeStore:
 
 
 def options_of(defaults: dict[str, Any], stated: dict[str, Any]) -> dict[str, Any]:
-    """Our default options, overridden by the operator's options, also inside nested ones."""
+    """Our default options, overridden by the operator's; nested options are merged the same way."""
     merged = dict(defaults)
     for name, value in stated.items():
         inner = merged.get(name)

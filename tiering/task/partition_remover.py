@@ -70,7 +70,7 @@ class RemoverTools:
     environment: Environment
     statistics: TierStatistics
     topics: ClusterTopics | None = None
-    """None while the cluster's topics are unknown; until then no topic counts as deleted."""
+    """None until the cluster's topics are known; no topic counts as deleted before that."""
 
 
 class PartitionRemover:
@@ -85,8 +85,8 @@ class PartitionRemover:
         self._config = config
         self._tools = tools
         self._supervisor = supervisor or Supervisor(tools.environment.random)
-        # Half an interval, so that one look later is enough for a takeover: two looks may be a
-        # little less than one interval apart.
+        # Half an interval, because two looks may be slightly less than one interval apart, and
+        # the second look must already be able to take over.
         self._removals = PartitionRemovals(
             config.broker_id, Patience(takeover=config.remover_interval_ms / 2000)
         )
