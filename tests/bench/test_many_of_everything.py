@@ -107,7 +107,7 @@ def test_a_lost_acknowledgement_is_found(tmp_path: Path) -> None:
 
 def test_a_broker_that_turns_newcomers_away_gives_no_figure() -> None:
     with a_listener_that_hangs_up() as bootstrap:
-        with Crowd(bootstrap, 10) as crowd, pytest.raises(MeasurementError, match="of 10 came to"):
+        with Crowd(bootstrap, 10) as crowd, pytest.raises(MeasurementError, match="of 10 failed"):
             crowd.connect(LatencyRecorder())
         with Bystander(bootstrap, all_topics(), LatencyRecorder()) as bystander:
             pass

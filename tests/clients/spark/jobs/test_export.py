@@ -208,7 +208,7 @@ def test_a_folder_of_somebody_elses_files_is_left_alone(
     spark: SparkSession, topic: TieredTopic, tmp_path: Path
 ) -> None:
     spark.range(3).write.parquet(str(tmp_path / "foreign"))
-    with pytest.raises(ExportError, match="foreign has files and no manifest"):
+    with pytest.raises(ExportError, match="foreign has files but no manifest"):
         run_export(spark, topic, goal_of(spark, "parquet", tmp_path, "foreign"))
 
 
