@@ -214,8 +214,10 @@ class FetchPacing:
             slow = _SLOW_GROWTH_A_SECOND + _GROWTH_A_SECOND_MORE * (now - self._paused_at)
             growth = min(growth, slow)
         self.rate *= 1 + step_s * growth
+        # A shorter cycle would not show what the paced responses deliver.
         is_fast = self.rate > _OUTGROWN_FACTOR * self._ceiling
-        if not self._is_proven and (is_fast or now - self._began >= _UNPROVEN_S):
+        due_s = PAUSE_S if is_fast else _UNPROVEN_S
+        if not self._is_proven and now - self._began >= due_s:
             self._delivered = self._bytes / (now - self._began)
             self._move(PacingEvent.CHECK)
             self._responses = 0

@@ -193,3 +193,22 @@ def test_an_hour_without_a_request_says_nothing_about_the_queue() -> None:
     pacing.requested(now)
     assert pacing.state is PacingState.PACED
     assert pacing.rate == rate
+
+
+def test_a_first_response_proves_nothing_about_what_a_cycle_delivers() -> None:
+    """The client has caught up and reads on; no time passes while its response is made."""
+    pacing = FetchPacing()
+    now = 0.0
+    for _ in range(10):
+        pacing.requested(now)
+        assert pacing.responded(now, now + 0.003, _MIB) == 0
+        now += 0.003
+    now += 1.0
+    pacing.requested(now)
+    assert pacing.state is PacingState.PACED
+    for _ in range(300):
+        pacing.requested(now)
+        pacing.responded(now, now, _MIB)
+        pacing.responded(now, now, SMALL_BYTES - 1)
+        now += 0.1
+    assert pacing.state is PacingState.PACED
