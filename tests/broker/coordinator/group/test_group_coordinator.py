@@ -348,15 +348,20 @@ def test_offsets_of_an_empty_group_are_forgotten_and_then_the_group() -> None:
     simulate(story, time_limit_s=30 * DAY_S)
 
 
+def publish_deletion(broker: Broker) -> None:
+    """Publish that the topic of the commits was deleted."""
+    base = ClusterImage("cluster", 0)
+    delta = ClusterDelta(base)
+    delta.deleted_topics[TOPIC_ID] = TopicImage("topic", TOPIC_ID, {})
+    broker.coordinator.publish(base, delta)
+
+
 def test_a_deleted_topics_offsets_are_deleted() -> None:
     async def story(loop: SimulatedLoop) -> None:
         broker = Broker(loop)
         await broker.elect()
         await broker.commit(42)
-        base = ClusterImage("cluster", 0)
-        delta = ClusterDelta(base)
-        delta.deleted_topics[TOPIC_ID] = TopicImage("topic", TOPIC_ID, {})
-        broker.coordinator.publish(base, delta)
+        publish_deletion(broker)
         assert await broker.committed() == NO_COMMITTED_OFFSET.offset
         entry = written(broker.log)[-1]
         assert isinstance(entry, OffsetEntry)
@@ -378,10 +383,7 @@ def test_a_step_of_a_publication_that_fails_keeps_no_other_from_the_image(
         broker = Broker(loop)
         await broker.elect()
         await broker.commit(42)
-        base = ClusterImage("cluster", 0)
-        delta = ClusterDelta(base)
-        delta.deleted_topics[TOPIC_ID] = TopicImage("topic", TOPIC_ID, {})
-        broker.coordinator.publish(base, delta)
+        publish_deletion(broker)
         assert await broker.committed() == NO_COMMITTED_OFFSET.offset
         assert "Publication of metadata of ConsumerProtocol.publish failed" in caplog.text
 
