@@ -19,12 +19,13 @@ from .figures import ResultsError
 from .progress import count, duration
 from .scenario import Scale
 from .scenarios.catalogue import ALL, SCENARIOS, UnknownScenarioError, scenarios_named
-from .schedule import schedule
+from .schedule import NothingChosenError, schedule
 from .target import TargetUnavailableError
 from .targets.named import target_named
 
 _EXTRA = frozenset({"confluent_kafka", "hdrh", "jinja2", "matplotlib", "moto", "rich"})
 _SENTENCES = (
+    NothingChosenError,
     ResultsError,
     TargetUnavailableError,
     UnknownScenarioError,
@@ -147,6 +148,7 @@ def _run(options: Namespace) -> int:
             options.out,
             options.scratch,
             options.repeats,
+            options.only,
             write_report,
         )
     )

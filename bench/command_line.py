@@ -1,6 +1,7 @@
 """The command line of `tierlog-bench`: its arguments and their help."""
 
 import argparse
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,6 +27,7 @@ examples:
   tierlog-bench run                                 all scenarios, tierlog beside Kafka (15 min)
   tierlog-bench run throughput --target tierlog     one scenario, one broker
   tierlog-bench run throughput --repeats 7          medians of seven runs
+  tierlog-bench run defaults --only 'consume.*100 B'  the cases that match, of one scenario
   tierlog-bench run latency --target tierlog --target broker.example:9092
   tierlog-bench run kip405_catch_up --tier s3://bucket/bench --tier-option key=...
   tierlog-bench report bench-results/2026-11-22T04-31-07
@@ -118,6 +120,13 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         "the effect of chance. Default: as the scenario plans for the scale",
     )
     parser.add_argument(
+        "--only",
+        metavar="REGEX",
+        type=_pattern,
+        help="run only the cases whose name matches this regular expression somewhere. Names of "
+        "cases are in every report; a tiered case has the name of the untiered one",
+    )
+    parser.add_argument(
         "--out",
         metavar="DIR",
         type=Path,
@@ -136,6 +145,14 @@ def _counted_runs(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= _REPEATS_MAX:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {_REPEATS_MAX}.")
     return int(text)
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        message = f"{text!r} is not a regular expression: {error}."
+        raise argparse.ArgumentTypeError(message) from error
 
 
 def parse_options(pairs: Sequence[str]) -> dict[str, str]:

@@ -4,12 +4,17 @@ A target may not support what a case needs. This is not a failure: the reason is
 start and recorded in the results.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from .scenario import Case, Plan, Scale, Scenario
 from .target import Target
+
+
+class NothingChosenError(Exception):
+    """The regular expression matches no case; the message is one sentence that gives two names."""
 
 
 class Refusal(NamedTuple):
@@ -68,21 +73,36 @@ def schedule(
     targets: Sequence[Target],
     scale: Scale,
     repeats: int | None = None,
+    only: re.Pattern[str] | None = None,
 ) -> list[Part]:
     """One part per scenario, in order, including those where nothing can be measured.
 
     `repeats` is the number of counted runs per case; None for the number that the scenario plans.
+    With `only`, the cases whose name it matches somewhere, and the scenarios that have one; raises
+    NothingChosenError if there is none.
     """
-    return [_part(scenario, targets, scale, repeats) for scenario in scenarios]
+    parts: list[Part] = []
+    names: list[str] = []
+    for scenario in scenarios:
+        plan = scenario.plan(scale)
+        if repeats is not None:
+            plan = plan.repeated(repeats)
+        cases = scenario.cases(scale)
+        names += [case.name for case in cases]
+        if only is not None:
+            cases = [case for case in cases if only.search(case.name)]
+        if cases:
+            parts.append(_part(scenario, plan, cases, targets))
+    if only is not None and not parts:
+        shown = " and ".join(repr(name) for name in dict.fromkeys((names[0], names[-1])))
+        raise NothingChosenError(f"No case matches {only.pattern!r}; there are {shown}, and more.")
+    return parts
 
 
-def _part(scenario: Scenario, targets: Sequence[Target], scale: Scale, repeats: int | None) -> Part:
-    plan = scenario.plan(scale)
-    if repeats is not None:
-        plan = plan.repeated(repeats)
+def _part(scenario: Scenario, plan: Plan, cases: Iterable[Case], targets: Sequence[Target]) -> Part:
     accepted: dict[Case, tuple[Target, ...]] = {}
     refused: list[Refusal] = []
-    for case in scenario.cases(scale):
+    for case in cases:
         able: list[Target] = []
         for target in targets:
             reason = _unable(plan, case, target) or scenario.refuses(case, target)

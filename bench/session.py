@@ -1,5 +1,6 @@
 """One `tierlog-bench run`, from its options to its report."""
 
+import re
 import sys
 import tempfile
 import time
@@ -33,18 +34,19 @@ class Order:
     out: Path | None = None
     scratch: Path | None = None
     repeats: int | None = None
+    only: re.Pattern[str] | None = None
     write_report: Callable[[Path], Path] | None = None
 
 
 def run(order: Order, progress: Progress | None = None) -> int:
     """Measure; returns 0 if every run counted, 1 if one failed or nothing was measured.
 
-    Raises TargetUnavailableError and ResultsError before anything is started. An interrupt is
-    raised again once all brokers have ended and all measurements are written.
+    Raises TargetUnavailableError, NothingChosenError and ResultsError before anything is started.
+    An interrupt is raised again once all brokers have ended and all measurements are written.
     """
     progress = progress or progress_for()
     _check(order.targets, progress)
-    parts = schedule(order.scenarios, order.targets, order.scale, order.repeats)
+    parts = schedule(order.scenarios, order.targets, order.scale, order.repeats, order.only)
     out = order.out or Path("bench-results") / f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%S}"
     writer = ResultsWriter(out)
     _announce(parts, order, out, progress)
@@ -116,6 +118,7 @@ def _facts(order: Order, parts: Sequence[Part], scratch: Path) -> dict[str, obje
             "scenarios": [scenario.name for scenario in order.scenarios],
             "targets": [target.name for target in order.targets],
             "scale": str(order.scale),
+            "only": order.only.pattern if order.only else None,
             # Without any user info in the URL.
             "tier": str(RemoteUrl(order.tier)) if order.tier else None,
         },

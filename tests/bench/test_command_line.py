@@ -93,6 +93,10 @@ def test_scenarios_come_in_the_catalogues_order() -> None:
     [
         (["run", "startp"], "There is no scenario 'startp'; did you mean startup?"),
         (["run", "xyz"], "`tierlog-bench list` shows them all."),
+        (
+            ["run", "startup", "--target=tierlog", "--only=Java"],
+            "No case matches 'Java'; there are",
+        ),
         (["run", "--target", "kafak"], "There is no target 'kafak'; did you mean kafka?"),
         (["run", "--target", "redis"], "it is one of tierlog, kafka, tansu, HOST:PORT."),
         (["run", "--target", "127.0.0.1:1"], "No Kafka broker answers at 127.0.0.1:1"),
@@ -127,6 +131,12 @@ def test_repeats_are_a_number_of_runs(capsys: pytest.CaptureFixture[str], repeat
 def test_repeats_are_as_many_as_are_asked_for_or_as_are_planned() -> None:
     assert build_parser().parse_args(["run", "--repeats=7"]).repeats == 7
     assert build_parser().parse_args(["run"]).repeats is None
+
+
+def test_only_is_a_regular_expression(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", "startup", "--only=(Java"])
+    assert "'(Java' is not a regular expression: missing )" in capsys.readouterr().err
 
 
 def test_a_package_that_is_missing_is_named_with_what_brings_it(
@@ -207,6 +217,7 @@ def test_the_machine_and_the_order_stand_beside_the_figures(tmp_path: Path) -> N
         Scale.SMOKE,
         tier="s3://me:secret@bucket/place",
         out=tmp_path / "out",
+        only=re.compile("^on"),
     )
     run(order)
     text = (tmp_path / "out" / "machine.json").read_text()
@@ -214,6 +225,7 @@ def test_the_machine_and_the_order_stand_beside_the_figures(tmp_path: Path) -> N
     assert facts["machine"].keys() >= {"cpu", "cores", "memory_gib", "kernel", "system"}
     assert facts["versions"].keys() >= {"python", "librdkafka", "x", "y"}
     assert facts["options"]["scale"] == "smoke"
+    assert facts["options"]["only"] == "^on"
     assert facts["refused"] == [
         {
             "scenario": "fake-scenario",

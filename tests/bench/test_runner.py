@@ -1,6 +1,7 @@
 """Who takes turns with whom, and which runs count."""
 
 import io
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from tierlog.bench.progress import LinesOfProgress
 from tierlog.bench.recorder import Recorder
 from tierlog.bench.runner import Runner, Settings
 from tierlog.bench.scenario import Scale
-from tierlog.bench.schedule import schedule
+from tierlog.bench.schedule import NothingChosenError, schedule
 from tierlog.bench.target import MeasurementError, RunningTarget
 from tierlog.tests.bench.fake_scenario import FakeScenario, dies, one_figure
 from tierlog.tests.bench.fake_target import FakeRunning, FakeTarget
@@ -116,6 +117,17 @@ def test_what_cannot_be_measured_is_told_and_the_rest_is_measured() -> None:
     (longer,) = schedule([scenario], targets, Scale.SMOKE, repeats=part.plan.repeats + 2)
     assert longer.runs_a_case == part.runs_a_case + 2
     assert longer.seconds_a_run == pytest.approx(part.seconds_a_run)
+
+
+def test_only_the_cases_that_match_are_measured_and_scenarios_without_one_are_left_out() -> None:
+    java = FakeScenario(names=("consume Java, 1 KiB", "consume Java, 100 B", "produce Java, 100 B"))
+    other = FakeScenario(names=("10 KiB",))
+    only = re.compile("consume.*100 B|1 KiB$")
+    (part,) = schedule([java, other], [FakeTarget()], Scale.SMOKE, only=only)
+    assert [case.name for case in part.accepted] == ["consume Java, 1 KiB", "consume Java, 100 B"]
+    assert part.expected_seconds == 4
+    with pytest.raises(NothingChosenError, match=r"No case matches 'Go'; .*'10 KiB', and more"):
+        schedule([java, other], [FakeTarget()], Scale.SMOKE, only=re.compile("Go"))
 
 
 def test_a_broker_elsewhere_has_no_scenarios_that_start_it() -> None:
