@@ -1,12 +1,13 @@
-"""The table of supported APIs and their versions, which ApiVersions announces.
+"""The table of APIs and their versions, and which of them ApiVersions announces.
 
-The ranges are those that a broker of Apache Kafka 4.3.1 announces. Every listed version is
-supported, with one exception, as in Kafka: Produce is announced from 0 because old librdkafka gives
-up otherwise (KAFKA-18659), but the connection is closed on versions 0 to 2, which no message class
+The ranges are those that a node of Apache Kafka 4.3.1 announces. Every listed version has messages,
+with one exception, as in Kafka: Produce is announced from 0 because old librdkafka gives up
+otherwise (KAFKA-18659), but the connection is closed on versions 0 to 2, which no message class
 has.
 
-Importing this module imports no message module. To support one more API, add its line to the table,
-its messages as `messages/<name>.py`, and its handler.
+`APIS` are those that have messages: they can be sent, and their responses read. `SERVED` are those
+of them that have a handler too. Importing this module imports no message module. To support one
+more API, add its line to the table, its messages as `messages/<name>.py`, and its handler.
 """
 
 from enum import IntEnum
@@ -117,7 +118,7 @@ class ApiKey(IntEnum):
 
 
 class Api(NamedTuple):
-    """One supported API: its range of versions, and the first flexible version (KIP-482)."""
+    """One API that has messages: its versions, and the first flexible version (KIP-482)."""
 
     key: ApiKey
     name: str
@@ -134,7 +135,7 @@ class Api(NamedTuple):
         return version >= self.first_flexible_version
 
 
-SERVED: Final[dict[int, Api]] = {
+APIS: Final[dict[int, Api]] = {
     api.key: api
     for api in (
         Api(ApiKey.PRODUCE, "Produce", 0, 13, 9),
@@ -175,22 +176,61 @@ SERVED: Final[dict[int, Api]] = {
         Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "AlterPartitionReassignments", 0, 1, 0),
         Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, "ListPartitionReassignments", 0, 0, 0),
         Api(ApiKey.OFFSET_DELETE, "OffsetDelete", 0, 0, 1),
+        Api(ApiKey.VOTE, "Vote", 0, 2, 0),
+        Api(ApiKey.BEGIN_QUORUM_EPOCH, "BeginQuorumEpoch", 0, 1, 1),
+        Api(ApiKey.END_QUORUM_EPOCH, "EndQuorumEpoch", 0, 1, 1),
         Api(ApiKey.DESCRIBE_QUORUM, "DescribeQuorum", 0, 2, 0),
+        Api(ApiKey.ALTER_PARTITION, "AlterPartition", 2, 3, 0),
         Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, "DescribeClientQuotas", 0, 1, 1),
         Api(ApiKey.ALTER_CLIENT_QUOTAS, "AlterClientQuotas", 0, 1, 1),
         Api(ApiKey.UPDATE_FEATURES, "UpdateFeatures", 0, 2, 0),
+        Api(ApiKey.ENVELOPE, "Envelope", 0, 0, 0),
+        Api(ApiKey.FETCH_SNAPSHOT, "FetchSnapshot", 0, 1, 0),
         Api(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, "GetTelemetrySubscriptions", 0, 0, 0),
         Api(ApiKey.PUSH_TELEMETRY, "PushTelemetry", 0, 0, 0),
         Api(ApiKey.LIST_CONFIG_RESOURCES, "ListConfigResources", 0, 1, 0),
         Api(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", 0, 2, 0),
         Api(ApiKey.DESCRIBE_PRODUCERS, "DescribeProducers", 0, 0, 0),
+        Api(ApiKey.BROKER_REGISTRATION, "BrokerRegistration", 0, 4, 0),
+        Api(ApiKey.BROKER_HEARTBEAT, "BrokerHeartbeat", 0, 2, 0),
+        Api(ApiKey.ALLOCATE_PRODUCER_IDS, "AllocateProducerIds", 0, 0, 0),
+        Api(ApiKey.CONTROLLER_REGISTRATION, "ControllerRegistration", 0, 0, 0),
+        Api(ApiKey.ASSIGN_REPLICAS_TO_DIRS, "AssignReplicasToDirs", 0, 0, 0),
         Api(ApiKey.UNREGISTER_BROKER, "UnregisterBroker", 0, 0, 0),
         Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", 0, 1, 0),
         Api(ApiKey.CONSUMER_GROUP_DESCRIBE, "ConsumerGroupDescribe", 0, 1, 0),
         Api(ApiKey.DESCRIBE_TRANSACTIONS, "DescribeTransactions", 0, 0, 0),
         Api(ApiKey.LIST_TRANSACTIONS, "ListTransactions", 0, 2, 0),
         Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "DescribeTopicPartitions", 0, 0, 0),
+        Api(ApiKey.ADD_RAFT_VOTER, "AddRaftVoter", 0, 1, 0),
+        Api(ApiKey.REMOVE_RAFT_VOTER, "RemoveRaftVoter", 0, 0, 0),
+        Api(ApiKey.UPDATE_RAFT_VOTER, "UpdateRaftVoter", 0, 0, 0),
     )
+}
+"""Every API that has messages, by key."""
+
+_WITHOUT_HANDLER = frozenset(
+    {
+        ApiKey.VOTE,
+        ApiKey.BEGIN_QUORUM_EPOCH,
+        ApiKey.END_QUORUM_EPOCH,
+        ApiKey.ALTER_PARTITION,
+        ApiKey.ENVELOPE,
+        ApiKey.FETCH_SNAPSHOT,
+        ApiKey.BROKER_REGISTRATION,
+        ApiKey.BROKER_HEARTBEAT,
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+        ApiKey.CONTROLLER_REGISTRATION,
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
+        ApiKey.UPDATE_RAFT_VOTER,
+    }
+)
+"""What nodes of a cluster ask of each other, and no node answers yet."""
+
+SERVED: Final[dict[int, Api]] = {
+    key: api for key, api in APIS.items() if api.key not in _WITHOUT_HANDLER
 }
 """What ApiVersions announces, by key."""
 
@@ -207,7 +247,7 @@ def response_class(key: int) -> type[Message]:
 
 @cache
 def _message_class(key: int, suffix: str) -> type[Message]:
-    api = SERVED.get(key)
+    api = APIS.get(key)
     if api is None:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"API key {key} is not supported")
     module = import_module(f".messages.{api.key.name.lower()}", __package__)

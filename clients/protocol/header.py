@@ -10,7 +10,7 @@ from struct import Struct as Format, error as StructError
 from typing import NamedTuple
 
 from ..errors import ErrorCode, KafkaError, ProtocolError
-from .api import SERVED, ApiKey
+from .api import APIS, SERVED, ApiKey
 from .primitives import skip_tagged_fields
 
 _FIXED = Format(">hhih")
@@ -79,7 +79,7 @@ def encode_request_header(header: RequestHeader) -> bytes:
     client_id = b"" if header.client_id is None else header.client_id.encode()
     size = -1 if header.client_id is None else len(client_id)
     fixed = _FIXED.pack(header.api_key, header.api_version, header.correlation_id, size)
-    flexible = SERVED[header.api_key].is_flexible(header.api_version)
+    flexible = APIS[header.api_key].is_flexible(header.api_version)
     return fixed + client_id + (_NO_TAGGED_FIELDS if flexible else b"")
 
 
@@ -103,4 +103,4 @@ def decode_response_header(api_key: int, version: int, view: memoryview) -> tupl
 
 
 def _is_flexible_response(api_key: int, version: int) -> bool:
-    return api_key != ApiKey.API_VERSIONS and SERVED[api_key].is_flexible(version)
+    return api_key != ApiKey.API_VERSIONS and APIS[api_key].is_flexible(version)

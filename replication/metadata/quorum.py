@@ -10,7 +10,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from ...clients.errors import ErrorCode, KafkaError
-from ...clients.protocol.schema import Message, Struct, field, int16, int32
+from ...clients.protocol.messages.leader_change_message import (
+    LeaderChangeMessage as LeaderChangeMessage,
+    Voter as Voter,
+)
 from ...storage.files import Files
 
 if TYPE_CHECKING:
@@ -20,21 +23,6 @@ NO_VOTE = -1
 UNKNOWN_LEADER = -1
 
 QUORUM_STATE_FILE = "quorum-state"
-
-
-class Voter(Struct):
-    """A node with a vote."""
-
-    voter_id: int32 = field("0+")
-
-
-class LeaderChangeMessage(Message, versions="0", flexible="0+"):
-    """The value of the control record that begins every epoch."""
-
-    version: int16 = field("0+")
-    leader_id: int32 = field("0+")
-    voters: list[Voter] = field("0+")
-    granting_voters: list[Voter] = field("0+")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Byte for byte and value for value: our codecs beside Kafka's own generated classes.
 
-Random messages of every message and version that we serve, and of every record that we write to the
+Random messages of every message and version that we have, and of every record that we write to the
 metadata log, to `__consumer_offsets` and to `__remote_log_metadata`, are encoded by us, decoded and
 encoded again by Kafka, and decoded by us. The same bytes must come back, and Kafka must have
 understood the same values: its JSON of the message is compared with ours.
@@ -30,7 +30,7 @@ from tierlog.clients.protocol.schema import (
     fields_of,
     version_range,
 )
-from tierlog.replication.metadata import metadata_records, quorum
+from tierlog.replication.metadata import metadata_records
 from tierlog.tests.clients.protocol.definitions import KafkaDefinition, our_definition
 from tierlog.tests.clients.protocol.served_messages import (
     MESSAGES_PER_VERSION,
@@ -48,7 +48,6 @@ pytestmark = pytest.mark.requires("java", "mvn")
 DAMAGED_PER_VERSION = 30
 RECORDS = (
     metadata_records,
-    quorum,
     group_records,
     consumer_schemas,
     transaction_records,
@@ -70,7 +69,7 @@ VERSIONS = [*message_versions(), *versions_of(record_classes())]
 
 
 def camel_case(name: str) -> str:
-    first, *others = name.split("_")
+    first, *others = name.replace("kraft", "kRaft").split("_")
     return first + "".join(word.capitalize() for word in others)
 
 

@@ -1,18 +1,35 @@
-"""Every message and version that we serve, and random ones of each, derived from the schemas."""
+"""Every message and version that we have, and random ones of each, derived from the schemas."""
 
 import random
 from collections.abc import Callable
 from typing import TypeVar
 
 from tierlog.clients.kafka_uuid import Uuid
-from tierlog.clients.protocol.api import SERVED, request_class, response_class
+from tierlog.clients.protocol.api import APIS, request_class, response_class
 from tierlog.clients.protocol.messages.consumer_protocol_assignment import (
     ConsumerProtocolAssignment,
 )
 from tierlog.clients.protocol.messages.consumer_protocol_subscription import (
     ConsumerProtocolSubscription,
 )
+from tierlog.clients.protocol.messages.leader_change_message import LeaderChangeMessage
+from tierlog.clients.protocol.messages.quorum_records import (
+    KRaftVersionRecord,
+    SnapshotFooterRecord,
+    SnapshotHeaderRecord,
+    VotersRecord,
+)
 from tierlog.clients.protocol.schema import FieldType, Message, Struct, fields_of, version_range
+
+_VALUES: list[type[Message]] = [
+    ConsumerProtocolSubscription,
+    ConsumerProtocolAssignment,
+    LeaderChangeMessage,
+    KRaftVersionRecord,
+    VotersRecord,
+    SnapshotHeaderRecord,
+    SnapshotFooterRecord,
+]
 
 M = TypeVar("M", bound=Struct)
 
@@ -24,9 +41,10 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.-_ äß€漢字😀\x00"
 
 
 def message_classes() -> list[type[Message]]:
-    """All requests and responses that we serve, and the values inside JoinGroup and SyncGroup."""
-    served = [make(key) for key in SERVED for make in (request_class, response_class)]
-    return [*served, ConsumerProtocolSubscription, ConsumerProtocolAssignment]
+    """All requests and responses, the values inside JoinGroup and SyncGroup, and the values of
+    the quorum's control records."""
+    of_apis = [make(key) for key in APIS for make in (request_class, response_class)]
+    return [*of_apis, *_VALUES]
 
 
 def versions_of(classes: list[type[Message]]) -> list[tuple[type[Message], int]]:
@@ -41,7 +59,7 @@ def versions_of(classes: list[type[Message]]) -> list[tuple[type[Message], int]]
 
 
 def message_versions() -> list[tuple[type[Message], int]]:
-    """Each served message in each of its versions."""
+    """Each message in each of its versions."""
     return versions_of(message_classes())
 
 

@@ -6,13 +6,13 @@ import sys
 import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
-from tierlog.clients.protocol.api import SERVED, Api, ApiKey, request_class, response_class
+from tierlog.clients.protocol.api import APIS, SERVED, Api, ApiKey, request_class, response_class
 from tierlog.clients.protocol.schema import is_flexible, version_range
 from tierlog.tests.house_rules import ROOT
 
 
-@pytest.mark.parametrize("api", SERVED.values(), ids=lambda api: api.name)
-def test_what_is_announced_can_be_read_and_answered(api: Api) -> None:
+@pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
+def test_what_is_in_the_table_can_be_read_and_answered(api: Api) -> None:
     for cls in (request_class(api.key), response_class(api.key)):
         assert cls.api_key == api.key
         versions = version_range(cls.versions)
@@ -26,7 +26,7 @@ def test_what_is_announced_can_be_read_and_answered(api: Api) -> None:
             assert is_flexible(cls, version) == api.is_flexible(version)
 
 
-def test_an_api_that_is_not_served_has_no_messages() -> None:
+def test_an_api_that_is_not_in_the_table_has_no_messages() -> None:
     for find in (request_class, response_class):
         with pytest.raises(KafkaError) as raised:
             find(ApiKey.SHARE_FETCH)

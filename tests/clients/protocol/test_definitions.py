@@ -17,11 +17,32 @@ from .definitions import KafkaDefinition, our_definition
 from .served_messages import identify, message_classes
 
 NOT_IN_THE_WHEEL = (
+    "AddRaftVoter",
+    "AllocateProducerIds",
+    "AlterPartitionRequest",
+    "AlterPartitionResponse",
+    "AssignReplicasToDirs",
+    "BeginQuorumEpoch",
+    "BrokerHeartbeat",
+    "BrokerRegistration",
     "ConsumerGroupDescribe",
     "ConsumerGroupHeartbeat",
+    "ControllerRegistration",
+    "EndQuorumEpoch",
+    "Envelope",
+    "FetchSnapshot",
     "GetTelemetrySubscriptions",
+    "KRaftVersionRecord",
+    "LeaderChangeMessage",
     "PushTelemetry",
+    "RemoveRaftVoter",
+    "SnapshotFooterRecord",
+    "SnapshotHeaderRecord",
     "UnregisterBroker",
+    "UpdateRaftVoter",
+    "VoteRequest",
+    "VoteResponse",
+    "VotersRecord",
 )
 """What kafka-python has no use for. The other test compares these, too."""
 

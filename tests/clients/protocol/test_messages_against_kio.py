@@ -36,7 +36,8 @@ def module_of(name: str, version: int) -> str:
     for suffix, kind in (("Request", "request"), ("Response", "response")):
         if name.endswith(suffix):
             return f"kio.schema.{snake_case(name.removesuffix(suffix))}.v{version}.{kind}"
-    return f"kio.schema.{snake_case(name)}.v{version}.data"
+    # kio's module of KRaftVersionRecord begins with k_raft.
+    return f"kio.schema.{snake_case(name).replace('kraft', 'k_raft')}.v{version}.data"
 
 
 @pytest.mark.parametrize(("cls", "version"), message_versions(), ids=identify)
