@@ -6,11 +6,14 @@ otherwise (KAFKA-18659), but the connection is closed on versions 0 to 2, which 
 has.
 
 `APIS` are those that have messages: they can be sent, and their responses read. `SERVED` are those
-of them that have a handler too. Importing this module imports no message module. To support one
+of them that have a handler too, and `SERVED_ON` what each kind of listener takes: as in Kafka, a
+listener of controllers takes other APIs than one of brokers, and both take what administrators ask
+(KIP-631, KIP-919). Importing this module imports no message module. To support one
 more API, add its line to the table, its messages as `messages/<name>.py`, and its handler.
 """
 
-from enum import IntEnum
+from collections.abc import Mapping
+from enum import Enum, IntEnum
 from functools import cache
 from importlib import import_module
 from typing import Final, NamedTuple, cast
@@ -117,14 +120,28 @@ class ApiKey(IntEnum):
     DELETE_SHARE_GROUP_OFFSETS = 92
 
 
+class ListenerKind(Enum):
+    """Whose requests a listener takes: clients' and brokers', or those meant for a controller."""
+
+    BROKER = "BROKER"
+    CONTROLLER = "CONTROLLER"
+
+
+BROKER_ONLY = frozenset({ListenerKind.BROKER})
+CONTROLLER_ONLY = frozenset({ListenerKind.CONTROLLER})
+BOTH = BROKER_ONLY | CONTROLLER_ONLY
+
+
 class Api(NamedTuple):
-    """One API that has messages: its versions, and the first flexible version (KIP-482)."""
+    """One API that has messages: its versions, the first flexible version (KIP-482), and the
+    listeners that Apache Kafka takes it on."""
 
     key: ApiKey
     name: str
     lowest_version: int
     highest_version: int
     first_flexible_version: int
+    listeners: frozenset[ListenerKind] = BROKER_ONLY
 
     def serves(self, version: int) -> bool:
         """Whether ApiVersions announces this version."""
@@ -139,7 +156,7 @@ APIS: Final[dict[int, Api]] = {
     api.key: api
     for api in (
         Api(ApiKey.PRODUCE, "Produce", 0, 13, 9),
-        Api(ApiKey.FETCH, "Fetch", 4, 18, 12),
+        Api(ApiKey.FETCH, "Fetch", 4, 18, 12, BOTH),
         Api(ApiKey.LIST_OFFSETS, "ListOffsets", 1, 11, 6),
         Api(ApiKey.METADATA, "Metadata", 0, 13, 9),
         Api(ApiKey.OFFSET_COMMIT, "OffsetCommit", 2, 10, 8),
@@ -151,9 +168,9 @@ APIS: Final[dict[int, Api]] = {
         Api(ApiKey.SYNC_GROUP, "SyncGroup", 0, 5, 4),
         Api(ApiKey.DESCRIBE_GROUPS, "DescribeGroups", 0, 6, 5),
         Api(ApiKey.LIST_GROUPS, "ListGroups", 0, 5, 3),
-        Api(ApiKey.API_VERSIONS, "ApiVersions", 0, 4, 3),
-        Api(ApiKey.CREATE_TOPICS, "CreateTopics", 2, 7, 5),
-        Api(ApiKey.DELETE_TOPICS, "DeleteTopics", 1, 6, 4),
+        Api(ApiKey.API_VERSIONS, "ApiVersions", 0, 4, 3, BOTH),
+        Api(ApiKey.CREATE_TOPICS, "CreateTopics", 2, 7, 5, BOTH),
+        Api(ApiKey.DELETE_TOPICS, "DeleteTopics", 1, 6, 4, BOTH),
         Api(ApiKey.DELETE_RECORDS, "DeleteRecords", 0, 2, 2),
         Api(ApiKey.INIT_PRODUCER_ID, "InitProducerId", 0, 5, 2),
         Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, "OffsetForLeaderEpoch", 2, 4, 4),
@@ -162,49 +179,49 @@ APIS: Final[dict[int, Api]] = {
         Api(ApiKey.END_TXN, "EndTxn", 0, 5, 3),
         Api(ApiKey.WRITE_TXN_MARKERS, "WriteTxnMarkers", 1, 2, 1),
         Api(ApiKey.TXN_OFFSET_COMMIT, "TxnOffsetCommit", 0, 5, 3),
-        Api(ApiKey.DESCRIBE_ACLS, "DescribeAcls", 1, 3, 2),
-        Api(ApiKey.CREATE_ACLS, "CreateAcls", 1, 3, 2),
-        Api(ApiKey.DELETE_ACLS, "DeleteAcls", 1, 3, 2),
-        Api(ApiKey.DESCRIBE_CONFIGS, "DescribeConfigs", 1, 4, 4),
-        Api(ApiKey.ALTER_CONFIGS, "AlterConfigs", 0, 2, 2),
+        Api(ApiKey.DESCRIBE_ACLS, "DescribeAcls", 1, 3, 2, BOTH),
+        Api(ApiKey.CREATE_ACLS, "CreateAcls", 1, 3, 2, BOTH),
+        Api(ApiKey.DELETE_ACLS, "DeleteAcls", 1, 3, 2, BOTH),
+        Api(ApiKey.DESCRIBE_CONFIGS, "DescribeConfigs", 1, 4, 4, BOTH),
+        Api(ApiKey.ALTER_CONFIGS, "AlterConfigs", 0, 2, 2, BOTH),
         Api(ApiKey.ALTER_REPLICA_LOG_DIRS, "AlterReplicaLogDirs", 1, 2, 2),
         Api(ApiKey.DESCRIBE_LOG_DIRS, "DescribeLogDirs", 1, 5, 2),
-        Api(ApiKey.CREATE_PARTITIONS, "CreatePartitions", 0, 3, 2),
+        Api(ApiKey.CREATE_PARTITIONS, "CreatePartitions", 0, 3, 2, BOTH),
         Api(ApiKey.DELETE_GROUPS, "DeleteGroups", 0, 2, 2),
-        Api(ApiKey.ELECT_LEADERS, "ElectLeaders", 0, 2, 2),
-        Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, "IncrementalAlterConfigs", 0, 1, 1),
-        Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "AlterPartitionReassignments", 0, 1, 0),
-        Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, "ListPartitionReassignments", 0, 0, 0),
+        Api(ApiKey.ELECT_LEADERS, "ElectLeaders", 0, 2, 2, BOTH),
+        Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, "IncrementalAlterConfigs", 0, 1, 1, BOTH),
+        Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "AlterPartitionReassignments", 0, 1, 0, BOTH),
+        Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, "ListPartitionReassignments", 0, 0, 0, BOTH),
         Api(ApiKey.OFFSET_DELETE, "OffsetDelete", 0, 0, 1),
-        Api(ApiKey.VOTE, "Vote", 0, 2, 0),
-        Api(ApiKey.BEGIN_QUORUM_EPOCH, "BeginQuorumEpoch", 0, 1, 1),
-        Api(ApiKey.END_QUORUM_EPOCH, "EndQuorumEpoch", 0, 1, 1),
-        Api(ApiKey.DESCRIBE_QUORUM, "DescribeQuorum", 0, 2, 0),
-        Api(ApiKey.ALTER_PARTITION, "AlterPartition", 2, 3, 0),
+        Api(ApiKey.VOTE, "Vote", 0, 2, 0, CONTROLLER_ONLY),
+        Api(ApiKey.BEGIN_QUORUM_EPOCH, "BeginQuorumEpoch", 0, 1, 1, CONTROLLER_ONLY),
+        Api(ApiKey.END_QUORUM_EPOCH, "EndQuorumEpoch", 0, 1, 1, CONTROLLER_ONLY),
+        Api(ApiKey.DESCRIBE_QUORUM, "DescribeQuorum", 0, 2, 0, BOTH),
+        Api(ApiKey.ALTER_PARTITION, "AlterPartition", 2, 3, 0, CONTROLLER_ONLY),
         Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, "DescribeClientQuotas", 0, 1, 1),
-        Api(ApiKey.ALTER_CLIENT_QUOTAS, "AlterClientQuotas", 0, 1, 1),
-        Api(ApiKey.UPDATE_FEATURES, "UpdateFeatures", 0, 2, 0),
-        Api(ApiKey.ENVELOPE, "Envelope", 0, 0, 0),
-        Api(ApiKey.FETCH_SNAPSHOT, "FetchSnapshot", 0, 1, 0),
+        Api(ApiKey.ALTER_CLIENT_QUOTAS, "AlterClientQuotas", 0, 1, 1, BOTH),
+        Api(ApiKey.UPDATE_FEATURES, "UpdateFeatures", 0, 2, 0, BOTH),
+        Api(ApiKey.ENVELOPE, "Envelope", 0, 0, 0, CONTROLLER_ONLY),
+        Api(ApiKey.FETCH_SNAPSHOT, "FetchSnapshot", 0, 1, 0, CONTROLLER_ONLY),
         Api(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, "GetTelemetrySubscriptions", 0, 0, 0),
         Api(ApiKey.PUSH_TELEMETRY, "PushTelemetry", 0, 0, 0),
         Api(ApiKey.LIST_CONFIG_RESOURCES, "ListConfigResources", 0, 1, 0),
-        Api(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", 0, 2, 0),
+        Api(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", 0, 2, 0, BOTH),
         Api(ApiKey.DESCRIBE_PRODUCERS, "DescribeProducers", 0, 0, 0),
-        Api(ApiKey.BROKER_REGISTRATION, "BrokerRegistration", 0, 4, 0),
-        Api(ApiKey.BROKER_HEARTBEAT, "BrokerHeartbeat", 0, 2, 0),
-        Api(ApiKey.ALLOCATE_PRODUCER_IDS, "AllocateProducerIds", 0, 0, 0),
-        Api(ApiKey.CONTROLLER_REGISTRATION, "ControllerRegistration", 0, 0, 0),
-        Api(ApiKey.ASSIGN_REPLICAS_TO_DIRS, "AssignReplicasToDirs", 0, 0, 0),
-        Api(ApiKey.UNREGISTER_BROKER, "UnregisterBroker", 0, 0, 0),
+        Api(ApiKey.BROKER_REGISTRATION, "BrokerRegistration", 0, 4, 0, CONTROLLER_ONLY),
+        Api(ApiKey.BROKER_HEARTBEAT, "BrokerHeartbeat", 0, 2, 0, CONTROLLER_ONLY),
+        Api(ApiKey.ALLOCATE_PRODUCER_IDS, "AllocateProducerIds", 0, 0, 0, CONTROLLER_ONLY),
+        Api(ApiKey.CONTROLLER_REGISTRATION, "ControllerRegistration", 0, 0, 0, CONTROLLER_ONLY),
+        Api(ApiKey.ASSIGN_REPLICAS_TO_DIRS, "AssignReplicasToDirs", 0, 0, 0, CONTROLLER_ONLY),
+        Api(ApiKey.UNREGISTER_BROKER, "UnregisterBroker", 0, 0, 0, BOTH),
         Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", 0, 1, 0),
         Api(ApiKey.CONSUMER_GROUP_DESCRIBE, "ConsumerGroupDescribe", 0, 1, 0),
         Api(ApiKey.DESCRIBE_TRANSACTIONS, "DescribeTransactions", 0, 0, 0),
         Api(ApiKey.LIST_TRANSACTIONS, "ListTransactions", 0, 2, 0),
         Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "DescribeTopicPartitions", 0, 0, 0),
-        Api(ApiKey.ADD_RAFT_VOTER, "AddRaftVoter", 0, 1, 0),
-        Api(ApiKey.REMOVE_RAFT_VOTER, "RemoveRaftVoter", 0, 0, 0),
-        Api(ApiKey.UPDATE_RAFT_VOTER, "UpdateRaftVoter", 0, 0, 0),
+        Api(ApiKey.ADD_RAFT_VOTER, "AddRaftVoter", 0, 1, 0, BOTH),
+        Api(ApiKey.REMOVE_RAFT_VOTER, "RemoveRaftVoter", 0, 0, 0, BOTH),
+        Api(ApiKey.UPDATE_RAFT_VOTER, "UpdateRaftVoter", 0, 0, 0, CONTROLLER_ONLY),
     )
 }
 """Every API that has messages, by key."""
@@ -229,10 +246,24 @@ _WITHOUT_HANDLER = frozenset(
 )
 """What nodes of a cluster ask of each other, and no node answers yet."""
 
+_NOT_OF_A_CONTROLLER = frozenset({ApiKey.FETCH})
+"""Served for clients of brokers, but not yet for replicas of the metadata log."""
+
 SERVED: Final[dict[int, Api]] = {
     key: api for key, api in APIS.items() if api.key not in _WITHOUT_HANDLER
 }
-"""What ApiVersions announces, by key."""
+"""Every API that has a handler, by key."""
+
+SERVED_ON: Final[Mapping[ListenerKind, dict[int, Api]]] = {
+    kind: {
+        key: api
+        for key, api in SERVED.items()
+        if kind in api.listeners
+        and not (kind is ListenerKind.CONTROLLER and api.key in _NOT_OF_A_CONTROLLER)
+    }
+    for kind in ListenerKind
+}
+"""What ApiVersions announces on each kind of listener, by key."""
 
 
 def request_class(key: int) -> type[Message]:

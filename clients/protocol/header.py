@@ -6,11 +6,12 @@ headers have version 0 (only the correlation id) or 1 (with tagged fields). An A
 always has version 0, since the client cannot yet know the broker's versions (KIP-511).
 """
 
+from collections.abc import Mapping
 from struct import Struct as Format, error as StructError
 from typing import NamedTuple
 
 from ..errors import ErrorCode, KafkaError, ProtocolError
-from .api import APIS, SERVED, ApiKey
+from .api import APIS, SERVED_ON, Api, ApiKey, ListenerKind
 from .primitives import skip_tagged_fields
 
 _FIXED = Format(">hhih")
@@ -43,11 +44,13 @@ class UnsupportedApiError(KafkaError):
         self.header = header
 
 
-def decode_request_header(view: memoryview) -> tuple[RequestHeader, int]:
+def decode_request_header(
+    view: memoryview, served: Mapping[int, Api] = SERVED_ON[ListenerKind.BROKER]
+) -> tuple[RequestHeader, int]:
     """The header of the request that fills `view`, and where the body begins.
 
     Raises ProtocolError if the header is malformed, UnsupportedApiError if its API key or version
-    is not supported.
+    is not in `served`.
     """
     try:
         key, version, correlation_id, size = _FIXED.unpack_from(view)
@@ -59,7 +62,7 @@ def decode_request_header(view: memoryview) -> tuple[RequestHeader, int]:
                 raise ProtocolError("The client id is longer than the rest of the request")
             client_id = str(view[_FIXED_BYTES:position], "utf-8", "replace")
         header = RequestHeader(key, version, correlation_id, client_id)
-        api = SERVED.get(key)
+        api = served.get(key)
         if api is None or not api.lowest_version <= version <= api.highest_version:
             raise UnsupportedApiError(header)
         if version >= api.first_flexible_version:

@@ -9,6 +9,7 @@ understood the same values: its JSON of the message is compared with ours.
 import base64
 import json
 import random
+import re
 import zipfile
 from functools import cache
 from typing import cast
@@ -20,7 +21,7 @@ from tierlog.broker.coordinator import group_records
 from tierlog.broker.coordinator.consumer import consumer_schemas
 from tierlog.broker.coordinator.transaction import transaction_records
 from tierlog.clients.errors import ErrorCode, ProtocolError
-from tierlog.clients.protocol.api import SERVED, ApiKey
+from tierlog.clients.protocol.api import APIS, SERVED, Api, ApiKey
 from tierlog.clients.protocol.codec import decode, encode_bytes
 from tierlog.clients.protocol.schema import (
     FieldSpec,
@@ -201,13 +202,21 @@ def test_a_message_is_declared_as_in_kafkas_own_jar(cls: type[Message]) -> None:
     assert our_definition(cls) == KafkaDefinition(text).message()
 
 
+@pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
+def test_an_api_is_taken_on_the_listeners_that_kafka_takes_it_on(api: Api) -> None:
+    with zipfile.ZipFile(kafka_jars() / f"kafka-clients-{KAFKA_VERSION}.jar") as jar:
+        text = jar.read(f"common/message/{api.name}Request.json").decode()
+    (named,) = re.findall(r'^ *"listeners": (\[.*\]),$', text, flags=re.MULTILINE)
+    assert {kind.value.lower() for kind in api.listeners} == set(json.loads(named))
+
+
 def test_the_versions_and_error_codes_are_kafkas() -> None:
     lines = run_java("ProtocolTables.java", [])
     apis = {tuple(map(int, line.split()[1:])) for line in lines if line.startswith("api ")}
     errors = {tuple(line.split()[1:]) for line in lines if line.startswith("error ")}
     served = {
         (api.key, api.lowest_version, api.highest_version, api.first_flexible_version)
-        for api in SERVED.values()
+        for api in APIS.values()
     }
     assert served <= apis
     assert errors == {

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from tierlog.clients.protocol.api import SERVED
+from tierlog.clients.protocol.api import APIS
 
 FOLDER = Path(__file__).parents[2] / "golden" / "protocol"
 ROW = 16
@@ -23,11 +23,11 @@ class Golden:
     @property
     def name(self) -> str:
         direction = "request" if self.is_request else "response"
-        api = SERVED[self.api_key].key.name.lower()
+        api = APIS[self.api_key].key.name.lower()
         return f"{api}-v{self.version:02}-{direction}-{self.client}"
 
     def write(self) -> None:
-        api = SERVED[self.api_key]
+        api = APIS[self.api_key]
         what = (
             f"{api.name} request, version {self.version}, sent by {self.client}"
             if self.is_request
@@ -45,7 +45,7 @@ class Golden:
         rows = [line for line in path.read_text().splitlines() if not line.startswith("#")]
         frame = b"".join(bytes.fromhex(row[6 : 6 + ROW * 3]) for row in rows)
         api, version, direction, client = path.stem.split("-", 3)
-        (key,) = (key for key, served in SERVED.items() if served.key.name.lower() == api)
+        (key,) = (key for key, served in APIS.items() if served.key.name.lower() == api)
         return cls(key, int(version[1:]), direction == "request", client, frame)
 
 

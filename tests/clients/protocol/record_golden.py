@@ -17,13 +17,13 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 
 from tierlog.bench.kafka_peer import KafkaNode, run_tool
 from tierlog.bench.probe import free_port
-from tierlog.clients.protocol.api import SERVED, ApiKey
+from tierlog.clients.protocol.api import SERVED, Api, ApiKey
 
 from .golden import FOLDER, Golden
 
@@ -35,20 +35,26 @@ TOPIC = "golden"
 
 
 class Recorder:
-    """A proxy that forwards everything and keeps frames."""
+    """A proxy that forwards everything and keeps frames of some APIs."""
 
-    def __init__(self, port: int, target_port: int) -> None:
+    def __init__(self, port: int, target_port: int, apis: Mapping[int, Api] = SERVED) -> None:
         self.client = "nobody"
         self.kept: dict[tuple[int, int, str, str], bytes] = {}
         self._target_port = target_port
+        self._apis = apis
         self._listener = socket.create_server(("127.0.0.1", port))
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self) -> None:
         while True:
             connection, _ = self._listener.accept()
-            upstream = socket.create_connection(("127.0.0.1", self._target_port))
-            listening = Conversation(self.client, self.kept)
+            try:
+                upstream = socket.create_connection(("127.0.0.1", self._target_port))
+            except ConnectionRefusedError:
+                # The node is down, and so is its proxy.
+                connection.close()
+                continue
+            listening = Conversation(self.client, self.kept, self._apis)
             for source, target, note in (
                 (connection, upstream, listening.request),
                 (upstream, connection, listening.response),
@@ -59,9 +65,15 @@ class Recorder:
 class Conversation:
     """One connection: knows which request a response answers."""
 
-    def __init__(self, client: str, kept: dict[tuple[int, int, str, str], bytes]) -> None:
+    def __init__(
+        self,
+        client: str,
+        kept: dict[tuple[int, int, str, str], bytes],
+        apis: Mapping[int, Api],
+    ) -> None:
         self._client = client
         self._kept = kept
+        self._apis = apis
         self._asked: dict[int, tuple[int, int]] = {}
 
     def request(self, frame: bytes) -> None:
@@ -74,7 +86,7 @@ class Conversation:
         self._keep(*self._asked.pop(correlation_id), "response", frame)
 
     def _keep(self, key: int, version: int, direction: str, frame: bytes) -> None:
-        api = SERVED.get(key)
+        api = self._apis.get(key)
         if api is None or not api.serves(version):
             return
         client = KAFKA if (key, version) in BETWEEN_BROKERS else self._client

@@ -6,7 +6,16 @@ import sys
 import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
-from tierlog.clients.protocol.api import APIS, SERVED, Api, ApiKey, request_class, response_class
+from tierlog.clients.protocol.api import (
+    APIS,
+    SERVED,
+    SERVED_ON,
+    Api,
+    ApiKey,
+    ListenerKind,
+    request_class,
+    response_class,
+)
 from tierlog.clients.protocol.schema import is_flexible, version_range
 from tierlog.tests.house_rules import ROOT
 
@@ -31,6 +40,15 @@ def test_an_api_that_is_not_in_the_table_has_no_messages() -> None:
         with pytest.raises(KafkaError) as raised:
             find(ApiKey.SHARE_FETCH)
         assert raised.value.code is ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_controller_takes_what_administrators_ask_and_nothing_of_clients() -> None:
+    of_brokers, of_controllers = (SERVED_ON[kind].keys() for kind in ListenerKind)
+    assert of_brokers | of_controllers == SERVED.keys()
+    shared = {ApiKey.API_VERSIONS, ApiKey.CREATE_TOPICS, ApiKey.DESCRIBE_QUORUM}
+    assert shared < of_controllers & of_brokers
+    # The Fetch of the metadata log is not that of clients.
+    assert not of_controllers & {ApiKey.PRODUCE, ApiKey.METADATA, ApiKey.FETCH}
 
 
 def test_the_edges_of_a_range_are_served_and_nothing_beyond() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tierlog.clients.protocol.api import SERVED, ApiKey, request_class, response_class
+from tierlog.clients.protocol.api import APIS, SERVED, ApiKey, request_class, response_class
 from tierlog.clients.protocol.codec import decode, encode_bytes
 from tierlog.clients.protocol.header import (
     decode_request_header,
@@ -21,7 +21,7 @@ from .golden import Golden, all_goldens
 def test_a_golden_frame_comes_out_as_it_went_in(golden: Golden) -> None:
     frame = memoryview(golden.frame)
     if golden.is_request:
-        header, position = decode_request_header(frame)
+        header, position = decode_request_header(frame, APIS)
         assert (header.api_key, header.api_version) == (golden.api_key, golden.version)
         encoded = encode_request_header(header)
         cls = request_class(golden.api_key)
@@ -39,9 +39,23 @@ ONLY_WITH_A_RECEIVER = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETR
 """Kafka announces these only with a plugin that takes the metrics, so the recorded one did not."""
 
 
-def test_every_served_api_is_among_the_goldens() -> None:
+def test_every_api_is_among_the_goldens() -> None:
     recorded = {golden.api_key for golden in all_goldens()}
-    assert recorded == set(SERVED) - ONLY_WITH_A_RECEIVER
+    assert recorded == set(APIS) - ONLY_WITH_A_RECEIVER
+
+
+def test_what_nodes_say_to_controllers_is_recorded_in_its_newest_version() -> None:
+    recorded = {
+        (golden.api_key, golden.version, golden.is_request)
+        for golden in all_goldens()
+        if golden.client.endswith("-node")
+    }
+    between_nodes = [*(set(APIS) - set(SERVED)), ApiKey.FETCH]
+    assert recorded == {
+        (key, APIS[key].highest_version, is_request)
+        for key in between_nodes
+        for is_request in (True, False)
+    }
 
 
 def test_a_recorded_kafka_announces_the_versions_that_we_serve() -> None:

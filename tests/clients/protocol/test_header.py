@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tierlog.clients.errors import ErrorCode, ProtocolError
-from tierlog.clients.protocol.api import SERVED, ApiKey
+from tierlog.clients.protocol.api import APIS, SERVED_ON, ApiKey, ListenerKind
 from tierlog.clients.protocol.header import (
     RequestHeader,
     UnsupportedApiError,
@@ -14,15 +14,15 @@ from tierlog.clients.protocol.header import (
     response_header,
 )
 
-SERVED_VERSIONS = [
+VERSIONS = [
     (api.key, version)
-    for api in SERVED.values()
+    for api in APIS.values()
     for version in range(api.lowest_version, api.highest_version + 1)
 ]
 
 
 @given(
-    st.sampled_from(SERVED_VERSIONS),
+    st.sampled_from(VERSIONS),
     st.integers(-(1 << 31), (1 << 31) - 1),
     st.none() | st.text(max_size=50),
 )
@@ -31,16 +31,27 @@ def test_a_request_header_comes_back(
 ) -> None:
     header = RequestHeader(*served, correlation_id, client_id)
     encoded = encode_request_header(header)
-    assert decode_request_header(memoryview(encoded + b"body")) == (header, len(encoded))
+    assert decode_request_header(memoryview(encoded + b"body"), APIS) == (header, len(encoded))
 
 
-@given(st.sampled_from(SERVED_VERSIONS), st.integers(-(1 << 31), (1 << 31) - 1))
+@given(st.sampled_from(VERSIONS), st.integers(-(1 << 31), (1 << 31) - 1))
 def test_a_response_header_comes_back(served: tuple[int, int], correlation_id: int) -> None:
     encoded = response_header(*served, correlation_id)
     assert decode_response_header(*served, memoryview(encoded + b"body")) == (
         correlation_id,
         len(encoded),
     )
+
+
+def test_a_header_is_refused_on_the_listener_of_the_other_kind() -> None:
+    for key, kind in (
+        (ApiKey.METADATA, ListenerKind.CONTROLLER),
+        (ApiKey.VOTE, ListenerKind.BROKER),
+    ):
+        encoded = encode_request_header(RequestHeader(key, 0, 7, "me"))
+        decode_request_header(memoryview(encoded + b"body"), APIS)
+        with pytest.raises(UnsupportedApiError):
+            decode_request_header(memoryview(encoded + b"body"), SERVED_ON[kind])
 
 
 @given(st.binary(max_size=40))
