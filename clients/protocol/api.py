@@ -197,7 +197,7 @@ APIS: Final[dict[int, Api]] = {
         Api(ApiKey.BEGIN_QUORUM_EPOCH, "BeginQuorumEpoch", 0, 1, 1, CONTROLLER_ONLY),
         Api(ApiKey.END_QUORUM_EPOCH, "EndQuorumEpoch", 0, 1, 1, CONTROLLER_ONLY),
         Api(ApiKey.DESCRIBE_QUORUM, "DescribeQuorum", 0, 2, 0, BOTH),
-        Api(ApiKey.ALTER_PARTITION, "AlterPartition", 2, 3, 0, CONTROLLER_ONLY),
+        Api(ApiKey.ALTER_PARTITION, "AlterPartition", 2, 3, 2, CONTROLLER_ONLY),
         Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, "DescribeClientQuotas", 0, 1, 1),
         Api(ApiKey.ALTER_CLIENT_QUOTAS, "AlterClientQuotas", 0, 1, 1, BOTH),
         Api(ApiKey.UPDATE_FEATURES, "UpdateFeatures", 0, 2, 0, BOTH),

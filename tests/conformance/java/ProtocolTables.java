@@ -1,5 +1,5 @@
-// Prints what Kafka's own tables say: "api <key> <lowest> <highest> <first flexible>" for what a broker
-// announces by default, "key <key> <name>" for all API keys, "error <code> <name> <is retriable>".
+// Prints what Kafka's own tables say: "api <key> <lowest> <highest> <first flexible>" for what brokers
+// and controllers announce by default, "key <key> <name>" for all API keys, "error <code> <name> <is retriable>".
 
 import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.message.ApiMessageType;
@@ -12,18 +12,21 @@ public class ProtocolTables {
         for (ApiKeys key : ApiKeys.values()) {
             System.out.println("key " + key.id + " " + key.name());
         }
-        for (ApiKeys key : ApiKeys.apisForListener(ApiMessageType.ListenerType.BROKER)) {
-            ApiVersionsResponseData.ApiVersion range = key.toApiVersionForApiResponse(
-                false, ApiMessageType.ListenerType.BROKER).orElse(null);
-            if (range == null) {
-                continue;
+        for (ApiMessageType.ListenerType listener : ApiMessageType.ListenerType.values()) {
+            for (ApiKeys key : ApiKeys.apisForListener(listener)) {
+                ApiVersionsResponseData.ApiVersion range =
+                    key.toApiVersionForApiResponse(false, listener).orElse(null);
+                if (range == null) {
+                    continue;
+                }
+                // Below the first version that is served the generated classes say nothing true.
+                short flexible = range.minVersion();
+                while (flexible <= range.maxVersion() && key.requestHeaderVersion(flexible) < 2) {
+                    flexible++;
+                }
+                System.out.println(
+                    "api " + key.id + " " + range.minVersion() + " " + range.maxVersion() + " " + flexible);
             }
-            // Below the first version that is served the generated classes say nothing true.
-            short flexible = range.minVersion();
-            while (flexible <= range.maxVersion() && key.requestHeaderVersion(flexible) < 2) {
-                flexible++;
-            }
-            System.out.println("api " + key.id + " " + range.minVersion() + " " + range.maxVersion() + " " + flexible);
         }
         for (Errors error : Errors.values()) {
             boolean isRetriable = error.exception() instanceof RetriableException;
