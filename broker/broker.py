@@ -179,9 +179,10 @@ class Broker:
 
     async def _bind(self, server: SocketServer) -> None:
         try:
-            ports = await server.bind(self.config.listeners.bound)
+            ports = await server.bind((*self.listeners.controllers, *self.listeners.bound))
         except OSError as error:
-            addresses = ", ".join(each.address for each in self.listeners.bound)
+            bound = (*self.listeners.bound, *self.listeners.controllers)
+            addresses = ", ".join(each.address for each in bound)
             raise StartError(listening_sentence(addresses, error)) from error
         self.listeners = with_bound_ports(self.config.listeners, ports)
 
@@ -256,6 +257,7 @@ class Broker:
         dynamic_config.subscribe(groups.on_config_change)
         return BrokerContext(
             config=config,
+            listeners=self.listeners,
             environment=environment,
             controller=controller,
             replica_manager=replica_manager,

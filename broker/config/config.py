@@ -5,8 +5,8 @@ remote tier: `rsm.config.url` is any fsspec URL, and `rsm.config.option.<name>` 
 option. Without a file, `tierlog serve` starts a dev broker: 127.0.0.1:9092, data in ./data, tiered
 to ./data/remote.
 
-One process is a whole cluster: broker and controller, with one voter. The controller listener is
-not opened, because a single voter has no peers.
+One process is a whole cluster: broker and controller, with one voter. A listener for controllers is
+opened if `controller.listener.names` names one.
 """
 
 import os
@@ -27,6 +27,7 @@ from .config_safety import check_protections, unknown_listener_warnings
 from .config_values import ConfigValues, unknown_name_warnings, unused_names
 from .listeners import Listeners, read_listeners
 from .mount_config import MOUNT_PREFIX, MountConfig, read_mounts
+from .quorum_config import QuorumConfig, read_quorum, require_whole_cluster
 from .remote_plugins import (
     COMMON_CLIENT,
     KAFKA_LOCAL_STORAGE,
@@ -63,7 +64,7 @@ class BrokerConfig:
     """A checked configuration. `values` holds the properties that have no field here."""
 
     values: ConfigValues
-    node_id: int
+    quorum: QuorumConfig
     listeners: Listeners
     log_dirs: tuple[str, ...]
     remote_storage: RemoteUrl | None
@@ -73,6 +74,11 @@ class BrokerConfig:
     """A Python class that stores segments instead of fsspec."""
     metadata_plugin: PluginClass | None = None
     """A Python class that stores the segments' metadata instead of the metadata topic."""
+
+    @property
+    def node_id(self) -> int:
+        """The id of this broker, and of this controller."""
+        return self.quorum.node_id
 
     @property
     def is_tiered(self) -> bool:
@@ -102,7 +108,8 @@ def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -
     values = ConfigValues(stated)
     check_values(values)
     node_id = _node_id(values)
-    _require_single_voter(values, node_id)
+    quorum = read_quorum(values, node_id)
+    require_whole_cluster(quorum)
     check_protections(stated, values.text(METADATA_PREFIX_NAME))
     if "log.dirs" in stated and not stated["log.dirs"].strip():
         raise _refuse("At least one log directory must be defined via log.dirs or log.dir.")
@@ -112,7 +119,7 @@ def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -
     log_dirs = tuple(os.path.abspath(directory) for directory in named)
     if len(set(log_dirs)) < len(log_dirs):
         raise _refuse("log.dirs names the same directory twice.")
-    listeners = read_listeners(values, local_host_name)
+    listeners = read_listeners(values, quorum, local_host_name)
     tier = _remote_storage(values)
     remote_storage = tier if isinstance(tier, RemoteUrl) else None
     if tier is not None:
@@ -121,7 +128,7 @@ def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -
         values = ConfigValues({**stated, _ENABLE: "true"})
     return BrokerConfig(
         values,
-        node_id,
+        quorum,
         listeners,
         log_dirs,
         remote_storage,
@@ -142,21 +149,6 @@ def _node_id(values: ConfigValues) -> int:
     if broker_id < 0:
         raise _refuse("broker.id must not be negative.")
     return broker_id
-
-
-def _require_single_voter(values: ConfigValues, node_id: int) -> None:
-    roles = values.texts("process.roles")
-    if set(roles) != {"broker", "controller"}:
-        raise _refuse(
-            f"process.roles={','.join(roles)} is not supported yet: a tierlog process is both, "
-            "broker,controller."
-        )
-    voters = [voter for voter in values.texts("controller.quorum.voters") if voter]
-    servers = [server for server in values.texts("controller.quorum.bootstrap.servers") if server]
-    if len(voters) > 1 or len(servers) > 1:
-        raise _refuse("More than one controller is not supported yet: set one voter, or none.")
-    if voters and voters[0].partition("@")[0] != str(node_id):
-        raise _refuse(f"The voter {voters[0]} is not this node, whose node.id is {node_id}.")
 
 
 def _remote_storage(values: ConfigValues) -> RemoteUrl | PluginClass | None:
@@ -182,8 +174,8 @@ def _remote_storage(values: ConfigValues) -> RemoteUrl | PluginClass | None:
 def config_warnings(config: BrokerConfig) -> list[str]:
     """Warnings about properties that the user set but that do not work as in Kafka, or at all."""
     stated = config.values.stated
-    listeners = [endpoint.name for endpoint in config.listeners.bound]
-    listeners += config.values.texts("controller.listener.names")
+    bound = (*config.listeners.bound, *config.listeners.controllers)
+    listeners = [endpoint.name for endpoint in bound]
     strangers = unknown_listener_warnings(stated, listeners)
     served = [name for name in stated if not any(each.startswith(name) for each in strangers)]
     warnings = strangers + unknown_name_warnings(served, _plugin_names(config))

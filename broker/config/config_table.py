@@ -25,11 +25,11 @@ config.providers | LIST | ""
 connections.max.idle.ms | LONG | 600000
     Connections that are idle for longer than this are closed.
 controller.listener.names | LIST | -
-    The controller's listeners; with a single voter, none of them is opened.
+    The names of listeners that are for controllers, and for those who administer them.
 controller.quorum.bootstrap.servers | LIST | ""
     The addresses of the controller quorum, host:port; for now at most one.
 controller.quorum.voters | LIST | ""
-    The voters of the controller quorum as id@host:port; for now exactly one.
+    The voters of the controller quorum as id@host:port; for now at most one, this node.
 default.replication.factor | INT | 1
     The replication factor of topics that are created without one.
 delete.topic.enable | BOOLEAN | true

@@ -2,14 +2,25 @@
 
 A listener is written ``NAME://host:port`` (Kafka's `EndPoint`). An empty host means every
 interface, ``[...]`` encloses an IPv6 address, and port 0 means any free port. A name is a security
-protocol, or is mapped to one by `listener.security.protocol.map`. Only PLAINTEXT is supported.
+protocol, or is mapped to one by `listener.security.protocol.map`. Only PLAINTEXT is supported. A
+listener that `controller.listener.names` names is for controllers and takes other requests
+(`SERVED_ON`).
 """
 
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from ...clients.errors import ErrorCode, KafkaError
+from ...clients.protocol.api import ListenerKind
 from ..network.socket_listener import Endpoint
 from .config_values import ConfigValues
+from .quorum_config import (
+    PORT_MAX,
+    QuorumConfig,
+    Role,
+    check_roles,
+    require_controller_listeners,
+)
 
 EVERY_INTERFACE = ("", "0.0.0.0", "::")
 
@@ -18,7 +29,16 @@ class Listeners(NamedTuple):
     """The endpoints to bind, and the endpoint advertised for each."""
 
     bound: tuple[Endpoint, ...]
+    """For clients and brokers."""
     advertised: tuple[Endpoint, ...]
+    controllers: tuple[Endpoint, ...] = ()
+    """For controllers, and those who ask one."""
+    advertised_controllers: tuple[Endpoint, ...] = ()
+
+    def kind_of(self, name: str) -> ListenerKind:
+        """Whether the listener of this name is for controllers."""
+        is_controller = any(each.name == name for each in self.controllers)
+        return ListenerKind.CONTROLLER if is_controller else ListenerKind.BROKER
 
 
 _PROTOCOL_MAP = "listener.security.protocol.map"
@@ -38,7 +58,7 @@ def parse_endpoint(text: str) -> Endpoint:
     digits = port.isascii() and port.isdigit() and len(port) <= 5
     if not (separator and name and colon and digits) or (":" in plain and not bracketed):
         raise _refuse(f"{text} is not a listener: use NAME://host:port.")
-    if int(port) > 65535:
+    if int(port) > PORT_MAX:
         raise _refuse(f"The port of listener {text} is larger than 65535.")
     return Endpoint(name.upper(), plain, int(port))
 
@@ -68,8 +88,22 @@ def _protocols(values: ConfigValues) -> dict[str, str]:
     return protocols
 
 
-def _require_plaintext(values: ConfigValues, endpoints: list[Endpoint]) -> None:
+def _effective_protocols(
+    values: ConfigValues, endpoints: list[Endpoint], controllers: Collection[str]
+) -> dict[str, str]:
+    """The security protocol of each listener name, controllers' among them.
+
+    Names of controllers need no entry while no map is set and every listener is PLAINTEXT
+    (`KafkaConfig.effectiveListenerSecurityProtocolMap`).
+    """
     protocols = _protocols(values)
+    secured = {*(endpoint.name for endpoint in endpoints), *controllers} & _PROTOCOLS
+    if _PROTOCOL_MAP not in values.stated and secured <= {"PLAINTEXT"}:
+        return {**dict.fromkeys(controllers, "PLAINTEXT"), **protocols}
+    return protocols
+
+
+def _require_plaintext(protocols: Mapping[str, str], endpoints: list[Endpoint]) -> None:
     for endpoint in endpoints:
         protocol = protocols.get(endpoint.name)
         if protocol is None:
@@ -80,62 +114,86 @@ def _require_plaintext(values: ConfigValues, endpoints: list[Endpoint]) -> None:
             )
 
 
-def read_listeners(values: ConfigValues, local_host_name: str) -> Listeners:
-    """The listeners for clients; a single voter does not need those of the controller."""
-    controller = {name.upper() for name in values.texts("controller.listener.names") if name}
-    if not controller and "controller.listener.names" in values.stated:
-        raise _refuse("Configuration 'controller.listener.names' must not be empty.")
+def read_listeners(values: ConfigValues, quorum: QuorumConfig, local_host_name: str) -> Listeners:
+    """The listeners, checked with the roles of the process. Raises KafkaError(INVALID_CONFIG)."""
+    require_controller_listeners(quorum)
     named = _endpoints(values, "listeners")
-    bound = [endpoint for endpoint in named if endpoint.name not in controller]
-    if not bound:
-        raise _refuse("listeners has no listener for clients.")
-    if controller and len(bound) == len(named):
-        # A misspelt name would open the controller's listener to clients.
+    protocols = _effective_protocols(values, named, quorum.controller_listeners)
+    _require_plaintext(protocols, named)
+    inter_broker = values.text("inter.broker.listener.name").upper()
+    check_roles(quorum, {endpoint.name for endpoint in named}, protocols, inter_broker)
+    stated = (
+        _endpoints(values, "advertised.listeners") if values.text("advertised.listeners") else []
+    )
+    bound = [each for each in named if each.name not in quorum.controller_listeners]
+    of_controllers = [each for each in named if each.name in quorum.controller_listeners]
+    by_name = {endpoint.name: endpoint for endpoint in stated}
+    if Role.BROKER in quorum.roles:
+        _check_advertised(values, named, bound, by_name)
+    own = quorum.own_voter
+    if own is not None and quorum.controller_listeners:
+        # The other voters reach this one at the address of its entry.
+        first = quorum.controller_listeners[0]
+        by_name.setdefault(first, Endpoint(first, own.host, own.port))
+    return Listeners(
+        tuple(bound),
+        tuple(_public(by_name.get(each.name, each), local_host_name) for each in bound),
+        tuple(of_controllers),
+        tuple(_public(by_name.get(each.name, each), local_host_name) for each in of_controllers),
+    )
+
+
+def _check_advertised(
+    values: ConfigValues,
+    named: list[Endpoint],
+    bound: list[Endpoint],
+    advertised: Mapping[str, Endpoint],
+) -> None:
+    """Check what clients and brokers use, with the sentences of `KafkaConfig.validateValues`.
+
+    Unlike in Kafka, a listener that `advertised.listeners` leaves out is advertised as it is bound.
+    """
+    controllers = {each.name for each in named} - {each.name for each in bound}
+    of_brokers = [name for name in advertised if name not in controllers]
+    if not bound or (advertised and not of_brokers):
         raise _refuse(
-            f"controller.listener.names={','.join(sorted(controller))} matches no listener in "
-            "listeners."
+            "There must be at least one broker advertised listener. Perhaps all listeners appear in"
+            " controller.listener.names?"
         )
-    _require_plaintext(values, bound)
+    names = [endpoint.name for endpoint in bound]
     inter_broker = values.text("inter.broker.listener.name").upper()
     if inter_broker and "security.inter.broker.protocol" in values.stated:
         raise _refuse(
             "Only one of inter.broker.listener.name and security.inter.broker.protocol should be"
             " set."
         )
-    if inter_broker and inter_broker not in {endpoint.name for endpoint in bound}:
+    if inter_broker and inter_broker not in names:
         raise _refuse(
-            f"inter.broker.listener.name={inter_broker} matches no client listener in listeners."
+            "inter.broker.listener.name must be a listener name defined in advertised.listeners."
+            " The valid options based on currently configured listeners are"
+            f" {','.join(of_brokers or names)}"
         )
-    stated = (
-        _endpoints(values, "advertised.listeners") if values.text("advertised.listeners") else []
-    )
-    advertised_by_name = {
-        endpoint.name: endpoint for endpoint in stated if endpoint.name not in controller
-    }
-    strangers = set(advertised_by_name) - {endpoint.name for endpoint in bound}
-    if strangers:
+    if not set(of_brokers) <= set(names):
         raise _refuse(
-            f"advertised.listeners has {', '.join(sorted(strangers))}, which listeners does not "
-            "have."
+            "advertised.listeners listener names must be equal to or a subset of the ones defined"
+            f" in listeners. Found {','.join(of_brokers)}. The valid options based on the current"
+            f" configuration are {','.join(each.name for each in named)}"
         )
-    advertised: list[Endpoint] = []
-    for endpoint in bound:
-        public = advertised_by_name.get(endpoint.name, endpoint)
-        if public.host in EVERY_INTERFACE[1:]:
-            raise _refuse(
-                f"advertised.listeners cannot use the address {public.host}, to which no client "
-                "can connect: set the address that clients use."
-            )
-        if not public.host:
-            public = public._replace(host=local_host_name)
-        advertised.append(public)
-    return Listeners(tuple(bound), tuple(advertised))
+
+
+def _public(endpoint: Endpoint, local_host_name: str) -> Endpoint:
+    if endpoint.host in EVERY_INTERFACE[1:]:
+        raise _refuse(
+            f"advertised.listeners cannot use the nonroutable meta-address {endpoint.host}. Use a"
+            " routable IP address."
+        )
+    return endpoint if endpoint.host else endpoint._replace(host=local_host_name)
 
 
 def with_bound_ports(listeners: Listeners, ports: dict[str, int]) -> Listeners:
     """Replace port 0 with the ports that the system has chosen."""
-    bound = tuple(e._replace(port=ports[e.name]) for e in listeners.bound)
-    advertised = tuple(
-        e if e.port else e._replace(port=ports[e.name]) for e in listeners.advertised
-    )
-    return Listeners(bound, advertised)
+
+    def chosen(endpoints: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
+        return tuple(e if e.port else e._replace(port=ports[e.name]) for e in endpoints)
+
+    return Listeners(*map(chosen, listeners))

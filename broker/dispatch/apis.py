@@ -13,9 +13,9 @@ decoding on. Whether a Produce request is large depends on its partitions, not o
 The headers of a client's requests usually differ only in the correlation id. A header that matches
 the last one in all other bytes is not parsed again.
 
-An error here closes its own connection and no other: an API key or version that is not supported
-(except ApiVersions, which is answered in version 0 with error 35, KIP-511), a body that does not
-match its header, or an internal error. Only an internal error logs a traceback.
+An error here closes its own connection and no other: an API key or version that is not served on
+this kind of listener (except ApiVersions, which is answered in version 0 with error 35, KIP-511), a
+body that does not match its header, or an internal error. Only an internal error logs a traceback.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from struct import Struct as Format
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ...clients.errors import ErrorCode, KafkaError, ProtocolError
-from ...clients.protocol.api import SERVED, Api, ApiKey, request_class
+from ...clients.protocol.api import APIS, SERVED_ON, Api, ApiKey, request_class
 from ...clients.protocol.codec import Decoder, decode_in_steps, decoder_of, encode, encode_in_steps
 from ...clients.protocol.connection import lasting
 from ...clients.protocol.header import (
@@ -160,6 +160,7 @@ class Apis:
 
     def __init__(self, broker: BrokerContext) -> None:
         self._broker = broker
+        self._listeners = broker.listeners
         self._routes: dict[int, _Route] = {}
         self._large_requests = broker.large_requests
         self._elements_max = broker.config.values.integer("tierlog.request.elements.max")
@@ -320,16 +321,22 @@ class Apis:
 
     def _parse_header(self, client: ConnectedClient, frame: memoryview) -> _ParsedHeader:
         """Parse a header. Raises Refused, and the errors of `decode_request_header`."""
-        header, body = decode_request_header(frame)
+        kind = self._listeners.kind_of(client.listener)
+        header, body = decode_request_header(frame, SERVED_ON[kind])
         version = header.api_version
         key = header.api_key << 16 | version
         try:
-            route = self._routes.get(key) or self._route(key, SERVED[header.api_key], version)
+            route = self._routes.get(key) or self._route(key, APIS[header.api_key], version)
         except KafkaError as error:
             # Versions 0 to 2 of Produce are announced, but have no message class.
             raise Refused(error.message) from error
         context = RequestContext(
-            header.api_key, version, header.client_id, client.host, client.listener
+            header.api_key,
+            version,
+            header.client_id,
+            client.host,
+            client.listener,
+            listener_kind=kind,
         )
         parsed = _ParsedHeader(self, frame, body, route, context)
         if self._caches_requests:
@@ -410,7 +417,7 @@ class Apis:
         header = error.header
         if header.api_key != ApiKey.API_VERSIONS:
             raise Refused(error.message)
-        served = SERVED[ApiKey.API_VERSIONS]
+        served = APIS[ApiKey.API_VERSIONS]
         response = ApiVersionsResponse(
             error_code=ErrorCode.UNSUPPORTED_VERSION,
             api_keys=[

@@ -1,4 +1,4 @@
-"""ApiVersions (key 18), versions 0-4: the APIs that are served, and the finalised features.
+"""ApiVersions (key 18), versions 0-4: the APIs of the listener, and the finalised features.
 
 The finalised features come from the metadata log, the supported ones from `SUPPORTED_FEATURES`.
 
@@ -10,7 +10,7 @@ v4: also features whose lowest version is 0, which older clients cannot read (KA
 import re
 
 from ...clients.errors import ErrorCode
-from ...clients.protocol.api import SERVED, ApiKey
+from ...clients.protocol.api import SERVED_ON, ApiKey, ListenerKind
 from ...clients.protocol.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -24,17 +24,20 @@ from ..request.context import BrokerContext, RequestContext
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
-_API_KEYS = [
-    ApiVersion(api_key=api.key, min_version=api.lowest_version, max_version=api.highest_version)
-    for _, api in sorted(SERVED.items())
-]
+_API_KEYS = {
+    kind: [
+        ApiVersion(api_key=api.key, min_version=api.lowest_version, max_version=api.highest_version)
+        for _, api in sorted(served.items())
+    ]
+    for kind, served in SERVED_ON.items()
+}
 
 _WITHOUT_TELEMETRY = [
     each
-    for each in _API_KEYS
+    for each in _API_KEYS[ListenerKind.BROKER]
     if each.api_key not in (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
 ]
-"""The APIs announced while there is no client metrics subscription (KIP-714)."""
+"""What a broker announces while there is no client metrics subscription (KIP-714)."""
 
 
 def handle(
@@ -48,8 +51,11 @@ def handle(
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     image = broker.controller.image
     pushes = any(kind == ConfigResourceType.CLIENT_METRICS for kind, _ in image.configs)
+    is_broker = context.listener_kind is ListenerKind.BROKER
     return ApiVersionsResponse(
-        api_keys=_API_KEYS if pushes else _WITHOUT_TELEMETRY,
+        api_keys=(
+            _WITHOUT_TELEMETRY if is_broker and not pushes else _API_KEYS[context.listener_kind]
+        ),
         supported_features=[
             SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
             for name, (lowest, highest) in SUPPORTED_FEATURES.items()

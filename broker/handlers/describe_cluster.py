@@ -1,10 +1,11 @@
-"""DescribeCluster (key 60), versions 0-2: the brokers, without topics.
+"""DescribeCluster (key 60), versions 0-2: the brokers, without topics, or the controllers.
 
-v1: may request controllers instead (KIP-919), whose listener a single voter does not open
+v1: says whether brokers or controllers are meant, which must fit the listener (KIP-919)
 v2: may request fenced brokers too (KIP-1073)
 """
 
 from ...clients.errors import ErrorCode
+from ...clients.protocol.api import ListenerKind
 from ...clients.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
@@ -13,29 +14,64 @@ from ...clients.protocol.messages.describe_cluster import (
 from ..request.authorized_operations import CLUSTER_OPERATIONS, OPERATIONS_NOT_REQUESTED
 from ..request.context import BrokerContext, RequestContext
 
-_BROKERS = 1
-_CONTROLLERS = 2
+_ENDPOINT_TYPES = {1: ListenerKind.BROKER, 2: ListenerKind.CONTROLLER}
 
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
     """Describe the cluster."""
-    if request.endpoint_type != _BROKERS:
-        unknown = request.endpoint_type != _CONTROLLERS
-        code = (
-            ErrorCode.UNSUPPORTED_ENDPOINT_TYPE if unknown else ErrorCode.MISMATCHED_ENDPOINT_TYPE
-        )
+    kind = context.listener_kind
+    wanted = _ENDPOINT_TYPES.get(request.endpoint_type)
+    if wanted is None:
         return DescribeClusterResponse(
-            error_code=code,
-            error_message="The request was sent to an endpoint of type BROKER, but it wants an"
-            f" endpoint of type {'UNKNOWN' if unknown else 'CONTROLLER'}",
+            error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            error_message=f"Unsupported endpoint type {request.endpoint_type}",
         )
+    if wanted is not kind:
+        # Clients of version 0 do not know the newer error.
+        is_known = context.api_version >= 1
+        return DescribeClusterResponse(
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE
+            if is_known
+            else ErrorCode.INVALID_REQUEST,
+            error_message=f"The request was sent to an endpoint of type {kind.value}, but we wanted"
+            f" an endpoint of type {wanted.value}",
+        )
+    image = broker.controller.image
+    is_requested = request.include_cluster_authorized_operations
+    return DescribeClusterResponse(
+        endpoint_type=request.endpoint_type,
+        cluster_id=image.cluster_id,
+        controller_id=image.controller_id,
+        brokers=(
+            _brokers(broker, context.listener, request.include_fenced_brokers)
+            if kind is ListenerKind.BROKER
+            else _controllers(broker, context.listener)
+        ),
+        cluster_authorized_operations=CLUSTER_OPERATIONS
+        if is_requested
+        else OPERATIONS_NOT_REQUESTED,
+    )
+
+
+def _controllers(broker: BrokerContext, listener: str) -> list[DescribeClusterBroker]:
+    """The only controller is this process."""
+    return [
+        DescribeClusterBroker(broker_id=broker.config.node_id, host=each.host, port=each.port)
+        for each in broker.listeners.advertised_controllers
+        if each.name == listener
+    ]
+
+
+def _brokers(
+    broker: BrokerContext, listener: str, includes_fenced: bool
+) -> list[DescribeClusterBroker]:
     image = broker.controller.image
     brokers: list[DescribeClusterBroker] = []
     for each in image.brokers.values():
-        endpoint = each.endpoints.get(context.listener)
-        if endpoint is None or (each.fenced and not request.include_fenced_brokers):
+        endpoint = each.endpoints.get(listener)
+        if endpoint is None or (each.fenced and not includes_fenced):
             continue
         brokers.append(
             DescribeClusterBroker(
@@ -46,12 +82,4 @@ def handle(
                 is_fenced=each.fenced,
             )
         )
-    is_requested = request.include_cluster_authorized_operations
-    return DescribeClusterResponse(
-        cluster_id=image.cluster_id,
-        controller_id=image.controller_id,
-        brokers=brokers,
-        cluster_authorized_operations=CLUSTER_OPERATIONS
-        if is_requested
-        else OPERATIONS_NOT_REQUESTED,
-    )
+    return brokers

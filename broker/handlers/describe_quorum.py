@@ -3,14 +3,15 @@
 This node is the only voter: it leads the quorum and is always caught up.
 
 v1: when each replica last fetched and was caught up (KIP-836)
-v2: error messages; directory ids, which static voters do not have; the nodes and their controller
-    listeners, of which a single voter opens none (KIP-853)
+v2: error messages; directory ids, which static voters do not have; the nodes and their listeners
+    for controllers, if there are any (KIP-853)
 """
 
 from ...clients.errors import ErrorCode
 from ...clients.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
+    Listener,
     Node,
     PartitionData,
     ReplicaState,
@@ -56,8 +57,24 @@ def handle(
     )
     return DescribeQuorumResponse(
         topics=[TopicData(topic_name=METADATA_PARTITION.topic, partitions=[partition])],
-        nodes=[Node(node_id=node_id)] if context.api_version >= _FIRST_WITH_NODES else [],
+        nodes=(
+            [Node(node_id=node_id, listeners=_listeners(broker))]
+            if context.api_version >= _FIRST_WITH_NODES
+            else []
+        ),
     )
+
+
+def _listeners(broker: BrokerContext) -> list[Listener]:
+    """A static voter has one address, that of its entry; others have those that they advertise."""
+    quorum = broker.config.quorum
+    if quorum.own_voter is not None and quorum.controller_listeners:
+        _, host, port = quorum.own_voter
+        return [Listener(name=quorum.controller_listeners[0], host=host, port=port)]
+    return [
+        Listener(name=each.name, host=each.host, port=each.port)
+        for each in broker.listeners.advertised_controllers
+    ]
 
 
 def _unknown(request: DescribeQuorumRequest) -> DescribeQuorumResponse:

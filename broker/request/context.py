@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from ...clients.environment import Environment
+from ...clients.protocol.api import ListenerKind
 from ...clients.protocol.schema import Message
 from ...replication.controller.controller import Controller
 from ...replication.controller.controller_config import PartitionCharge, no_charge
@@ -13,6 +14,7 @@ from ...replication.leader.replica_manager import ReplicaManager
 from ...storage.manager.log_manager import LogManager
 from ..config.config import BrokerConfig
 from ..config.dynamic_config import DynamicConfig
+from ..config.listeners import Listeners
 from ..config.topic_defaults import TopicDefaults
 from ..coordinator.transaction.producer_ids import ProducerIds
 from ..metrics.metrics import Counter, Metrics
@@ -54,6 +56,7 @@ class RequestContext(NamedTuple):
     client_host: str
     listener: str
     principal: str = "User:ANONYMOUS"
+    listener_kind: ListenerKind = ListenerKind.BROKER
     charge_partitions: PartitionCharge = no_charge
 
 
@@ -71,6 +74,7 @@ class BrokerContext:
     """The parts of one broker. Handlers use these parts, but own none of them."""
 
     config: BrokerConfig
+    listeners: Listeners
     environment: Environment
     controller: Controller
     replica_manager: ReplicaManager

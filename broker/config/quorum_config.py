@@ -1,0 +1,221 @@
+"""What a process is in its cluster: its roles, the voters of the metadata quorum, their listeners.
+
+The checks and their sentences are those of Kafka's `KafkaConfig.validateValues` and `QuorumConfig`,
+in Kafka's order, with one exception: a process that is the whole cluster needs neither voters nor a
+listener for controllers, since nobody else asks its controller. What Kafka allows and is not served
+yet is refused after that, by `require_whole_cluster`.
+"""
+
+from collections.abc import Collection, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from ...clients.errors import ErrorCode, KafkaError
+from .config_values import ConfigValues
+
+ROLES = "process.roles"
+VOTERS = "controller.quorum.voters"
+BOOTSTRAP_SERVERS = "controller.quorum.bootstrap.servers"
+CONTROLLER_LISTENERS = "controller.listener.names"
+
+PORT_MAX = 65535
+
+_NOT_ROUTABLE = "0.0.0.0"
+_FORM_OF_VOTER = "Each entry should be in the form `{id}@{host}:{port}`."
+_FORM_OF_SERVER = 'Each entry should be in the form "{host}:{port}"'
+
+
+class Role(Enum):
+    """What a process does for its cluster."""
+
+    BROKER = "broker"
+    CONTROLLER = "controller"
+
+
+class QuorumVoter(NamedTuple):
+    """A voter of the metadata quorum, and where the others reach it."""
+
+    node_id: int
+    host: str
+    port: int
+
+
+class QuorumConfig(NamedTuple):
+    """A node's place in its cluster."""
+
+    node_id: int
+    roles: frozenset[Role]
+    voters: tuple[QuorumVoter, ...]
+    bootstrap_servers: tuple[tuple[str, int], ...]
+    controller_listeners: tuple[str, ...]
+    """Names of listeners. The first is the one through which this node reaches controllers."""
+
+    @property
+    def is_only(self) -> Role | None:
+        """The only role, if there is one."""
+        (role, *others) = self.roles
+        return None if others else role
+
+    @property
+    def own_voter(self) -> QuorumVoter | None:
+        """This node as a voter, if it is named as one."""
+        return next((each for each in self.voters if each.node_id == self.node_id), None)
+
+
+def _refuse(sentence: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, sentence)
+
+
+def read_quorum(values: ConfigValues, node_id: int) -> QuorumConfig:
+    """Parse the roles, the voters and the listeners of controllers.
+
+    Raises KafkaError(INVALID_CONFIG).
+    """
+    if CONTROLLER_LISTENERS in values.stated and not any(values.texts(CONTROLLER_LISTENERS)):
+        raise _refuse(f"Configuration '{CONTROLLER_LISTENERS}' must not be empty.")
+    return QuorumConfig(
+        node_id,
+        frozenset(map(Role, values.texts(ROLES))),
+        _voters([text for text in values.texts(VOTERS) if text]),
+        tuple(_server(text) for text in values.texts(BOOTSTRAP_SERVERS) if text),
+        tuple(dict.fromkeys(name.upper() for name in values.texts(CONTROLLER_LISTENERS) if name)),
+    )
+
+
+def _voters(entries: Sequence[str]) -> tuple[QuorumVoter, ...]:
+    """Kafka's `QuorumConfig.parseVoterConnections`: of two entries for a node the last counts."""
+    voters: dict[int, QuorumVoter] = {}
+    for entry in entries:
+        id_text, at, address = entry.partition("@")
+        if not at or "@" in address:
+            raise _refuse(f"Invalid configuration value for {VOTERS}. {_FORM_OF_VOTER}")
+        node_id = _integer(id_text)
+        if node_id is None or not -(1 << 31) <= node_id < 1 << 31:
+            raise _refuse(f"Failed to parse voter ID as an integer from {id_text}")
+        host, port = _host_and_port(address, f"entry {entry}", VOTERS, _FORM_OF_VOTER)
+        if host == _NOT_ROUTABLE:
+            raise _refuse(f"Host string ({host}) is not routeable")
+        voters[node_id] = QuorumVoter(node_id, host, port)
+    return tuple(voters.values())
+
+
+def _server(entry: str) -> tuple[str, int]:
+    return _host_and_port(entry, entry, BOOTSTRAP_SERVERS, _FORM_OF_SERVER)
+
+
+def _host_and_port(address: str, entry: str, name: str, form: str) -> tuple[str, int]:
+    host, colon, port_text = address.rpartition(":")
+    port = _integer(port_text)
+    if not colon or port is None or port < 0:
+        raise _refuse(
+            f"Failed to parse host name from {entry} for the configuration {name}. {form}"
+        )
+    if port > PORT_MAX:
+        raise _refuse(f"port out of range:{port}")
+    return host.removeprefix("[").removesuffix("]"), port
+
+
+def _integer(text: str) -> int | None:
+    digits = text.removeprefix("-")
+    return int(text) if digits.isascii() and digits.isdigit() else None
+
+
+def require_whole_cluster(quorum: QuorumConfig) -> None:
+    """Refuse what is not served yet: a process that is only a part of its cluster.
+
+    Raises KafkaError(INVALID_CONFIG).
+    """
+    if quorum.is_only is not None:
+        raise _refuse(
+            f"process.roles={quorum.is_only.value} is not supported yet: a tierlog process is both,"
+            " broker,controller."
+        )
+    if len(quorum.voters) > 1 or len(quorum.bootstrap_servers) > 1:
+        raise _refuse("More than one controller is not supported yet: set one voter, or none.")
+
+
+def require_controller_listeners(quorum: QuorumConfig) -> None:
+    """A part of a cluster must know how to reach controllers. Raises KafkaError(INVALID_CONFIG)."""
+    _require(
+        quorum.is_only is None or quorum.controller_listeners,
+        f'Missing required configuration "{CONTROLLER_LISTENERS}" which has no default value.',
+    )
+
+
+def check_roles(
+    quorum: QuorumConfig,
+    listeners: Collection[str],
+    protocols: Collection[str],
+    inter_broker: str,
+) -> None:
+    """Check that roles, voters and the names of `listeners` fit.
+
+    `protocols` are the names that have a security protocol; `inter_broker` is the name of the
+    listener between brokers, if it is set. Raises KafkaError(INVALID_CONFIG).
+    """
+    _require(
+        quorum.is_only is None or quorum.voters or quorum.bootstrap_servers,
+        f"If using {ROLES}, either {BOOTSTRAP_SERVERS} must contain the set of bootstrap"
+        f" controllers or {VOTERS} must contain a parseable set of controllers.",
+    )
+    if quorum.is_only is Role.BROKER:
+        _check_broker(quorum, listeners, protocols)
+        return
+    _require(
+        quorum.is_only is None or all(name in quorum.controller_listeners for name in listeners),
+        "The listeners config must only contain KRaft controller listeners from"
+        f" {CONTROLLER_LISTENERS} when {ROLES}=controller",
+    )
+    _require(
+        quorum.is_only is None or inter_broker not in quorum.controller_listeners,
+        f"{CONTROLLER_LISTENERS} must not contain an explicitly set inter.broker.listener.name"
+        f" configuration value when {ROLES}=controller'",
+    )
+    _require(
+        not quorum.voters or quorum.own_voter,
+        f"If {ROLES} contains the 'controller' role, the node id {quorum.node_id} must be included"
+        f" in the set of voters {VOTERS}={_set_of(quorum)}",
+    )
+    named = quorum.controller_listeners
+    _require(
+        not named or any(name in listeners for name in named),
+        f"{CONTROLLER_LISTENERS} must contain at least one value appearing in the 'listeners'"
+        " configuration when running the KRaft controller role",
+    )
+    _require(
+        all(name in listeners for name in named),
+        f"{CONTROLLER_LISTENERS} must only contain values appearing in the 'listeners'"
+        " configuration when running the KRaft controller role",
+    )
+
+
+def _check_broker(
+    quorum: QuorumConfig, listeners: Collection[str], protocols: Collection[str]
+) -> None:
+    _require(
+        not quorum.own_voter,
+        f"If {ROLES} contains just the 'broker' role, the node id {quorum.node_id} must not be"
+        f" included in the set of voters {VOTERS}={_set_of(quorum)}",
+    )
+    _require(
+        not any(name in listeners for name in quorum.controller_listeners),
+        f"{CONTROLLER_LISTENERS} must not contain a value appearing in the 'listeners'"
+        " configuration when running KRaft with just the broker role",
+    )
+    for name in quorum.controller_listeners:
+        _require(
+            name in protocols,
+            f"Controller listener with name {name} defined in {CONTROLLER_LISTENERS} not found in"
+            " listener.security.protocol.map  (an explicit security mapping for each controller"
+            " listener is required if listener.security.protocol.map is non-empty, or if there are"
+            " security protocols other than PLAINTEXT in use)",
+        )
+
+
+def _set_of(quorum: QuorumConfig) -> str:
+    return f"Set({', '.join(str(voter.node_id) for voter in quorum.voters)})"
+
+
+def _require(condition: object, sentence: str) -> None:
+    if not condition:
+        raise _refuse(sentence)
