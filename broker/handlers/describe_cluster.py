@@ -22,13 +22,13 @@ def handle(
 ) -> DescribeClusterResponse:
     """Describe the cluster."""
     kind = context.listener_kind
-    wanted = _ENDPOINT_TYPES.get(request.endpoint_type)
-    if wanted is None:
+    described = _ENDPOINT_TYPES.get(request.endpoint_type)
+    if described is None:
         return DescribeClusterResponse(
             error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
             error_message=f"Unsupported endpoint type {request.endpoint_type}",
         )
-    if wanted is not kind:
+    if described is not kind:
         # Clients of version 0 do not know the newer error.
         is_known = context.api_version >= 1
         return DescribeClusterResponse(
@@ -36,7 +36,7 @@ def handle(
             if is_known
             else ErrorCode.INVALID_REQUEST,
             error_message=f"The request was sent to an endpoint of type {kind.value}, but we wanted"
-            f" an endpoint of type {wanted.value}",
+            f" an endpoint of type {described.value}",
         )
     image = broker.controller.image
     is_requested = request.include_cluster_authorized_operations

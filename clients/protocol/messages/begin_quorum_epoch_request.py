@@ -6,7 +6,7 @@ from .raft_endpoints import LeaderEndpoint
 
 
 class PartitionData(Struct):
-    """The leader, and the voter that is told."""
+    """The leader, and the voter that receives this."""
 
     partition_index: int32 = field("0+")
     voter_directory_id: Uuid = field("1+", ignorable=True)

@@ -12,7 +12,6 @@ its old snapshots once a minute.
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,6 +22,7 @@ from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.kafka_uuid import uuid_to_string
 from tierlog.clients.protocol.api import APIS, SERVED, ApiKey
 
+from ...waiting import wait_until
 from .golden import Golden
 from .record_golden import Recorder
 
@@ -31,8 +31,7 @@ NODE = "java-4.3.1-node"
 KEPT = {**{key: api for key, api in APIS.items() if key not in SERVED}, 1: APIS[ApiKey.FETCH]}
 """What nodes say to controllers only, and the Fetch of the metadata log."""
 TOPIC = "golden-cluster"
-SNAPSHOTS_DROPPED_S = 130
-"""The metadata log's cleaner runs once a minute, and deletes a minute after it has renamed."""
+TIMEOUT_S = 300
 
 
 class Cluster:
@@ -88,6 +87,15 @@ class Cluster:
             for started in [starting.submit(self.nodes[n].start, 180) for n in node_ids]:
                 started.result()
 
+    def snapshots(self) -> list[str]:
+        """The snapshots of the metadata log that the first node keeps, the oldest first."""
+        log = self.nodes[1].directory / "logs" / "__cluster_metadata-0"
+        return sorted(path.name for path in log.glob("*.checkpoint"))
+
+    def asked(self) -> set[int]:
+        """The keys of the APIs that were recorded."""
+        return {key for recorder in self.recorders.values() for key, *_ in list(recorder.kept)}
+
     def kept(self) -> dict[tuple[int, int, str, str], bytes]:
         """The longest frame of each kind that is not long, from all recorders."""
         best: dict[tuple[int, int, str, str], bytes] = {}
@@ -120,10 +128,13 @@ def live(cluster: Cluster, say: Callable[[str], None]) -> None:
     shutil.rmtree(cluster.nodes[3].directory / "logs")
     shutil.rmtree(cluster.nodes[3].directory / "more")
     (cluster.nodes[3].directory / "logs").mkdir()
-    time.sleep(SNAPSHOTS_DROPPED_S)
+    first = cluster.snapshots()[0]
+    wait_until(lambda: first not in cluster.snapshots(), TIMEOUT_S, "no snapshot was dropped")
     say("it comes back empty")
     cluster.start(3)
-    time.sleep(30)
+    wait_until(
+        lambda: ApiKey.FETCH_SNAPSHOT in cluster.asked(), TIMEOUT_S, "no snapshot is fetched"
+    )
     say("all stop")
     for node in cluster.nodes.values():
         node.stop()
