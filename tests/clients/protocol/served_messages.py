@@ -12,6 +12,7 @@ from tierlog.clients.protocol.messages.consumer_protocol_assignment import (
 from tierlog.clients.protocol.messages.consumer_protocol_subscription import (
     ConsumerProtocolSubscription,
 )
+from tierlog.clients.protocol.messages.default_principal_data import DefaultPrincipalData
 from tierlog.clients.protocol.messages.leader_change_message import LeaderChangeMessage
 from tierlog.clients.protocol.messages.quorum_records import (
     KRaftVersionRecord,
@@ -24,6 +25,7 @@ from tierlog.clients.protocol.schema import FieldType, Message, Struct, fields_o
 _VALUES: list[type[Message]] = [
     ConsumerProtocolSubscription,
     ConsumerProtocolAssignment,
+    DefaultPrincipalData,
     LeaderChangeMessage,
     KRaftVersionRecord,
     VotersRecord,
@@ -41,8 +43,8 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.-_ äß€漢字😀\x00"
 
 
 def message_classes() -> list[type[Message]]:
-    """All requests and responses, the values inside JoinGroup and SyncGroup, and the values of
-    the quorum's control records."""
+    """All requests and responses, the values inside JoinGroup, SyncGroup and Envelope, and those
+    of the quorum's control records."""
     of_apis = [make(key) for key in APIS for make in (request_class, response_class)]
     return [*of_apis, *_VALUES]
 

@@ -28,6 +28,7 @@ NOT_IN_THE_WHEEL = (
     "ConsumerGroupDescribe",
     "ConsumerGroupHeartbeat",
     "ControllerRegistration",
+    "DefaultPrincipalData",
     "EndQuorumEpoch",
     "Envelope",
     "FetchSnapshot",

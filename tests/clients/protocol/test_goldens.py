@@ -1,5 +1,7 @@
 """What real clients sent and a real Kafka answered, read and written again without a difference."""
 
+from struct import unpack_from
+
 import pytest
 
 from tierlog.clients.protocol.api import APIS, SERVED, ApiKey, request_class, response_class
@@ -11,6 +13,9 @@ from tierlog.clients.protocol.header import (
     response_header,
 )
 from tierlog.clients.protocol.messages.api_versions import ApiVersionsResponse
+from tierlog.clients.protocol.messages.create_topics import CreateTopicsRequest
+from tierlog.clients.protocol.messages.default_principal_data import DefaultPrincipalData
+from tierlog.clients.protocol.messages.envelope import EnvelopeRequest
 from tierlog.clients.protocol.messages.produce import ProduceRequest
 from tierlog.clients.record.batch import batches
 
@@ -73,6 +78,29 @@ def test_a_recorded_kafka_announces_the_versions_that_we_serve() -> None:
             if api.key in ONLY_WITH_A_RECEIVER:
                 continue
             assert announced[api.key] == (api.lowest_version, api.highest_version), api.name
+
+
+def test_a_recorded_envelope_carries_a_request_and_who_sent_it() -> None:
+    (recorded,) = (
+        golden
+        for golden in all_goldens()
+        if golden.api_key == ApiKey.ENVELOPE and golden.is_request
+    )
+    frame = memoryview(recorded.frame)
+    _, position = decode_request_header(frame, APIS)
+    envelope, _ = decode(EnvelopeRequest, recorded.version, frame, position)
+    inner = memoryview(envelope.request_data)
+    header, position = decode_request_header(inner)
+    assert (header.api_key, header.api_version) == (ApiKey.CREATE_TOPICS, 7)
+    created, end = decode(CreateTopicsRequest, 7, inner, position)
+    assert end == len(inner)
+    assert [topic.name for topic in created.topics] == ["golden-cluster"]
+    assert envelope.request_principal is not None
+    (version,) = unpack_from(">h", envelope.request_principal)
+    principal, end = decode(DefaultPrincipalData, version, envelope.request_principal, 2)
+    assert end == len(envelope.request_principal)
+    assert principal == DefaultPrincipalData(type="User", name="ANONYMOUS")
+    assert envelope.client_host_address == bytes((127, 0, 0, 1))
 
 
 def test_recorded_produce_requests_carry_whole_batches() -> None:
