@@ -6,6 +6,7 @@ listener for controllers, since nobody else asks its controller. What Kafka allo
 yet is refused after that, by `require_whole_cluster`.
 """
 
+import re
 from collections.abc import Collection, Sequence
 from enum import Enum
 from typing import NamedTuple
@@ -19,8 +20,12 @@ BOOTSTRAP_SERVERS = "controller.quorum.bootstrap.servers"
 CONTROLLER_LISTENERS = "controller.listener.names"
 
 PORT_MAX = 65535
+INT32_MAX = 0x7FFFFFFF
 
 _NOT_ROUTABLE = "0.0.0.0"
+_ADDRESS = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]{1,20})")
+"""Kafka's `Utils.HOST_PORT_PATTERN`."""
+_INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
 _FORM_OF_VOTER = "Each entry should be in the form `{id}@{host}:{port}`."
 _FORM_OF_SERVER = 'Each entry should be in the form "{host}:{port}"'
 
@@ -76,25 +81,28 @@ def read_quorum(values: ConfigValues, node_id: int) -> QuorumConfig:
     return QuorumConfig(
         node_id,
         frozenset(map(Role, values.texts(ROLES))),
-        _voters([text for text in values.texts(VOTERS) if text]),
-        tuple(_server(text) for text in values.texts(BOOTSTRAP_SERVERS) if text),
+        _voters(_entries(values, VOTERS)),
+        tuple(map(_server, _entries(values, BOOTSTRAP_SERVERS))),
         tuple(dict.fromkeys(name.upper() for name in values.texts(CONTROLLER_LISTENERS) if name)),
     )
+
+
+def _entries(values: ConfigValues, name: str) -> list[str]:
+    entries = values.texts(name)
+    return [] if entries == [""] else entries
 
 
 def _voters(entries: Sequence[str]) -> tuple[QuorumVoter, ...]:
     """Kafka's `QuorumConfig.parseVoterConnections`: of two entries for a node the last counts."""
     voters: dict[int, QuorumVoter] = {}
     for entry in entries:
-        id_text, at, address = entry.partition("@")
-        if not at or "@" in address:
+        id_text, _, address = entry.partition("@")
+        if not address or "@" in address:
             raise _refuse(f"Invalid configuration value for {VOTERS}. {_FORM_OF_VOTER}")
         node_id = _integer(id_text)
-        if node_id is None or not -(1 << 31) <= node_id < 1 << 31:
+        if node_id is None:
             raise _refuse(f"Failed to parse voter ID as an integer from {id_text}")
         host, port = _host_and_port(address, f"entry {entry}", VOTERS, _FORM_OF_VOTER)
-        if host == _NOT_ROUTABLE:
-            raise _refuse(f"Host string ({host}) is not routeable")
         voters[node_id] = QuorumVoter(node_id, host, port)
     return tuple(voters.values())
 
@@ -104,20 +112,22 @@ def _server(entry: str) -> tuple[str, int]:
 
 
 def _host_and_port(address: str, entry: str, name: str, form: str) -> tuple[str, int]:
-    host, colon, port_text = address.rpartition(":")
-    port = _integer(port_text)
-    if not colon or port is None or port < 0:
+    found = _ADDRESS.fullmatch(address)
+    if found is None:
         raise _refuse(
             f"Failed to parse host name from {entry} for the configuration {name}. {form}"
         )
+    port = int(found[2])
     if port > PORT_MAX:
         raise _refuse(f"port out of range:{port}")
-    return host.removeprefix("[").removesuffix("]"), port
+    return found[1], port
 
 
 def _integer(text: str) -> int | None:
-    digits = text.removeprefix("-")
-    return int(text) if digits.isascii() and digits.isdigit() else None
+    """What Java's `Integer.parseInt` makes of it; None if that fails."""
+    found = _INTEGER.fullmatch(text)
+    number = int(text) if found else INT32_MAX + 1
+    return number if -INT32_MAX - 1 <= number <= INT32_MAX else None
 
 
 def require_whole_cluster(quorum: QuorumConfig) -> None:
@@ -160,7 +170,13 @@ def check_roles(
     )
     if quorum.is_only is Role.BROKER:
         _check_broker(quorum, listeners, protocols)
-        return
+    else:
+        _check_controller(quorum, listeners, inter_broker)
+    for voter in quorum.voters:
+        _require(voter.host != _NOT_ROUTABLE, f"Host string ({voter.host}) is not routeable")
+
+
+def _check_controller(quorum: QuorumConfig, listeners: Collection[str], inter_broker: str) -> None:
     _require(
         quorum.is_only is None or all(name in quorum.controller_listeners for name in listeners),
         "The listeners config must only contain KRaft controller listeners from"

@@ -122,6 +122,15 @@ REFUSED = {
             {"controller.quorum.voters": "1@a@b:1"},
             f"Invalid configuration value for controller.quorum.voters. {_VOTER}",
         ),
+        Refused(
+            {"controller.quorum.voters": "1@"},
+            f"Invalid configuration value for controller.quorum.voters. {_VOTER}",
+        ),
+        Refused(
+            {"controller.quorum.voters": ",1@h:1"},
+            f"Invalid configuration value for controller.quorum.voters. {_VOTER}",
+        ),
+        Refused({"controller.quorum.voters": "1@é:1"}, _parse_error("1@é:1")),
         Refused({"controller.quorum.voters": "1@h:99999"}, "port out of range:99999"),
         Refused(
             {"controller.quorum.voters": "1@0.0.0.0:9093"}, "Host string (0.0.0.0) is not routeable"

@@ -55,7 +55,7 @@ def test_a_controller_is_advertised_at_the_address_of_its_voter() -> None:
 
 
 def test_of_two_entries_for_a_voter_the_last_counts() -> None:
-    values = ConfigValues(BROKER | {"controller.quorum.voters": "1@[::1]:1, 2@b:2 ,1@c:3"})
+    values = ConfigValues(BROKER | {"controller.quorum.voters": "1@[::1]:1, +2@b:2 ,1@c:3"})
     quorum = read_quorum(values, 7)
     assert quorum.voters == (QuorumVoter(1, "c", 3), QuorumVoter(2, "b", 2))
     assert quorum.own_voter is None
