@@ -23,9 +23,9 @@ PORT_MAX = 65535
 INT32_MAX = 0x7FFFFFFF
 
 _NOT_ROUTABLE = "0.0.0.0"
-_ADDRESS = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]{1,20})")
+_ADDRESS = r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]{1,20})"
 """Kafka's `Utils.HOST_PORT_PATTERN`."""
-_INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
+_INTEGER = r"[+-]?[0-9]{1,20}"
 _FORM_OF_VOTER = "Each entry should be in the form `{id}@{host}:{port}`."
 _FORM_OF_SERVER = 'Each entry should be in the form "{host}:{port}"'
 
@@ -112,21 +112,21 @@ def _server(entry: str) -> tuple[str, int]:
 
 
 def _host_and_port(address: str, entry: str, name: str, form: str) -> tuple[str, int]:
-    found = _ADDRESS.fullmatch(address)
-    if found is None:
+    match = re.fullmatch(_ADDRESS, address)
+    if match is None:
         raise _refuse(
             f"Failed to parse host name from {entry} for the configuration {name}. {form}"
         )
-    port = int(found[2])
+    port = int(match[2])
     if port > PORT_MAX:
         raise _refuse(f"port out of range:{port}")
-    return found[1], port
+    return match[1], port
 
 
 def _integer(text: str) -> int | None:
     """What Java's `Integer.parseInt` makes of it; None if that fails."""
-    found = _INTEGER.fullmatch(text)
-    number = int(text) if found else INT32_MAX + 1
+    match = re.fullmatch(_INTEGER, text)
+    number = int(text) if match else INT32_MAX + 1
     return number if -INT32_MAX - 1 <= number <= INT32_MAX else None
 
 
