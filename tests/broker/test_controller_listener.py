@@ -77,6 +77,21 @@ def test_an_api_of_the_other_kind_closes_the_connection(broker: BrokerThread) ->
             assert client.is_closed(), key
 
 
+def test_a_controller_tells_clients_of_an_unknown_version_which_ones_it_has(
+    broker: BrokerThread,
+) -> None:
+    """KIP-511, as on the listener of a broker."""
+    header = b"\0\x12\0\x63\0\0\0\7\xff\xff"
+    answers: list[bytes] = []
+    for port in (broker.port, controller_port(broker)):
+        with RawClient(port) as client:
+            client.send_frame(header)
+            answers.append(client.receive_frame())
+    of_broker, of_controller = answers
+    assert of_controller == of_broker
+    assert of_controller[:6] == b"\0\0\0\7" + b"\0\x23"
+
+
 def test_each_listener_describes_its_own_kind_of_nodes(broker: BrokerThread) -> None:
     with RawClient(controller_port(broker)) as client:
         of_controllers = DescribeClusterRequest(endpoint_type=CONTROLLERS)
