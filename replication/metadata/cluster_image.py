@@ -12,12 +12,14 @@ Rules:
   partition) is rejected: an inconsistent state must not be served;
 - a PartitionChangeRecord raises the partition epoch by one, and the leader epoch too when it names
   a leader, even the same one (`PartitionRegistration.merge`);
-- removing a topic removes its configuration, and a recreated topic is a different topic.
+- removing a topic removes its configuration, and a recreated topic is a different topic;
+- what stood in the image and is gone from a later one was removed: topics are never forgotten.
 """
 
-from collections.abc import Iterable, Mapping, Set as AbstractSet
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from itertools import islice
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar, cast
 
@@ -26,15 +28,21 @@ from ...clients.kafka_uuid import ZERO_UUID, Uuid
 from ...clients.protocol.schema import Message
 from .metadata_records import (
     NO_LEADER_CHANGE,
+    BrokerEndpoint,
+    BrokerFeature,
     BrokerRegistrationChangeRecord,
+    ClearElrRecord,
     ClientQuotaRecord,
     ConfigRecord,
+    ControllerEndpoint,
+    ControllerFeature,
     FeatureLevelRecord,
     FenceBrokerRecord,
     PartitionChangeRecord,
     PartitionRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
+    RegisterControllerRecord,
     RemoveTopicRecord,
     TopicRecord,
     UnfenceBrokerRecord,
@@ -64,8 +72,19 @@ QuotaEntity = tuple[tuple[str, str | None], ...]
 """The entity of a quota: (type, name) pairs sorted by type; None is the default of the type."""
 
 
+DELETED_TOPICS_MAX = 10_000
+"""How many deleted topics an image remembers; beyond that, it forgets the oldest deletions."""
+
+
+class FeatureLevels(NamedTuple):
+    """The lowest and the highest level of a feature that a node can run at."""
+
+    lowest: int
+    highest: int
+
+
 class Endpoint(NamedTuple):
-    """The address of one of a broker's listeners."""
+    """The address of one of a node's listeners."""
 
     listener: str
     host: str
@@ -85,11 +104,24 @@ class BrokerImage:
     fenced: bool
     in_controlled_shutdown: bool = False
     directories: tuple[Uuid, ...] = ()
+    cordoned_directories: tuple[Uuid, ...] | None = None
+    features: Mapping[str, FeatureLevels] = field(default_factory=dict[str, FeatureLevels])
 
     @property
     def is_active(self) -> bool:
         """Whether the broker may lead partitions and be assigned replicas."""
         return not self.fenced and not self.in_controlled_shutdown
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerImage:
+    """A registered controller."""
+
+    controller_id: int
+    incarnation_id: Uuid
+    zk_migration_ready: bool
+    endpoints: Mapping[str, Endpoint]
+    features: Mapping[str, FeatureLevels]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +177,14 @@ class ClusterImage:
     client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(
         default_factory=dict[QuotaEntity, Mapping[str, float]]
     )
-    # Topics with a RemoveTopicRecord. The logs of other unknown topics are never deleted.
-    deleted_topic_ids: AbstractSet[Uuid] = frozenset()
+    controllers: Mapping[int, ControllerImage] = field(default_factory=dict[int, ControllerImage])
+    # Topics with a RemoveTopicRecord, and their names; the oldest deletion is the first.
+    deleted_topics: Mapping[Uuid, str] = field(default_factory=dict[Uuid, str])
+
+    @property
+    def deleted_topic_ids(self) -> AbstractSet[Uuid]:
+        """Topics that were deleted. The logs of other unknown topics are never deleted."""
+        return self.deleted_topics.keys()
 
     def partition(self, topic: str, partition: int) -> PartitionImage | None:
         topic_image = self.topics_by_name.get(topic)
@@ -186,34 +224,68 @@ class ClusterDelta:
         self.changed_topics: dict[Uuid, TopicDelta] = {}
         # Topics of the base image that were removed.
         self.deleted_topics: dict[Uuid, TopicImage] = {}
-        # Their ids, and those of topics both created and removed in the run.
-        self.removed_ids: set[Uuid] = set()
+        # Their ids and names, and those of topics both created and removed in the run.
+        self.removed_topics: dict[Uuid, str] = {}
         self.changed_configs: dict[ConfigResource, dict[str, str]] = {}
         self.changed_brokers: dict[int, BrokerImage | None] = {}
+        self.changed_controllers: dict[int, ControllerImage | None] = {}
         self.features: dict[str, int] = {}
         self.changed_quotas: dict[QuotaEntity, dict[str, float]] = {}
         self.next_producer_id = base.next_producer_id
 
     @staticmethod
     def between(base: ClusterImage, image: ClusterImage) -> "ClusterDelta":
-        """The delta from an empty image to `image`: everything in it."""
-        assert not base.topics_by_id
+        """The changes that turn `base` into `image`, of which either may be empty.
+
+        A topic of `base` that `image` lacks was deleted, even if `image` does not remember it. The
+        partitions of a topic must not have become fewer.
+        """
         delta = ClusterDelta(base)
-        for topic in image.topics_by_id.values():
-            topic_delta = TopicDelta(topic.name, topic.topic_id, True)
-            topic_delta.changed_partitions.update(topic.partitions)
-            delta.changed_topics[topic.topic_id] = topic_delta
+        delta._compare_topics(image)
         delta.changed_configs.update(
-            {resource: dict(values) for resource, values in image.configs.items()}
+            {resource: dict(values) for resource, values in _changes(base.configs, image.configs)}
         )
-        delta.changed_brokers.update(image.brokers)
-        delta.features.update(image.features)
+        delta.changed_brokers.update(_differences(base.brokers, image.brokers))
+        delta.changed_controllers.update(_differences(base.controllers, image.controllers))
+        delta.features.update(
+            {name: level or 0 for name, level in _differences(base.features, image.features)}
+        )
         delta.changed_quotas.update(
-            {entity: dict(values) for entity, values in image.client_quotas.items()}
+            {
+                entity: dict(values)
+                for entity, values in _changes(base.client_quotas, image.client_quotas)
+            }
         )
         delta.next_producer_id = image.next_producer_id
-        delta.removed_ids.update(image.deleted_topic_ids)
         return delta
+
+    def _compare_topics(self, image: ClusterImage) -> None:
+        before = self.base.topics_by_id
+        for topic_id, topic in before.items():
+            if topic_id not in image.topics_by_id:
+                self.deleted_topics[topic_id] = topic
+        for topic_id, name in image.deleted_topics.items():
+            if topic_id not in self.base.deleted_topics:
+                self.removed_topics[topic_id] = name
+        for topic_id, gone in self.deleted_topics.items():
+            self.removed_topics.setdefault(topic_id, gone.name)
+        for topic_id, topic in image.topics_by_id.items():
+            old = before.get(topic_id)
+            if old is topic:
+                continue
+            assert old is None or old.partitions.keys() <= topic.partitions.keys(), (
+                "A topic never loses a partition."
+            )
+            partitions = {} if old is None else old.partitions
+            changed = {
+                number: partition
+                for number, partition in topic.partitions.items()
+                if partitions.get(number) != partition
+            }
+            if old is None or changed:
+                topic_delta = TopicDelta(topic.name, topic_id, old is None)
+                topic_delta.changed_partitions.update(changed)
+                self.changed_topics[topic_id] = topic_delta
 
     def replay(self, record: Message) -> None:
         """Apply one record. Raises KafkaError(INVALID_RECORD) when it contradicts the image."""
@@ -234,6 +306,10 @@ class ClusterDelta:
                 self._replay_quota(record)
             case ProducerIdsRecord():
                 self.next_producer_id = record.next_producer_id
+            case ClearElrRecord():
+                self._replay_clear_elr(record)
+            case RegisterControllerRecord():
+                self._replay_register_controller(record)
             case _:
                 self._replay_broker_record(record)
 
@@ -251,7 +327,7 @@ class ClusterDelta:
             case UnfenceBrokerRecord():
                 self.changed_brokers[record.id] = replace(self._broker(record.id), fenced=False)
             case _:
-                # No-ops, transaction brackets and controllers do not change the image.
+                # No-ops and transaction brackets do not change the image.
                 pass
 
     def replay_all(self, records: Iterable[Message]) -> None:
@@ -284,12 +360,17 @@ class ClusterDelta:
                 base.client_quotas,
                 {entity: values or None for entity, values in self.changed_quotas.items()},
             ),
-            deleted_topic_ids=(
-                base.deleted_topic_ids | self.removed_ids
-                if self.removed_ids
-                else base.deleted_topic_ids
-            ),
+            controllers=_merge(base.controllers, self.changed_controllers),
+            deleted_topics=self._new_deleted_topics(),
         )
+
+    def _new_deleted_topics(self) -> Mapping[Uuid, str]:
+        if not self.removed_topics:
+            return self.base.deleted_topics
+        deleted = {**self.base.deleted_topics, **self.removed_topics}
+        for oldest in list(islice(deleted, max(0, len(deleted) - DELETED_TOPICS_MAX))):
+            del deleted[oldest]
+        return MappingProxyType(deleted)
 
     def _new_topics(self) -> tuple[Mapping[str, TopicImage], Mapping[Uuid, TopicImage]]:
         by_name = dict(self.base.topics_by_name)
@@ -362,15 +443,34 @@ class ClusterDelta:
         before = self._partition(delta, record.partition_id)
         delta.changed_partitions[record.partition_id] = changed_partition(before, record)
 
+    def _replay_clear_elr(self, record: ClearElrRecord) -> None:
+        """Clear the eligible leader replicas of a topic, or of all (`TopicsDelta.replay`)."""
+        topics = {each.name: each.topic_id for each in self.base.topics_by_id.values()}
+        topics = {name: each for name, each in topics.items() if each not in self.deleted_topics}
+        topics.update({each.name: each.topic_id for each in self.changed_topics.values()})
+        if record.topic_name:
+            if record.topic_name not in topics:
+                raise _contradiction("it clears the ELR of a topic that does not exist")
+            topics = {record.topic_name: topics[record.topic_name]}
+        for topic_id in topics.values():
+            base, delta = self.base.topics_by_id.get(topic_id), self.changed_topics.get(topic_id)
+            partitions = dict(() if base is None else base.partitions)
+            partitions.update({} if delta is None else delta.changed_partitions)
+            for number, partition in partitions.items():
+                if partition.elr or partition.last_known_elr:
+                    cleared = PartitionChangeRecord(eligible_leader_replicas=[], last_known_elr=[])
+                    changed = changed_partition(partition, cleared)
+                    self._topic_delta(topic_id).changed_partitions[number] = changed
+
     def _replay_remove_topic(self, record: RemoveTopicRecord) -> None:
         delta = self.changed_topics.pop(record.topic_id, None)
-        self.removed_ids.add(record.topic_id)
         base = self.base.topics_by_id.get(record.topic_id)
         if base is not None:
             self.deleted_topics[record.topic_id] = base
         elif delta is None:
             raise _contradiction("it removes a topic that does not exist")
         name = base.name if base is not None else cast("TopicDelta", delta).name
+        self.removed_topics[record.topic_id] = name
         self._config(ConfigResource(ConfigResourceType.TOPIC, name)).clear()
 
     def _replay_config(self, record: ConfigRecord) -> None:
@@ -395,16 +495,22 @@ class ClusterDelta:
             broker_id=record.broker_id,
             epoch=record.broker_epoch,
             incarnation_id=record.incarnation_id,
-            endpoints=MappingProxyType(
-                {
-                    end.name: Endpoint(end.name, end.host, end.port, end.security_protocol)
-                    for end in record.end_points
-                }
-            ),
+            endpoints=_endpoints(record.end_points),
             rack=record.rack,
             fenced=record.fenced,
             in_controlled_shutdown=record.in_controlled_shutdown,
             directories=tuple(record.log_dirs),
+            cordoned_directories=_directories(record.cordoned_log_dirs),
+            features=_feature_levels(record.features),
+        )
+
+    def _replay_register_controller(self, record: RegisterControllerRecord) -> None:
+        self.changed_controllers[record.controller_id] = ControllerImage(
+            record.controller_id,
+            record.incarnation_id,
+            record.zk_migration_ready,
+            _endpoints(record.end_points),
+            _feature_levels(record.features),
         )
 
     def _replay_registration_change(self, record: BrokerRegistrationChangeRecord) -> None:
@@ -416,7 +522,35 @@ class ClusterDelta:
                 broker.in_controlled_shutdown, record.in_controlled_shutdown
             ),
             directories=tuple(record.log_dirs) or broker.directories,
+            cordoned_directories=(
+                broker.cordoned_directories
+                if record.cordoned_log_dirs is None
+                else tuple(record.cordoned_log_dirs)
+            ),
         )
+
+
+def _endpoints(
+    ends: Sequence[BrokerEndpoint] | Sequence[ControllerEndpoint],
+) -> Mapping[str, Endpoint]:
+    return MappingProxyType(
+        {end.name: Endpoint(end.name, end.host, end.port, end.security_protocol) for end in ends}
+    )
+
+
+def _feature_levels(
+    features: Sequence[BrokerFeature] | Sequence[ControllerFeature],
+) -> Mapping[str, FeatureLevels]:
+    return MappingProxyType(
+        {
+            each.name: FeatureLevels(each.min_supported_version, each.max_supported_version)
+            for each in features
+        }
+    )
+
+
+def _directories(named: Sequence[Uuid] | None) -> tuple[Uuid, ...] | None:
+    return None if named is None else tuple(named)
 
 
 def changed_partition(before: PartitionImage, record: PartitionChangeRecord) -> PartitionImage:
@@ -448,6 +582,27 @@ def _changed_flag(before: bool, change: int) -> bool:
 
 K = TypeVar("K")
 V = TypeVar("V")
+W = TypeVar("W")
+
+
+def _differences(base: Mapping[K, V], image: Mapping[K, V]) -> Iterator[tuple[K, V | None]]:
+    """Each key whose value in `image` is another one, or None if `image` lacks it."""
+    if base is image:
+        return
+    for key in base:
+        if key not in image:
+            yield key, None
+    for key, value in image.items():
+        if key not in base or base[key] != value:
+            yield key, value
+
+
+def _changes(
+    base: Mapping[K, Mapping[str, W]], image: Mapping[K, Mapping[str, W]]
+) -> Iterator[tuple[K, Mapping[str, W]]]:
+    """Each key whose values in `image` are others; no values if `image` lacks it."""
+    for key, values in _differences(base, image):
+        yield key, {} if values is None else values
 
 
 def _merge(base: Mapping[K, V], changes: Mapping[K, V | None]) -> Mapping[K, V]:
