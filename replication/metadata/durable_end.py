@@ -64,10 +64,13 @@ def read_durable_end(files: Files, directory: str) -> DurableEnd | None:
     return DurableEnd(offset, epochs[0] if epochs else None)
 
 
-def refuse_to_cut(files: Files, directory: str, quorum_epoch: int) -> None:
-    """Raise LogDirError if recovery would truncate flushed records. Writes nothing."""
+def refuse_to_cut(files: Files, directory: str, quorum_epoch: int, covered: int = 0) -> None:
+    """Raise LogDirError if recovery would truncate flushed records. Writes nothing.
+
+    Records below `covered` are in a snapshot and may go.
+    """
     noted = read_durable_end(files, directory)
-    if noted is None:
+    if noted is None or noted.offset <= covered:
         return
     end = _sound_end(files, directory, noted.offset)
     if end >= noted.offset:
@@ -91,6 +94,11 @@ def refuse_to_cut(files: Files, directory: str, quorum_epoch: int) -> None:
         f"offset {noted.offset} would be lost. Restore the metadata log from a backup, or "
         f"remove {directory}/{DURABLE_END_FILE} to start without them."
     )
+
+
+def first_offset(files: Files, directory: str) -> int:
+    """The base offset of the log's first segment; 0 if it has none."""
+    return next(iter(_bases(files, directory)), 0)
 
 
 def _later_epoch(files: Files, directory: str, epoch: int, end: int) -> int | None:

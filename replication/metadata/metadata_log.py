@@ -8,6 +8,7 @@ Rules:
 - a record is committed only when it is on the disk: the high watermark advances after the flush,
   immediately with one voter (stricter than Kafka's leader);
 - the epoch rises at every start and is on the disk before anything is written in it;
+- a start loads the newest snapshot and replays the log after it (see `log_snapshots.py`);
 - records between BeginTransaction and EndTransaction take effect atomically (KIP-868).
 """
 
@@ -33,6 +34,8 @@ from ...storage.manager.log_dirs import CLUSTER_METADATA_TOPIC
 from ...storage.manager.log_loader import LoadRequest, load_log
 from ...storage.producer.producer_entry import AppendOrigin
 from .durable_end import refuse_to_cut, write_durable_end
+from .log_snapshots import LogSnapshots, find_snapshots
+from .metadata_log_config import MetadataLogConfig
 from .metadata_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -49,6 +52,7 @@ from .quorum import (
     read_quorum_state,
     write_quorum_state,
 )
+from .snapshot_format import QUORUM_RECORDS, QuorumRecord
 
 if TYPE_CHECKING:
     from ...storage.log.local_log import FlushTask
@@ -59,38 +63,53 @@ METADATA_TOPIC_ID = Uuid(bytes(15) + b"\x01")
 
 _READ_BYTES = 1 << 20
 
+_DEFAULTS = MetadataLogConfig()
+
 _log = logging.getLogger(__name__)
 
 
-_METADATA_LOG_CONFIG = LogConfig(
-    cleanup_policy=(), max_message_bytes=8 * 1024 * 1024, retention_ms=-1, retention_bytes=-1
-)
-
-
 def open_metadata_log(
-    log_dir: LogDir, node_id: int, now_ms: int, *, had_clean_shutdown: bool = False
+    log_dir: LogDir,
+    node_id: int,
+    now_ms: int,
+    *,
+    had_clean_shutdown: bool = False,
+    config: MetadataLogConfig = _DEFAULTS,
 ) -> "MetadataLog":
     """Open or create the metadata log in a directory.
 
     Without a clean shutdown every batch is checked again and a torn tail is truncated. Raises
-    KafkaError(KAFKA_STORAGE_ERROR), or LogDirError if that would truncate flushed records.
+    KafkaError(KAFKA_STORAGE_ERROR), or LogDirError if that would truncate flushed records, or if
+    the log's beginning is gone and no snapshot replaces it.
     """
     directory = f"{log_dir.path}/{METADATA_PARTITION}"
     log_dir.check()
     try:
         _make_directory(log_dir.files, log_dir.path, directory)
         state = read_quorum_state(log_dir.files, f"{directory}/{QUORUM_STATE_FILE}")
-        refuse_to_cut(log_dir.files, directory, state.leader_epoch)
+        snapshots, newest = find_snapshots(log_dir.files, directory)
+        covered = 0 if newest is None else newest.snapshot_id.offset
+        refuse_to_cut(log_dir.files, directory, state.leader_epoch, covered)
     except OSError as error:
         raise log_dir.fail(error) from error
     request = LoadRequest(
         METADATA_PARTITION,
         METADATA_TOPIC_ID,
         directory,
-        _METADATA_LOG_CONFIG,
+        LogConfig(
+            cleanup_policy=(),
+            max_message_bytes=8 * 1024 * 1024,
+            retention_ms=-1,
+            retention_bytes=-1,
+            segment_bytes=config.segment_bytes,
+            segment_ms=config.segment_ms,
+        ),
         had_clean_shutdown=had_clean_shutdown,
     )
-    return MetadataLog(load_log(log_dir, request, now_ms), log_dir.files, node_id)
+    log = load_log(log_dir, request, now_ms)
+    return MetadataLog(
+        log, log_dir.files, node_id, LogSnapshots(log, log_dir.files, snapshots, newest, now_ms)
+    )
 
 
 def _make_directory(files: Files, parent: str, directory: str) -> None:
@@ -114,13 +133,21 @@ class CommittedRecords(NamedTuple):
 class MetadataLog:
     """The metadata log of a node that is its quorum's only voter."""
 
-    def __init__(self, log: UnifiedLog, files: Files, node_id: int) -> None:
+    def __init__(
+        self, log: UnifiedLog, files: Files, node_id: int, snapshots: LogSnapshots
+    ) -> None:
         self._log = log
+        self.snapshots = snapshots
         self._files = files
         self._node_id = node_id
         self._state_path = f"{log.directory}/{QUORUM_STATE_FILE}"
         self._state = read_quorum_state(files, self._state_path)
         self._created_topics: set[Uuid] = set()
+        # The offset from which `replay` has read the log; what is before it was in a snapshot.
+        self._replayed_from = log.log_start_offset
+        self._quorum_records: dict[ControlRecordType, bytes] = {}
+        self.is_in_transaction = False
+        """Whether the log ended within a metadata transaction when it was replayed."""
 
     @property
     def directory(self) -> str:
@@ -200,19 +227,43 @@ class MetadataLog:
         """Whether the record that created this topic, which has a log, is missing.
 
         A log is created only after its topic is committed, so committed records have then been
-        lost. Call it after `replay`.
+        lost. Not known if the beginning of the log is gone. Call it after `replay`.
         """
-        return self._log.log_start_offset == 0 and topic_id not in self._created_topics
+        if self._log.log_start_offset > 0:
+            return False
+        if topic_id not in self._created_topics and self._replayed_from > 0:
+            self._note_topics_before(self._replayed_from)
+            self._replayed_from = 0
+        return topic_id not in self._created_topics
+
+    def _note_topics_before(self, offset: int) -> None:
+        """Find the topics created below a snapshot, which has no records of deleted ones."""
+        for batch in self._batches(self._log.log_start_offset):
+            if batch.base_offset >= offset:
+                return
+            for record in () if batch.is_control else batch.records():
+                message = self._decoded(record.value or b"", batch)
+                if isinstance(message, TopicRecord):
+                    self._created_topics.add(message.topic_id)
+
+    @property
+    def quorum_records(self) -> list[QuorumRecord]:
+        """The last records on the quorum's version and voters, which a snapshot must repeat."""
+        found = self._quorum_records
+        return [QuorumRecord(kind, found[kind]) for kind in QUORUM_RECORDS if kind in found]
 
     def replay(self) -> Iterator[CommittedRecords]:
-        """Every change of state in the log, oldest first, for the leader to apply before it serves.
+        """Every change of state, oldest first, for the leader to apply before it serves.
 
-        Records left by the previous run are committed too once the new leader has flushed.
-        Raises KafkaError(INVALID_RECORD, CORRUPT_MESSAGE) for a log that cannot be read.
+        The newest snapshot replaces the log before it. Records left by the previous run are
+        committed too once the new leader has flushed. Raises KafkaError(INVALID_RECORD,
+        CORRUPT_MESSAGE) for a log that cannot be read.
         """
+        yield from self._snapshot_records()
         bracket: list[Message] | None = None
-        for batch in self._batches():
+        for batch in self._batches(self._replayed_from):
             if batch.is_control:
+                self._note_quorum_records(batch)
                 continue
             unbracketed: list[Message] = []
             for record in batch.records():
@@ -231,6 +282,25 @@ class MetadataLog:
                         (unbracketed if bracket is None else bracket).append(message)
             if unbracketed:
                 yield CommittedRecords(unbracketed, batch.last_offset, batch.partition_leader_epoch)
+        self.is_in_transaction = bracket is not None
+
+    def _snapshot_records(self) -> Iterator[CommittedRecords]:
+        content = self.snapshots.take_newest()
+        if content is None:
+            return
+        offset, epoch = content.snapshot_id
+        for records in ((), *content.records()):
+            topics = (record for record in records if isinstance(record, TopicRecord))
+            self._created_topics.update(topic.topic_id for topic in topics)
+            yield CommittedRecords(records, offset - 1, epoch)
+        self._quorum_records.update(content.quorum)
+        self._replayed_from = offset
+
+    def _note_quorum_records(self, batch: RecordBatch) -> None:
+        for record in batch.records():
+            kind = ControlRecordType.parse(record.key)
+            if kind in QUORUM_RECORDS:
+                self._quorum_records[kind] = record.value or b""
 
     def _decoded(self, value: bytes, batch: RecordBatch) -> Message:
         try:
@@ -242,8 +312,7 @@ class MetadataLog:
                 f"{batch.base_offset}: {error.message}",
             ) from error
 
-    def _batches(self) -> Iterator[RecordBatch]:
-        offset = self._log.log_start_offset
+    def _batches(self, offset: int) -> Iterator[RecordBatch]:
         while offset < self._log.log_end_offset:
             fetched = self._log.read(offset, _READ_BYTES, FetchIsolation.LOG_END, True)
             assert not isinstance(fetched, RemoteRead), "the metadata log is never tiered"

@@ -1,0 +1,67 @@
+"""Shared by tests: lives of a controller that takes snapshots, on one simulated disk."""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+
+from tierlog.clients.supervisor import Supervisor
+from tierlog.replication.controller.controller import Controller
+from tierlog.replication.controller.controller_config import ControllerConfig
+from tierlog.replication.metadata.metadata_log import METADATA_PARTITION, open_metadata_log
+from tierlog.replication.metadata.metadata_log_config import MetadataLogConfig
+from tierlog.replication.metadata.snapshot_generator import SnapshotGenerator
+from tierlog.storage.directory.log_dir import LogDir
+from tierlog.tests.replication.node import CLUSTER_ID, DATA, NODE_ID, LoopExecutor, registration
+from tierlog.tests.simulation.disk import SimulatedDisk
+from tierlog.tests.simulation.environment import SimulatedEnvironment
+from tierlog.tests.simulation.files import SimulatedFiles
+from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+
+DIRECTORY = f"{DATA}/{METADATA_PARTITION}"
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """What runs in one life."""
+
+    loop: SimulatedLoop
+    files: SimulatedFiles
+    controller: Controller
+    generator: SnapshotGenerator
+    supervisor: Supervisor
+
+    def offsets_of(self, suffix: str) -> list[int]:
+        """The offsets in the names of the files with a suffix."""
+        names = self.files.listdir(DIRECTORY)
+        return [int(name[:20]) for name in names if name.endswith(suffix)]
+
+
+def live(
+    disk: SimulatedDisk,
+    story: Callable[[Life], Coroutine[None, None, None]],
+    config: MetadataLogConfig,
+) -> None:
+    """One life from the start to a clean stop."""
+
+    async def life(loop: SimulatedLoop) -> None:
+        files = SimulatedFiles(disk)
+        if not files.is_directory(DATA):
+            files.mkdirs(DATA)
+            files.sync_dir("/")
+        environment = SimulatedEnvironment(loop, str(disk.operations))
+        now_ms = environment.wall_clock_ms()
+        log = open_metadata_log(LogDir(files, DATA), NODE_ID, now_ms, config=config)
+        supervisor = Supervisor(environment.random)
+        controller = Controller(
+            ControllerConfig(NODE_ID), CLUSTER_ID, environment, log, LoopExecutor(), supervisor
+        )
+        generator = SnapshotGenerator(config, log, environment, LoopExecutor(), supervisor)
+        controller.start(registration())
+        controller.subscribe(generator.publish)
+        generator.start()
+        try:
+            await story(Life(loop, files, controller, generator, supervisor))
+        finally:
+            await generator.stop()
+            await controller.stop()
+
+    simulate(life)
