@@ -37,6 +37,7 @@ from ..replication.leader.replica_manager import ReplicaManager
 from ..replication.metadata.announcements import Announcements
 from ..replication.metadata.cluster_image import ClusterImage, Endpoint as RegisteredEndpoint
 from ..replication.metadata.metadata_log import MetadataLog, open_metadata_log
+from ..replication.metadata.snapshot_generator import SnapshotGenerator
 from ..storage.config import LogConfig
 from ..storage.directory.log_dir import LogDir, LogDirError, MetaProperties
 from ..storage.files import Files, OsFiles
@@ -53,6 +54,7 @@ from .config.settings import (
     connection_limits,
     controller_config,
     housekeeping_config,
+    metadata_log_config,
     move_rate,
     remote_log_manager_config,
     replica_manager_config,
@@ -82,6 +84,7 @@ _log = logging.getLogger(__name__)
 _PLAINTEXT = 0
 _SCRUB_THREADS = 2
 _TOPIC_METRICS = "kafka.server:type=BrokerTopicMetrics"
+_SNAPSHOT_METRICS = "kafka.server:type=SnapshotEmitter"
 
 
 class StartError(Exception):
@@ -252,6 +255,7 @@ class Broker:
         controller.subscribe(replica_manager.publish)
         controller.subscribe(Announcements(config.node_id, log_manager.get_log).publish)
         self._register_metrics(replica_manager, log_manager, controller)
+        self._start_snapshots(controller)
         groups, transactions = self._start_coordinators(controller, replica_manager, log_manager)
         used_ids = _forgotten_producer_ids(log_manager, controller)
         dynamic_config.subscribe(groups.on_config_change)
@@ -275,6 +279,29 @@ class Broker:
             bytes_in=self.metrics.counter(f"{_TOPIC_METRICS},name=BytesInPerSec"),
             bytes_out=self.metrics.counter(f"{_TOPIC_METRICS},name=BytesOutPerSec"),
             fetch_max_bytes=config.values.integer("fetch.max.bytes"),
+        )
+
+    def _start_snapshots(self, controller: Controller) -> None:
+        """Write snapshots of the metadata log, from images that all others have applied."""
+        executor = ThreadPoolExecutor(1, thread_name_prefix="metadata-snapshots")
+        self._started.callback(executor.shutdown)
+        generator = SnapshotGenerator(
+            metadata_log_config(self.config.values),
+            controller.metadata_log,
+            self._dependencies.environment,
+            executor,
+            self._supervisor,
+        )
+        controller.subscribe(generator.publish)
+        self._started.push_async_callback(generator.stop)
+        generator.start()
+        self.metrics.gauge(
+            f"{_SNAPSHOT_METRICS},name=LatestSnapshotGeneratedBytes",
+            lambda: generator.latest_bytes,
+        )
+        self.metrics.gauge(
+            f"{_SNAPSHOT_METRICS},name=LatestSnapshotGeneratedAgeMs",
+            lambda: generator.latest_age_ms,
         )
 
     def _subscribe_to_config(
@@ -438,6 +465,7 @@ class Broker:
             config.node_id,
             now_ms,
             had_clean_shutdown=first.take_clean_shutdown_marker(),
+            config=metadata_log_config(config.values),
         )
         _report_losses(log_manager)
         flusher = ThreadPoolExecutor(1, thread_name_prefix="flush")

@@ -176,6 +176,18 @@ max.request.partition.size.limit | INT | 2000 | [1,...]
     The maximum number of partitions in a DescribeTopicPartitions response.
 message.max.bytes | INT | 1048588 | [0,...]
     The maximum size of a record batch, in bytes, after compression.
+metadata.log.max.record.bytes.between.snapshots | LONG | 20971520 | [1,...]
+    A snapshot of the metadata log is written after this many bytes of records.
+metadata.log.max.snapshot.interval.ms | LONG | 3600000 | [0,...]
+    A snapshot is written if the last one is older and the log has records after it; 0 for never.
+metadata.log.segment.bytes | INT | 1073741824 | [8388608,...]
+    The size at which a new segment of the metadata log is rolled.
+metadata.log.segment.ms | LONG | 604800000
+    The maximum age of a segment of the metadata log before a new one is rolled.
+metadata.max.retention.bytes | LONG | 104857600
+    The size of the metadata log and its snapshots above which the oldest are deleted.
+metadata.max.retention.ms | LONG | 604800000
+    The age above which a snapshot and the metadata log before the next one are deleted.
 min.insync.replicas | INT | 1 | [1,...]
     The minimum number of in-sync replicas for a write with acks=all to succeed.
 node.id | INT | 0 | [0,...]

@@ -7,6 +7,7 @@ from ...clients.errors import ErrorCode, KafkaError
 from ...replication.controller.controller_config import ControllerConfig
 from ...replication.housekeeping.housekeeping import HousekeepingConfig
 from ...replication.leader.replica_manager import ReplicaManagerConfig
+from ...replication.metadata.metadata_log_config import MetadataLogConfig
 from ...storage.cleaner.cleaner_config import LARGEST_DEDUPE_BUFFER, CleanerConfig
 from ...storage.config import LogConfig
 from ...tiering.config import RemoteLogManagerConfig
@@ -134,6 +135,20 @@ def housekeeping_config(values: ConfigValues) -> HousekeepingConfig:
             "producer.id.expiration.check.interval.ms"
         ),
         cleaner=cleaner_config(values),
+    )
+
+
+def metadata_log_config(values: ConfigValues) -> MetadataLogConfig:
+    """The settings of the metadata log and its snapshots."""
+    return MetadataLogConfig(
+        segment_bytes=values.integer("metadata.log.segment.bytes"),
+        segment_ms=values.integer("metadata.log.segment.ms"),
+        max_record_bytes_between_snapshots=values.integer(
+            "metadata.log.max.record.bytes.between.snapshots"
+        ),
+        max_snapshot_interval_ms=values.integer("metadata.log.max.snapshot.interval.ms"),
+        retention_bytes=values.integer("metadata.max.retention.bytes"),
+        retention_ms=values.integer("metadata.max.retention.ms"),
     )
 
 

@@ -98,13 +98,7 @@ leader.imbalance.check.interval.seconds | LONG | 300 | [1,...]
 log.cleaner.threads | INT | 1 | [0,...]
 log.dir.failure.timeout.ms | LONG | 30000 | [1,...]
 metadata.log.dir | STRING | -
-metadata.log.max.record.bytes.between.snapshots | LONG | 20971520 | [1,...]
-metadata.log.max.snapshot.interval.ms | LONG | 3600000 | [0,...]
-metadata.log.segment.bytes | INT | 1073741824 | [8388608,...]
-metadata.log.segment.ms | LONG | 604800000
 metadata.max.idle.interval.ms | INT | 500 | [0,...]
-metadata.max.retention.bytes | LONG | 104857600
-metadata.max.retention.ms | LONG | 604800000
 metric.reporters | LIST | org.apache.kafka.common.metrics.JmxReporter
 metrics.num.samples | INT | 2 | [1,...]
 metrics.recording.level | STRING | INFO

@@ -249,8 +249,8 @@ class MetadataLog:
     @property
     def quorum_records(self) -> list[QuorumRecord]:
         """The last records on the quorum's version and voters, which a snapshot must repeat."""
-        found = self._quorum_records
-        return [QuorumRecord(kind, found[kind]) for kind in QUORUM_RECORDS if kind in found]
+        values = self._quorum_records
+        return [QuorumRecord(kind, values[kind]) for kind in QUORUM_RECORDS if kind in values]
 
     def replay(self) -> Iterator[CommittedRecords]:
         """Every change of state, oldest first, for the leader to apply before it serves.
