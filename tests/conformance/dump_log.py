@@ -20,6 +20,7 @@ from typing import NamedTuple
 from tierlog.bench.kafka_peer import run_tool
 
 _DUMPING = re.compile(r"Dumping (?P<path>.+)")
+_SNAPSHOT = re.compile(r"Snapshot end offset: (?P<offset>\d+), epoch: \d+")
 _START = re.compile(r"Log starting offset: (?P<offset>\d+)")
 _BATCH = re.compile(
     r"baseOffset: (?P<base_offset>\d+) lastOffset: (?P<last_offset>\d+) count: (?P<count>\d+)"
@@ -34,7 +35,7 @@ _RECORD = re.compile(
     r"\| offset: (?P<offset>\d+) (?:CreateTime|LogAppendTime): (?P<timestamp>\d+)"
     r" keySize: (?P<key_size>-?\d+) valueSize: (?P<value_size>-?\d+)"
     r" sequence: (?P<sequence>-?\d+) headerKeys: \[(?P<headers>[^]]*)\]"
-    r"(?P<control> (?:endTxnMarker|LeaderChange|KRaftVersion|SnapshotHeader|SnapshotFooter): .*?)?"
+    r"(?P<control> (?:endTxnMarker|LeaderChange|KRaftVersion|SnapshotHeader|SnapshotFooter):? .*?)?"
     r"(?: key: (?P<key>.*?))?(?: payload: (?P<payload>.*))?"
 )
 _OFFSET_ENTRY = re.compile(r"offset: (?P<offset>\d+) position: (?P<position>\d+)")
@@ -106,6 +107,7 @@ class Dump:
     """All that the tool said about one file."""
 
     start_offset: int = -1
+    snapshot_end: int = -1
     batches: list[DumpedBatch] = field(default_factory=list[DumpedBatch])
     records: list[DumpedRecord] = field(default_factory=list[DumpedRecord])
     offset_entries: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
@@ -161,6 +163,8 @@ def _take(into: Dump, line: str) -> bool:
         into.aborted.append((producer, first, last, stable))
     elif found := _START.fullmatch(line):
         into.start_offset = int(found["offset"])
+    elif found := _SNAPSHOT.fullmatch(line):
+        into.snapshot_end = int(found["offset"])
     elif _SANE.fullmatch(line):
         into.is_sane = True
     else:

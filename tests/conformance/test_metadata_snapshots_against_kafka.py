@@ -1,0 +1,166 @@
+"""Snapshots of the metadata log go both ways: Kafka and its tools read ours, and we read Kafka's.
+
+Both brokers are set to take a snapshot after a few thousand bytes, and to keep as little as they
+can: so the beginning of the log is gone, and whoever comes next needs the snapshot.
+"""
+
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tierlog.bench.broker_node import BrokerNode
+from tierlog.bench.kafka_peer import KafkaNode, run_tool
+from tierlog.bench.tierlog_node import TierlogNode
+from tierlog.clients.kafka_uuid import uuid_to_string
+from tierlog.clients.record.batch import batches
+from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage
+from tierlog.replication.metadata.image_records import image_records
+from tierlog.replication.metadata.metadata_records import encode_record
+from tierlog.replication.metadata.snapshot_format import SnapshotContent, snapshot_id_of
+
+from .dump_log import dump
+
+pytestmark = [pytest.mark.long, pytest.mark.requires("java", "mvn")]
+
+SHELL = "org.apache.kafka.shell.MetadataShell"
+SMALL = {
+    "metadata.log.max.record.bytes.between.snapshots": "4000",
+    "metadata.max.retention.bytes": "1",
+}
+OURS = {"node.id": "1", "remote.log.storage.system.enable": "false", **SMALL}
+KAFKAS = {
+    "internal.metadata.log.segment.bytes": "12288",
+    "internal.metadata.delete.delay.millis": "100",
+    **SMALL,
+}
+TOPICS = 40
+
+
+def fill(node: BrokerNode) -> None:
+    """Topics with configurations, one of them deleted and made again; a quota."""
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    for number in range(TOPICS):
+        config = {"retention.ms": str(1_000_000 + number)}
+        for future in admin.create_topics([NewTopic(f"t{number}", 3, 1, config=config)]).values():
+            future.result(30)
+    for future in admin.delete_topics(["t7"]).values():
+        future.result(30)
+    for future in admin.create_topics([NewTopic("t7", 2, 1)]).values():
+        future.result(30)
+    server = ("--bootstrap-server", node.bootstrap)
+    quota = ("--add-config", "consumer_byte_rate=4096", "--entity-type", "users")
+    run_tool("kafka-configs", *server, "--alter", *quota, "--entity-name", "ann")
+    for future in admin.create_topics([NewTopic("last", 1, 1)]).values():
+        future.result(30)
+
+
+def metadata_directory(directory: Path) -> Path:
+    return directory / "logs" / "__cluster_metadata-0"
+
+
+def snapshots_in(directory: Path) -> list[Path]:
+    paths = sorted(metadata_directory(directory).glob("*.checkpoint"))
+    return [each for each in paths if not each.name.startswith("0" * 20)]
+
+
+def wait_for_a_short_log(directory: Path) -> None:
+    """Wait until the first segment is gone, which is up to a minute after its snapshot."""
+    deadline = time.monotonic() + 150
+    while (metadata_directory(directory) / f"{0:020d}.log").exists():
+        assert time.monotonic() < deadline, sorted(metadata_directory(directory).iterdir())
+        time.sleep(0.5)
+
+
+def describe(node: BrokerNode) -> str:
+    answer = run_tool("kafka-topics", "--bootstrap-server", node.bootstrap, "--describe").stdout
+    return "\n".join(sorted(line for line in answer.splitlines() if "PartitionCount" in line))
+
+
+def content_of(path: Path) -> SnapshotContent:
+    snapshot_id = snapshot_id_of(path.name)
+    assert snapshot_id is not None
+    return SnapshotContent(snapshot_id, path.read_bytes())
+
+
+def image_of(content: SnapshotContent) -> ClusterImage:
+    delta = ClusterDelta(ClusterImage("cluster", 1))
+    for records in content.records():
+        delta.replay_all(records)
+    return delta.apply(content.snapshot_id.offset - 1, content.snapshot_id.epoch)
+
+
+def test_kafkas_tools_read_our_snapshot(tmp_path: Path) -> None:
+    with TierlogNode(tmp_path, properties=OURS) as ours:
+        fill(ours)
+        wait_for_a_short_log(tmp_path)
+    path = snapshots_in(tmp_path)[-1]
+    image = image_of(content_of(path))
+    (dumped,) = dump([path], "--cluster-metadata-decoder").values()
+    assert dumped.snapshot_end == image.offset + 1
+    assert dumped.records[0].control.startswith("SnapshotHeader")
+    assert dumped.records[-1].control.startswith("SnapshotFooter")
+    assert len(dumped.records) == 2 + len(list(image_records(image)))
+    shown = run_tool(SHELL, "--snapshot", str(path), "ls", "/image/topics/byName").stdout
+    assert set(shown.split()) == set(image.topics_by_name)
+    topic_id = run_tool(SHELL, "--snapshot", str(path), "cat", "/image/topics/byName/t3/id").stdout
+    assert topic_id.strip() == uuid_to_string(image.topics_by_name["t3"].topic_id)
+
+
+def test_we_read_kafkas_snapshot_and_write_the_same_records(tmp_path: Path) -> None:
+    with KafkaNode(tmp_path, heap="512m", properties=KAFKAS) as kafka:
+        fill(kafka)
+        wait_for_a_short_log(tmp_path)
+        kafka.stop()
+    path = snapshots_in(tmp_path)[-1]
+    image = image_of(content_of(path))
+    assert len(image.topics_by_name) > 10
+    theirs = Counter(
+        record.value
+        for batch in batches(path.read_bytes())
+        if not batch.is_control
+        for record in batch.records()
+    )
+    assert Counter(map(encode_record, image_records(image))) == theirs
+
+
+def test_a_directory_without_the_beginning_of_its_log_goes_from_us_to_kafka_and_back(
+    tmp_path: Path,
+) -> None:
+    ours = TierlogNode(tmp_path, properties=OURS)
+    with ours:
+        fill(ours)
+        wait_for_a_short_log(tmp_path)
+        before = describe(ours)
+    with KafkaNode(tmp_path, heap="512m", properties=KAFKAS) as kafka:
+        assert describe(kafka) == before
+        fill_more(kafka, "theirs")
+        before = describe(kafka)
+    with ours:
+        assert describe(ours) == before
+
+
+def test_a_directory_without_the_beginning_of_its_log_goes_from_kafka_to_us_and_back(
+    tmp_path: Path,
+) -> None:
+    kafka = KafkaNode(tmp_path, heap="512m", properties=KAFKAS)
+    with kafka:
+        fill(kafka)
+        wait_for_a_short_log(tmp_path)
+        before = describe(kafka)
+    with TierlogNode(tmp_path, properties=OURS) as ours:
+        assert describe(ours) == before
+        fill_more(ours, "ours")
+        before = describe(ours)
+    with kafka:
+        assert describe(kafka) == before
+
+
+def fill_more(node: BrokerNode, prefix: str) -> None:
+    """Enough for another snapshot."""
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    for number in range(TOPICS):
+        for future in admin.create_topics([NewTopic(f"{prefix}{number}", 1, 1)]).values():
+            future.result(30)
