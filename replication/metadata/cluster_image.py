@@ -276,7 +276,7 @@ class ClusterDelta:
             assert old is None or old.partitions.keys() <= topic.partitions.keys(), (
                 "A topic never loses a partition."
             )
-            partitions = {} if old is None else old.partitions
+            partitions: Mapping[int, PartitionImage] = {} if old is None else old.partitions
             changed = {
                 number: partition
                 for number, partition in topic.partitions.items()
@@ -454,8 +454,9 @@ class ClusterDelta:
             topics = {record.topic_name: topics[record.topic_name]}
         for topic_id in topics.values():
             base, delta = self.base.topics_by_id.get(topic_id), self.changed_topics.get(topic_id)
-            partitions = dict(() if base is None else base.partitions)
-            partitions.update({} if delta is None else delta.changed_partitions)
+            partitions = {} if base is None else dict(base.partitions)
+            if delta is not None:
+                partitions.update(delta.changed_partitions)
             for number, partition in partitions.items():
                 if partition.elr or partition.last_known_elr:
                     cleared = PartitionChangeRecord(eligible_leader_replicas=[], last_known_elr=[])

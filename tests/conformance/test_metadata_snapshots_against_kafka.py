@@ -9,7 +9,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from tierlog.bench.broker_node import BrokerNode
 from tierlog.bench.kafka_peer import KafkaNode, run_tool
@@ -22,6 +21,7 @@ from tierlog.replication.metadata.metadata_records import encode_record
 from tierlog.replication.metadata.snapshot_format import SnapshotContent, snapshot_id_of
 
 from .dump_log import dump
+from .real_records import create
 
 pytestmark = [pytest.mark.long, pytest.mark.requires("java", "mvn")]
 
@@ -36,25 +36,19 @@ KAFKAS = {
     "internal.metadata.delete.delay.millis": "100",
     **SMALL,
 }
-TOPICS = 40
+TOPICS = 80
 
 
 def fill(node: BrokerNode) -> None:
     """Topics with configurations, one of them deleted and made again; a quota."""
-    admin = AdminClient({"bootstrap.servers": node.bootstrap})
     for number in range(TOPICS):
-        config = {"retention.ms": str(1_000_000 + number)}
-        for future in admin.create_topics([NewTopic(f"t{number}", 3, 1, config=config)]).values():
-            future.result(30)
-    for future in admin.delete_topics(["t7"]).values():
-        future.result(30)
-    for future in admin.create_topics([NewTopic("t7", 2, 1)]).values():
-        future.result(30)
+        create(node.bootstrap, f"t{number}", {"retention.ms": str(1_000_000 + number)})
     server = ("--bootstrap-server", node.bootstrap)
+    run_tool("kafka-topics", *server, "--delete", "--topic", "t7")
+    create(node.bootstrap, "t7", {})
     quota = ("--add-config", "consumer_byte_rate=4096", "--entity-type", "users")
     run_tool("kafka-configs", *server, "--alter", *quota, "--entity-name", "ann")
-    for future in admin.create_topics([NewTopic("last", 1, 1)]).values():
-        future.result(30)
+    create(node.bootstrap, "last", {})
 
 
 def metadata_directory(directory: Path) -> Path:
@@ -160,7 +154,5 @@ def test_a_directory_without_the_beginning_of_its_log_goes_from_kafka_to_us_and_
 
 def fill_more(node: BrokerNode, prefix: str) -> None:
     """Enough for another snapshot."""
-    admin = AdminClient({"bootstrap.servers": node.bootstrap})
-    for number in range(TOPICS):
-        for future in admin.create_topics([NewTopic(f"{prefix}{number}", 1, 1)]).values():
-            future.result(30)
+    for number in range(TOPICS // 2):
+        create(node.bootstrap, f"{prefix}{number}", {})
