@@ -167,6 +167,11 @@ class MetadataLog:
         return self._log.log_end_offset
 
     @property
+    def start_offset(self) -> int:
+        """The offset of the first record, below which there is a snapshot; or 0."""
+        return self._log.log_start_offset
+
+    @property
     def high_watermark(self) -> int:
         """The end of the committed records."""
         return self._log.high_watermark
