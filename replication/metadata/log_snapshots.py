@@ -169,6 +169,42 @@ class LogSnapshots:
         """Count a snapshot that is complete."""
         self._snapshots.add(snapshot_id)
 
+    def read(self, snapshot_id: SnapshotId, position: int, max_bytes: int) -> bytes:
+        """A part of a snapshot's bytes, for a follower. Raises OSError."""
+        return self._snapshots.read(snapshot_id, position, max_bytes)
+
+    def install(self, snapshot_id: SnapshotId, now_ms: int) -> SnapshotContent:
+        """Continue from another node's snapshot that is complete and beyond the log end.
+
+        The log is truncated fully to it. Raises SnapshotDamagedError, with nothing changed.
+        """
+        content = self._snapshots.load(snapshot_id)
+        self._snapshots.add(snapshot_id)
+        self._settle(snapshot_id, now_ms)
+        return content
+
+    @property
+    def last_epoch(self) -> int:
+        """The epoch of the last record, which may be in a snapshot only; 0 if there is none."""
+        epoch, latest = self._log.leader_epochs.latest_epoch, self._snapshots.latest
+        if epoch >= 0:
+            return epoch
+        return 0 if latest is None else latest.epoch
+
+    def end_offset_for_epoch(self, epoch: int) -> SnapshotId:
+        """The largest epoch at or below `epoch`, and its end (`KafkaRaftLog.endOffsetForEpoch`).
+
+        For an epoch that is newer than any of the log, the end of the log; for one that is older,
+        the earliest snapshot, with which the log starts.
+        """
+        log_epoch, offset = self._log.end_offset_for_epoch(epoch)
+        earliest = self._snapshots.earliest
+        if log_epoch < 0:
+            return SnapshotId(self._log.log_end_offset, self.last_epoch)
+        if earliest is not None and offset == earliest.offset and log_epoch == epoch:
+            return earliest
+        return SnapshotId(offset, log_epoch)
+
     @on_disk
     def roll_if_larger(self, size: int, now_ms: int) -> None:
         """Begin a segment if the active one is larger, so that the log can be cut between them."""

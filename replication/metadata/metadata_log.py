@@ -147,7 +147,7 @@ class MetadataLog:
         self._replayed_from = log.log_start_offset
         self._quorum_records: dict[ControlRecordType, bytes] = {}
         self.is_in_transaction = False
-        """Whether the log ended within a metadata transaction when it was replayed."""
+        """Whether the log ends within a metadata transaction, as far as it has been replayed."""
 
     @property
     def directory(self) -> str:
@@ -177,10 +177,17 @@ class MetadataLog:
         return self._log.high_watermark
 
     def become_leader(self, now_ms: int) -> None:
-        """Begin the next epoch: sync the epoch, append its first record. Call `flush` after it."""
+        """Begin the next epoch: sync the epoch, append its first records. Call `flush` after it.
+
+        A metadata transaction that the last leader left open is aborted, or all later records would
+        belong to it (Kafka's `ActivationRecordsGenerator`). Call `replay` first.
+        """
         self._state = self._state.elected(self._node_id)
         write_quorum_state(self._files, self._state_path, self._state)
         self._append(self._leader_change(now_ms), now_ms)
+        if self.is_in_transaction:
+            self.append([AbortTransactionRecord(reason="Its leader did not end it.")], now_ms)
+            self.is_in_transaction = False
 
     def _leader_change(self, now_ms: int) -> bytearray:
         voters = [Voter(voter_id=voter) for voter in self._state.voters]

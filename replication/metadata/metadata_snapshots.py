@@ -171,10 +171,14 @@ class MetadataSnapshots:
             damage,
         )
 
-    def times(self, snapshot_id: SnapshotId) -> SnapshotTimes:
-        """The times in a snapshot's header."""
+    def read(self, snapshot_id: SnapshotId, position: int, max_bytes: int) -> bytes:
+        """A part of a snapshot's bytes; fewer at its end."""
         handle = self._files.open(self.path(snapshot_id))
         try:
-            return snapshot_times(handle.pread(0, _HEADER_BYTES))
+            return handle.pread(position, max_bytes)
         finally:
             handle.close()
+
+    def times(self, snapshot_id: SnapshotId) -> SnapshotTimes:
+        """The times in a snapshot's header."""
+        return snapshot_times(self.read(snapshot_id, 0, _HEADER_BYTES))

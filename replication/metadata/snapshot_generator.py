@@ -159,8 +159,11 @@ class SnapshotGenerator:
         loop = asyncio.get_running_loop()
         # A thread cannot be interrupted, and nobody else may touch the file meanwhile.
         finishing = loop.run_in_executor(self._executor, finish)
-        await asyncio.wait([finishing])
-        await finishing
+        try:
+            await asyncio.shield(finishing)
+        except asyncio.CancelledError:
+            await asyncio.wait([finishing])
+            raise
 
     async def _clean(self) -> None:
         """Apply retention (Kafka's `KafkaRaftLog.maybeClean`)."""

@@ -25,6 +25,7 @@ from tierlog.replication.metadata.metadata_records import (
 )
 from tierlog.replication.metadata.snapshot_format import (
     QuorumRecord,
+    SnapshotDamagedError,
     SnapshotId,
     snapshot_batches,
 )
@@ -236,6 +237,69 @@ def test_the_log_starts_at_its_oldest_snapshot(led: Metadata) -> None:
     assert again.log.start_offset == snapshot_id.offset
 
 
+def test_a_running_node_goes_on_from_a_snapshot_of_another(led: Metadata) -> None:
+    led.create("a", "b", "c")
+    snapshot_id = led.take_snapshot()
+    content = led.files.read(led.path(snapshot_id))
+    other = SimulatedFiles(SimulatedDisk())
+    other.mkdirs(DATA)
+    behind = Metadata(other)
+    behind.log.become_leader(0)
+    behind.create("a", "mine")
+    own = behind.take_snapshot()
+    writing = behind.log.snapshots.begin(snapshot_id, "4567")
+    for position in range(0, len(content), 100):
+        assert led.log.snapshots.read(snapshot_id, position, 100) == content[position:][:100]
+        writing.append(content[position : position + 100])
+    writing.sync()
+    writing.freeze()
+    received = behind.log.snapshots.install(snapshot_id, 0)
+    delta = ClusterDelta(EMPTY)
+    for records in received.records():
+        delta.replay_all(records)
+    image = delta.apply(snapshot_id.offset - 1, snapshot_id.epoch)
+    changes = ClusterDelta.between(behind.image, image)
+    assert [each.name for each in changes.deleted_topics.values()] == ["mine"]
+    assert sorted(changes.apply(image.offset, image.epoch).topics_by_name) == ["a", "b", "c"]
+    log = behind.log
+    assert log.start_offset == log.high_watermark == log.end_offset == snapshot_id.offset
+    assert log.snapshots.ids == (snapshot_id,)
+    assert log.snapshots.last_epoch == snapshot_id.epoch
+    assert not other.exists(behind.path(own))
+    assert Metadata(other).topics == ["a", "b", "c"]
+
+
+def test_a_damaged_snapshot_of_another_changes_nothing(led: Metadata) -> None:
+    led.create("a")
+    before = led.image
+    writing = led.log.snapshots.begin(SnapshotId(99, 9), "4567")
+    writing.append(b"nothing of the kind")
+    writing.sync()
+    writing.freeze()
+    with pytest.raises(SnapshotDamagedError):
+        led.log.snapshots.install(SnapshotId(99, 9), 0)
+    assert Metadata(led.files).image == before
+
+
+def test_the_end_of_an_epoch_below_the_log_start_is_that_of_the_snapshot(led: Metadata) -> None:
+    """A follower that diverges there truncates to the snapshot, not into it."""
+    led.create("a", "b")
+    end_of_first = led.log.end_offset
+    led.log.become_leader(0)
+    led.create("c")
+    snapshots = led.log.snapshots
+    assert snapshots.end_offset_for_epoch(1) == SnapshotId(end_of_first, 1)
+    snapshot_id = led.take_snapshot()
+    led.log.become_leader(0)
+    led.create("d")
+    led.cut_before(snapshot_id)
+    assert snapshots.last_epoch == 3
+    assert snapshots.end_offset_for_epoch(3) == SnapshotId(led.log.end_offset, 3)
+    assert snapshots.end_offset_for_epoch(2) == snapshot_id
+    assert snapshots.end_offset_for_epoch(1) == snapshot_id
+    assert snapshots.end_offset_for_epoch(4) == SnapshotId(led.log.end_offset, 3)
+
+
 def test_a_topic_from_before_the_snapshot_is_not_lost(led: Metadata) -> None:
     led.create("a", "gone")
     led.change(RemoveTopicRecord(topic_id=id_of("gone")))
@@ -251,7 +315,7 @@ def test_a_topic_from_before_the_snapshot_is_not_lost(led: Metadata) -> None:
 
 
 @pytest.mark.parametrize("end", [EndTransactionRecord(), AbortTransactionRecord(), None])
-def test_a_transaction_that_the_log_ends_in_is_known(led: Metadata, end: Message | None) -> None:
+def test_a_transaction_that_the_log_ends_in_is_aborted(led: Metadata, end: Message | None) -> None:
     records: Sequence[Message] = [
         BeginTransactionRecord(),
         TopicRecord(name="a", topic_id=id_of("a")),
@@ -262,7 +326,12 @@ def test_a_transaction_that_the_log_ends_in_is_known(led: Metadata, end: Message
     led.log.flush()
     again = Metadata(led.files)
     assert again.log.is_in_transaction == (end is None)
-    assert again.topics == (["a"] if isinstance(end, EndTransactionRecord) else [])
+    kept = ["a"] if isinstance(end, EndTransactionRecord) else []
+    assert again.topics == kept
+    # What the next leader writes is no part of the transaction.
+    again.log.become_leader(0)
+    again.create("b")
+    assert Metadata(led.files).topics == [*kept, "b"]
 
 
 def test_the_quorums_records_are_handed_on_from_snapshot_to_snapshot(led: Metadata) -> None:
