@@ -9,6 +9,7 @@ from tierlog.clients.protocol.schema import Message
 from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage
 from tierlog.replication.metadata.metadata_records import (
     BrokerRegistrationChangeRecord,
+    ClearElrRecord,
     ConfigRecord,
     FeatureLevelRecord,
     FenceBrokerRecord,
@@ -113,6 +114,27 @@ def test_brokers_come_change_and_go() -> None:
     assert fold(image, FenceBrokerRecord(id=1, epoch=5)).brokers[1].fenced
     assert not fold(image, UnfenceBrokerRecord(id=1, epoch=5)).brokers[1].fenced
     assert not fold(image, UnregisterBrokerRecord(broker_id=1, broker_epoch=5)).brokers
+
+
+@pytest.mark.parametrize(("named", "cleared"), [("a", ["a"]), ("", ["a", "b"])])
+def test_clearing_the_eligible_leader_replicas_is_a_change_of_each_partition_that_has_some(
+    named: str, cleared: list[str]
+) -> None:
+    """As in Kafka's `TopicDelta`; an empty name means all topics."""
+    out = [
+        PartitionChangeRecord(partition_id=0, topic_id=each, eligible_leader_replicas=[2])
+        for each in (A, B)
+    ]
+    before = fold(EMPTY, *topic("a", A, 2), *topic("b", B), *out)
+    image = fold(before, ClearElrRecord(topic_name=named))
+    for name in ("a", "b"):
+        partition = image.topics_by_name[name].partitions[0]
+        is_cleared = name in cleared
+        assert partition.elr == (() if is_cleared else (2,))
+        assert partition.partition_epoch == (2 if is_cleared else 1)
+    assert image.topics_by_name["a"].partitions[1].partition_epoch == 0
+    with pytest.raises(KafkaError, match="does not exist"):
+        fold(image, ClearElrRecord(topic_name="never"))
 
 
 def test_features_and_producer_ids() -> None:
