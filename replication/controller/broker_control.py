@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import Uuid
 from ...clients.protocol.schema import Message
-from ..metadata.cluster_image import ClusterImage, Endpoint, PartitionImage
+from ...storage.config import LogConfig
+from ..metadata.cluster_image import ClusterDelta, ClusterImage, Endpoint
 from ..metadata.metadata_records import (
     NO_LEADER,
     SUPPORTED_FEATURES,
@@ -29,7 +30,9 @@ from ..metadata.metadata_records import (
     UnregisterBrokerRecord,
 )
 from .controller_config import Decision
-from .directory_control import elect, is_online, without_replica
+from .leader_and_isr import TOPIC_DEFAULTS, LostBroker, PartitionChanges, without_broker
+from .partition_change import PartitionTarget
+from .partition_control import is_online
 
 _FENCED, _UNFENCED = 1, -1
 _IN_SHUTDOWN = 1
@@ -58,7 +61,10 @@ def bootstrap_records() -> list[Message]:
 
 
 def register_broker(
-    image: ClusterImage, registration: BrokerRegistration, offset: int
+    image: ClusterImage,
+    registration: BrokerRegistration,
+    offset: int,
+    defaults: LogConfig = TOPIC_DEFAULTS,
 ) -> Decision[int]:
     """Register and unfence a broker that has caught up; the answer is its epoch.
 
@@ -70,67 +76,64 @@ def register_broker(
             ErrorCode.INVALID_REGISTRATION,
             f"Broker {registration.broker_id} has no listener for clients.",
         )
-    records: list[Message] = [
-        RegisterBrokerRecord(
-            broker_id=registration.broker_id,
-            incarnation_id=registration.incarnation_id,
-            broker_epoch=offset,
-            end_points=[
-                BrokerEndpoint(
-                    name=endpoint.listener,
-                    host=endpoint.host,
-                    port=endpoint.port,
-                    security_protocol=endpoint.security_protocol,
-                )
-                for endpoint in registration.endpoints
-            ],
-            features=[
-                BrokerFeature(
-                    name=name, min_supported_version=lowest, max_supported_version=highest
-                )
-                for name, (lowest, highest) in SUPPORTED_FEATURES.items()
-            ],
-            rack=registration.rack,
-            fenced=True,
-            log_dirs=sorted(registration.directories),
-        ),
-        *_restart_records(image, registration),
-        BrokerRegistrationChangeRecord(
-            broker_id=registration.broker_id, broker_epoch=offset, fenced=_UNFENCED
-        ),
-    ]
-    return Decision(records, offset)
+    registered = RegisterBrokerRecord(
+        broker_id=registration.broker_id,
+        incarnation_id=registration.incarnation_id,
+        broker_epoch=offset,
+        end_points=[
+            BrokerEndpoint(
+                name=endpoint.listener,
+                host=endpoint.host,
+                port=endpoint.port,
+                security_protocol=endpoint.security_protocol,
+            )
+            for endpoint in registration.endpoints
+        ],
+        features=[
+            BrokerFeature(name=name, min_supported_version=lowest, max_supported_version=highest)
+            for name, (lowest, highest) in SUPPORTED_FEATURES.items()
+        ],
+        rack=registration.rack,
+        fenced=True,
+        log_dirs=sorted(registration.directories),
+    )
+    unfenced = BrokerRegistrationChangeRecord(
+        broker_id=registration.broker_id, broker_epoch=offset, fenced=_UNFENCED
+    )
+    delta = ClusterDelta(image)
+    delta.replay_all([registered, unfenced])
+    active = delta.apply(image.offset, image.epoch)
+    changes = _restart_records(active, registration.broker_id, defaults)
+    return Decision([registered, *changes, unfenced], offset)
 
 
-def _restart_records(image: ClusterImage, registration: BrokerRegistration) -> list[Message]:
+def _restart_records(
+    image: ClusterImage, broker_id: int, defaults: LogConfig
+) -> list[PartitionChangeRecord]:
     """New leader epochs for partitions that the broker led, and leaderless ones that it can lead.
 
     A replica whose directory is missing after the restart loses its leadership.
     """
-    records: list[Message] = []
+    changes = PartitionChanges(image, defaults)
+    online = image.brokers[broker_id].directories
+    records: list[PartitionChangeRecord] = []
     for topic in image.topics_by_name.values():
         for number, partition in topic.partitions.items():
-            record = _restart_record(image, partition, registration)
-            if record is not None:
-                record.partition_id, record.topic_id = number, topic.topic_id
-                records.append(record)
+            if not is_online(partition.directory(broker_id), online):
+                isr = [each for each in partition.isr if each != broker_id]
+                target = PartitionTarget(isr=isr)
+            elif partition.leader in (broker_id, NO_LEADER):
+                target = PartitionTarget(renews_leader=partition.leader == broker_id)
+            else:
+                continue
+            record = changes.change(topic, number, target)
+            records += [] if record is None else [record]
     return records
 
 
-def _restart_record(
-    image: ClusterImage, partition: PartitionImage, registration: BrokerRegistration
-) -> PartitionChangeRecord | None:
-    broker_id = registration.broker_id
-    if not is_online(partition.directory(broker_id), registration.directories):
-        return without_replica(image, partition, broker_id)
-    if partition.leader not in (broker_id, NO_LEADER):
-        return None
-    record = PartitionChangeRecord()
-    elect(record, partition, broker_id)
-    return record if record.leader == broker_id else None
-
-
-def controlled_shutdown(image: ClusterImage, broker_id: int) -> list[Message]:
+def controlled_shutdown(
+    image: ClusterImage, broker_id: int, defaults: LogConfig = TOPIC_DEFAULTS
+) -> list[Message]:
     """The records of a controlled shutdown: the broker loses its leaderships and is fenced.
 
     It stays fenced until it registers again. Without a controlled shutdown, the controller waits
@@ -139,22 +142,15 @@ def controlled_shutdown(image: ClusterImage, broker_id: int) -> list[Message]:
     broker = image.brokers.get(broker_id)
     if broker is None:
         return []
-    going = BrokerRegistrationChangeRecord(
-        broker_id=broker_id, broker_epoch=broker.epoch, in_controlled_shutdown=_IN_SHUTDOWN
-    )
-    records: list[Message] = [going]
-    for topic in image.topics_by_name.values():
-        for number, partition in topic.partitions.items():
-            record = without_replica(image, partition, broker_id)
-            if record is not None:
-                record.partition_id, record.topic_id = number, topic.topic_id
-                records.append(record)
-    records.append(
+    return [
+        BrokerRegistrationChangeRecord(
+            broker_id=broker_id, broker_epoch=broker.epoch, in_controlled_shutdown=_IN_SHUTDOWN
+        ),
+        *without_broker(image, LostBroker(broker_id), defaults),
         BrokerRegistrationChangeRecord(
             broker_id=broker_id, broker_epoch=broker.epoch, fenced=_FENCED
-        )
-    )
-    return records
+        ),
+    ]
 
 
 def allocate_producer_ids(
@@ -179,7 +175,9 @@ def allocate_producer_ids(
     return Decision([record], first)
 
 
-def unregister_broker(image: ClusterImage, own_id: int, broker_id: int) -> Decision[None]:
+def unregister_broker(
+    image: ClusterImage, own_id: int, broker_id: int, defaults: LogConfig = TOPIC_DEFAULTS
+) -> Decision[None]:
     """Unregister a broker that will not come back, and remove it from every ISR.
 
     Raises KafkaError: BROKER_ID_NOT_REGISTERED, and INVALID_REQUEST for the broker of this node,
@@ -195,23 +193,8 @@ def unregister_broker(image: ClusterImage, own_id: int, broker_id: int) -> Decis
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Broker {broker_id} is running: shut it down instead."
         )
-    records: list[Message] = []
-    for topic in image.topics_by_name.values():
-        for number, partition in topic.partitions.items():
-            if broker_id not in (*partition.isr, *partition.elr, partition.leader):
-                continue
-            record = _without(partition, broker_id)
-            record.partition_id, record.topic_id = number, topic.topic_id
-            records.append(record)
+    # Nobody waits for it to come back: it is not an eligible leader either.
+    lost = LostBroker(broker_id, is_unclean=True)
+    records: list[Message] = [*without_broker(image, lost, defaults)]
     records.append(UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.epoch))
     return Decision(records, None)
-
-
-def _without(partition: PartitionImage, broker_id: int) -> PartitionChangeRecord:
-    isr = [each for each in partition.isr if each != broker_id]
-    record = PartitionChangeRecord(isr=isr)
-    if broker_id in partition.elr:
-        record.eligible_leader_replicas = [each for each in partition.elr if each != broker_id]
-    if partition.leader == broker_id:
-        record.leader = isr[0] if isr else NO_LEADER
-    return record

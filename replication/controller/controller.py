@@ -185,7 +185,8 @@ class Controller:
         log.become_leader(self._environment.wall_clock_ms())
         if image.offset < 0:
             image = self._stage(image, bootstrap_records())
-        registered = register_broker(image, registration, log.end_offset)
+        defaults = self._config.log_config
+        registered = register_broker(image, registration, log.end_offset, defaults)
         image = self._stage(image, registered.records)
         # One flush for all: nothing has been published or answered yet.
         log.flush()
@@ -210,7 +211,7 @@ class Controller:
         self._metadata_log.close(self._environment.wall_clock_ms())
 
     def _leave(self) -> None:
-        records = controlled_shutdown(self.image, self._config.node_id)
+        records = controlled_shutdown(self.image, self._config.node_id, self._config.log_config)
         try:
             if records:
                 self._metadata_log.append(records, self._environment.wall_clock_ms())
@@ -438,7 +439,8 @@ class Controller:
 
         try:
             return await self._write(
-                lambda image: elect_leaders(image, request), request.timeout_ms
+                lambda image: elect_leaders(image, request, self._config.log_config),
+                request.timeout_ms,
             )
         except KafkaError as error:
             return refused_election(request, error)
@@ -451,7 +453,8 @@ class Controller:
 
         try:
             return await self._write(
-                lambda image: alter_reassignments(image, request), request.timeout_ms
+                lambda image: alter_reassignments(image, request, self._config.log_config),
+                request.timeout_ms,
             )
         except KafkaError as error:
             return refused_reassignments(error)
@@ -469,8 +472,8 @@ class Controller:
         Raises KafkaError: BROKER_ID_NOT_REGISTERED, INVALID_REQUEST, NOT_CONTROLLER,
         REQUEST_TIMED_OUT.
         """
-        own_id = self._config.node_id
-        await self._write(lambda image: unregister_broker(image, own_id, broker_id))
+        own_id, defaults = self._config.node_id, self._config.log_config
+        await self._write(lambda image: unregister_broker(image, own_id, broker_id, defaults))
 
     async def alter_topic_config(self, topic: str, changes: Mapping[str, str | None]) -> None:
         """Set overrides of a topic, or remove them with None.

@@ -3,7 +3,8 @@
 The preferred leader of a partition is its first replica. It is elected if it is in sync and its
 broker is active; if it leads already, nothing changes and the result is ELECTION_NOT_NEEDED. An
 unclean election is for a partition without a leader: the first active in-sync replica becomes the
-leader, or else the first active replica. Records may then be lost, so it happens only on request.
+leader, or else the first active replica. Records may then be lost, and the partition is RECOVERING.
+The rules of elections are in `partition_change.py`.
 """
 
 from collections.abc import Iterable
@@ -18,9 +19,13 @@ from ...clients.protocol.messages.elect_leaders import (
     ReplicaElectionResult,
     TopicPartitions,
 )
-from ..metadata.cluster_image import ClusterImage, PartitionImage
+from ...clients.topic_partition import TopicPartition
+from ...storage.config import LogConfig
+from ..metadata.cluster_image import ClusterImage
 from ..metadata.metadata_records import NO_LEADER, PartitionChangeRecord
 from .controller_config import Decision
+from .leader_and_isr import TOPIC_DEFAULTS, PartitionChanges
+from .partition_change import Election, PartitionTarget
 
 if TYPE_CHECKING:
     from ...clients.protocol.schema import Message
@@ -34,7 +39,7 @@ class ElectionType(IntEnum):
 
 
 def elect_leaders(
-    image: ClusterImage, request: ElectLeadersRequest
+    image: ClusterImage, request: ElectLeadersRequest, defaults: LogConfig = TOPIC_DEFAULTS
 ) -> Decision[ElectLeadersResponse]:
     """Decide on each partition. Raises KafkaError(INVALID_REQUEST) for an unknown kind.
 
@@ -49,13 +54,14 @@ def elect_leaders(
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}"
         ) from None
+    changes = PartitionChanges(image, defaults)
     records: list[Message] = []
     topics: list[ReplicaElectionResult] = []
     for name, partitions in _requested(image, request.topic_partitions):
         results: list[PartitionResult] = []
         for partition in partitions:
             try:
-                records.append(_elect(image, kind, name, partition))
+                records.append(_elect(image, changes, kind, TopicPartition(name, partition)))
             except KafkaError as error:
                 result = PartitionResult(
                     partition_id=partition,
@@ -101,61 +107,34 @@ def _requested(
 
 
 def _elect(
-    image: ClusterImage, kind: ElectionType, name: str, number: int
+    image: ClusterImage, changes: PartitionChanges, kind: ElectionType, wanted: TopicPartition
 ) -> PartitionChangeRecord:
-    topic = image.topics_by_name.get(name)
+    topic = image.topics_by_name.get(wanted.topic)
     if topic is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
-    partition = topic.partitions.get(number)
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {wanted.topic}")
+    partition = topic.partitions.get(wanted.partition)
     if partition is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {wanted}")
+    is_preferred = kind is ElectionType.PREFERRED
+    has_leader = partition.leader != NO_LEADER
+    leads_already = partition.leader == partition.replicas[0] if is_preferred else has_leader
+    if leads_already:
         raise KafkaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{number}"
+            ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
         )
-    record = PartitionChangeRecord(partition_id=number, topic_id=topic.topic_id)
-    if kind is ElectionType.PREFERRED:
-        record.leader = _preferred(image, partition)
-    else:
-        _elect_anyone(image, partition, record)
+    election = Election.PREFERRED if is_preferred else Election.UNCLEAN
+    record = changes.change(topic, wanted.partition, PartitionTarget(), election)
+    if record is None:
+        raise _no_leader(kind)
     return record
 
 
-def _preferred(image: ClusterImage, partition: PartitionImage) -> int:
-    preferred = partition.replicas[0]
-    if partition.leader == preferred:
-        raise _not_needed()
-    if preferred not in partition.isr or not _is_active(image, preferred):
-        raise KafkaError(
+def _no_leader(kind: ElectionType) -> KafkaError:
+    if kind is ElectionType.PREFERRED:
+        return KafkaError(
             ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available."
         )
-    return preferred
-
-
-def _elect_anyone(
-    image: ClusterImage, partition: PartitionImage, record: PartitionChangeRecord
-) -> None:
-    """Elect the first active replica that is in sync, or else the first active one."""
-    if partition.leader != NO_LEADER:
-        raise _not_needed()
-    active = [replica for replica in partition.replicas if _is_active(image, replica)]
-    if not active:
-        raise KafkaError(
-            ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
-            "Eligible topic partition leaders are not available.",
-        )
-    in_sync = [replica for replica in active if replica in partition.isr]
-    record.leader = (in_sync or active)[0]
-    if not in_sync:
-        record.isr = [record.leader]
-        record.eligible_leader_replicas = []
-        record.last_known_elr = []
-
-
-def _not_needed() -> KafkaError:
     return KafkaError(
-        ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
+        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        "Eligible topic partition leaders are not available.",
     )
-
-
-def _is_active(image: ClusterImage, broker_id: int) -> bool:
-    broker = image.brokers.get(broker_id)
-    return broker is not None and broker.is_active

@@ -3,15 +3,18 @@
 Used to create topics and to add partitions to them (`ReplicationControlManager`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ...clients.errors import ErrorCode, KafkaError
-from ...clients.kafka_uuid import Uuid
+from ...clients.kafka_uuid import ZERO_UUID, Uuid
 from ..metadata.cluster_image import BrokerImage, ClusterImage
 from ..metadata.metadata_records import PartitionRecord
 
 UNASSIGNED_DIRECTORY = Uuid(bytes(15) + b"\x01")
 """The broker chooses a log directory when it creates the replica (KIP-858)."""
+
+LOST_DIRECTORY = Uuid(bytes(15) + b"\x02")
+"""The replica's log directory is gone (`DirectoryId.LOST`)."""
 
 
 def check_assignment(
@@ -72,6 +75,16 @@ def directory_of(broker: BrokerImage) -> Uuid:
     """The directory of a new replica: the broker's only one, or else unassigned."""
     directories = broker.directories
     return directories[0] if len(directories) == 1 else UNASSIGNED_DIRECTORY
+
+
+def is_online(directory: Uuid | None, online: Collection[Uuid]) -> bool:
+    """Whether a replica's directory is online; an unknown directory counts as online.
+
+    A broker that has named no directories has them all (`DirectoryId.isOnline`).
+    """
+    if directory in (None, ZERO_UUID, UNASSIGNED_DIRECTORY):
+        return True
+    return directory in online or (not online and directory != LOST_DIRECTORY)
 
 
 def _invalid(message: str) -> KafkaError:

@@ -2,20 +2,17 @@
 
 A reassignment adds the new replicas to the old ones, waits until the new ones are in sync, and then
 removes the old ones. A partition is being reassigned exactly while it has adding or removing
-replicas. If there is nothing to wait for, the reassignment completes in the same change, and if the
-replicas stay the same, nothing is recorded. If cancelled, the partition keeps its old replicas
-(Kafka's `PartitionReassignmentReplicas`, `PartitionReassignmentRevert`).
+replicas. It completes with the change that brings the last awaited replica into the ISR, possibly
+with the very change that asks for it (`partition_change.py`). If cancelled, the partition keeps its
+old replicas (Kafka's `PartitionReassignmentReplicas`, `PartitionReassignmentRevert`).
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ...clients.errors import ErrorCode, KafkaError
-from ...clients.kafka_uuid import Uuid
 from ...clients.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
-    ReassignablePartition,
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
@@ -25,10 +22,12 @@ from ...clients.protocol.messages.list_partition_reassignments import (
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
+from ...storage.config import LogConfig
 from ..metadata.cluster_image import ClusterImage, PartitionImage, TopicImage
-from ..metadata.metadata_records import NO_LEADER, PartitionChangeRecord
 from .controller_config import Decision
-from .partition_control import check_assignment, directory_of
+from .leader_and_isr import TOPIC_DEFAULTS, PartitionChanges
+from .partition_change import RECOVERING, PartitionTarget
+from .partition_control import check_assignment
 
 if TYPE_CHECKING:
     from ...clients.protocol.schema import Message
@@ -72,28 +71,33 @@ def _ongoing(index: int, partition: PartitionImage) -> OngoingPartitionReassignm
 
 
 def alter_reassignments(
-    image: ClusterImage, request: AlterPartitionReassignmentsRequest
+    image: ClusterImage,
+    request: AlterPartitionReassignmentsRequest,
+    defaults: LogConfig = TOPIC_DEFAULTS,
 ) -> Decision[AlterPartitionReassignmentsResponse]:
     """Decide on each partition: reassign it, or cancel its reassignment if replicas are null."""
+    changes = PartitionChanges(image, defaults)
     records: list[Message] = []
     answer = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change, error_message=None
     )
     for topic in request.topics:
         results: list[ReassignablePartitionResponse] = []
-        for partition_request in topic.partitions:
+        for wanted in topic.partitions:
             result = ReassignablePartitionResponse(
-                partition_index=partition_request.partition_index, error_message=None
+                partition_index=wanted.partition_index, error_message=None
             )
             try:
-                topic_image, partition = _find(image, topic.name, partition_request.partition_index)
-                record = _change(
-                    image,
-                    topic_image,
-                    partition,
-                    partition_request,
-                    request.allow_replication_factor_change,
-                )
+                topic_image, partition = _find(image, topic.name, wanted.partition_index)
+                if wanted.replicas is None:
+                    is_allowed = changes.allows_unclean_election(topic.name)
+                    target = _called_off(partition, is_allowed)
+                else:
+                    check_assignment(image, wanted.replicas, None)
+                    if not request.allow_replication_factor_change:
+                        _check_factor(partition, wanted.replicas)
+                    target = _reassigned(partition, wanted.replicas)
+                record = changes.change(topic_image, wanted.partition_index, target)
                 records += [] if record is None else [record]
             except KafkaError as error:
                 result.error_code = error.code
@@ -124,80 +128,51 @@ def _find(image: ClusterImage, name: str, index: int) -> tuple[TopicImage, Parti
     return topic, partition
 
 
-class _Replicas(NamedTuple):
-    """The replicas of a partition after the change."""
+def _reassigned(partition: PartitionImage, target: list[int]) -> PartitionTarget:
+    """The new target replaces that of an ongoing reassignment.
 
-    replicas: list[int]
-    isr: list[int]
-    adding: list[int]
-    removing: list[int]
-
-
-def _change(
-    image: ClusterImage,
-    topic: TopicImage,
-    partition: PartitionImage,
-    partition_request: ReassignablePartition,
-    may_change_factor: bool,
-) -> PartitionChangeRecord | None:
-    record = PartitionChangeRecord(
-        partition_id=partition_request.partition_index, topic_id=topic.topic_id
+    Replicas that were being added, and that the new target omits, are dropped at once. If only such
+    replicas are in sync, they are removed like others instead: when a wanted one is in sync.
+    """
+    dropped = set(partition.adding_replicas) - set(target)
+    isr = [each for each in partition.isr if each not in dropped]
+    if not isr:
+        isr, dropped = list(partition.isr), set[int]()
+    original = set(partition.replicas) - set(partition.adding_replicas)
+    removing = sorted(set(partition.replicas) - dropped - set(target))
+    return PartitionTarget(
+        isr=isr,
+        replicas=[*target, *removing],
+        adding=sorted(set(target) - original),
+        removing=removing,
     )
-    if partition_request.replicas is None:
-        return _call_off(image, partition, record)
-    target = partition_request.replicas
-    check_assignment(image, target, None)
-    # Replicas still being added are not current: those that `target` omits are dropped at once.
-    current = [each for each in partition.replicas if each not in partition.adding_replicas]
-    if not may_change_factor and len(target) != len(current):
-        raise KafkaError(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"The replication factor is changed from {len(current)} to {len(target)}",
-        )
-    adding = sorted(set(target) - set(current))
-    removing = sorted(set(current) - set(target))
-    replicas = [*target, *removing]
-    isr = list(partition.isr)
-    if set(adding) <= set(isr) and set(isr) - set(removing):
-        replicas, isr = list(target), [each for each in isr if each not in removing]
-        adding, removing = [], []
-    return _settled(image, partition, record, _Replicas(replicas, isr, adding, removing))
 
 
-def _call_off(
-    image: ClusterImage, partition: PartitionImage, record: PartitionChangeRecord
-) -> PartitionChangeRecord | None:
+def _called_off(partition: PartitionImage, is_unclean_allowed: bool) -> PartitionTarget:
+    """The state before the reassignment. Raises KafkaError.
+
+    If none of the old replicas is in sync, the first one becomes the ISR, and records may be lost
+    (`PartitionReassignmentRevert`).
+    """
     if not _is_moving(partition):
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     replicas = [each for each in partition.replicas if each not in partition.adding_replicas]
     isr = [each for each in partition.isr if each not in partition.adding_replicas]
-    if not isr:
+    target = PartitionTarget(isr=isr, replicas=replicas, adding=[], removing=[])
+    if isr:
+        return target
+    if not is_unclean_allowed:
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "Cannot cancel the reassignment: none of the original replicas is in sync.",
         )
-    return _settled(image, partition, record, _Replicas(replicas, isr, [], []))
+    return target._replace(isr=replicas[:1], recovery_state=RECOVERING)
 
 
-def _settled(
-    image: ClusterImage, before: PartitionImage, record: PartitionChangeRecord, after: _Replicas
-) -> PartitionChangeRecord | None:
-    """The record of the differences; None if there are none."""
-    new_assignment = (tuple(after.replicas), tuple(after.adding), tuple(after.removing))
-    if new_assignment == (before.replicas, before.adding_replicas, before.removing_replicas):
-        return None
-    directories = dict(zip(before.replicas, before.directories, strict=False))
-    record.replicas = after.replicas
-    record.directories = [_directory(image, directories, replica) for replica in after.replicas]
-    record.adding_replicas = after.adding
-    record.removing_replicas = after.removing
-    if tuple(after.isr) != before.isr:
-        record.isr = after.isr
-    if before.leader != NO_LEADER and before.leader not in after.replicas:
-        active = [each for each in after.isr if image.brokers[each].is_active]
-        record.leader = active[0] if active else NO_LEADER
-    return record
-
-
-def _directory(image: ClusterImage, directories: Mapping[int, Uuid], replica: int) -> Uuid:
-    return directories[replica] if replica in directories else directory_of(image.brokers[replica])
+def _check_factor(partition: PartitionImage, target: list[int]) -> None:
+    current = len(partition.replicas) - len(partition.adding_replicas)
+    if len(target) != current:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"The replication factor is changed from {current} to {len(target)}",
+        )

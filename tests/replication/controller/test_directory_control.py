@@ -12,14 +12,14 @@ from tierlog.replication.controller.broker_control import controlled_shutdown, r
 from tierlog.replication.controller.directory_control import (
     assign_replicas,
     directories_failed,
-    is_online,
 )
-from tierlog.replication.controller.partition_control import UNASSIGNED_DIRECTORY
+from tierlog.replication.controller.partition_control import UNASSIGNED_DIRECTORY, is_online
 from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage, PartitionImage
 from tierlog.replication.metadata.metadata_records import (
     NO_LEADER,
     FeatureLevelRecord,
     PartitionRecord,
+    RegisterBrokerRecord,
     TopicRecord,
 )
 from tierlog.tests.replication.node import NODE_ID, registration
@@ -133,7 +133,8 @@ def test_another_replica_in_sync_takes_over() -> None:
     both = PartitionRecord(
         replicas=[NODE_ID, OTHER], isr=[NODE_ID, OTHER], leader=NODE_ID, directories=[A, A]
     )
-    image = cluster(both)
+    other = RegisterBrokerRecord(broker_id=OTHER, broker_epoch=1, fenced=False, log_dirs=[A])
+    image = after(cluster(both), [other])
     partition = found(after(image, directories_failed(image, NODE_ID, [A]).records))
     assert (partition.leader, partition.isr) == (OTHER, (OTHER,))
 
