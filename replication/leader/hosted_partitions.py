@@ -44,7 +44,7 @@ from ..metadata.cluster_image import (
     TopicDelta,
     TopicImage,
 )
-from ..partition.partition import Partition, PartitionRole
+from ..partition.partition import BrokerOf, Partition, PartitionRole
 from ..remote_tier import RemoteTier
 from ..topic_names import NEVER_TIERED
 from .partition_backlog import PartitionBacklog
@@ -125,8 +125,10 @@ class HostedPartitions:
         remote_tier: RemoteTier | None,
         on_role_change: Callable[[Partition], None],
         supervisor: Supervisor,
+        broker_of: BrokerOf,
     ) -> None:
         self._config = config
+        self._broker_of = broker_of
         self._supervisor = supervisor
         self._environment = environment
         self._log_manager = log_manager
@@ -285,7 +287,7 @@ class HostedPartitions:
         """Give the partition its role, and notify everything that depends on it."""
         name = partition.topic_partition
         had_led = partition.is_leader
-        leads_anew = partition.update(partition_image)
+        leads_anew = partition.update(partition_image, self._environment.wall_clock_ms())
         if name in self._unfinished:
             self._unfinished.remove(name)
             # Receivers that missed the last change must get it now, even if the image is the same.
@@ -336,6 +338,7 @@ class HostedPartitions:
             partition_image,
             self._config.node_id,
             self._config.replica_lag_time_max_ms,
+            self._broker_of,
         )
         self.by_name[name] = partition
         self.offline.discard(name)

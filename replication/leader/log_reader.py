@@ -29,6 +29,7 @@ from ..partition.fetch_data import (
     FetchResults,
     aborted_transactions,
 )
+from ..partition.isr_state import ReplicaLife
 from ..partition.partition import Partition
 
 _log = logging.getLogger(__name__)
@@ -70,7 +71,7 @@ class LogReader:
         self,
         partition_of: Callable[[TopicPartition], Partition],
         leader_of: LeaderOf,
-        on_follower_fetch: Callable[[Partition, int, FetchPartition], None],
+        on_follower_fetch: Callable[[Partition, ReplicaLife, FetchPartition], None],
         is_remote_throttled: Callable[[], bool] = lambda: False,
     ) -> None:
         self._partition_of = partition_of
@@ -132,7 +133,8 @@ class LogReader:
                     f"Offset {offset} of {partition.topic_partition} is only in the remote "
                     f"tier; the local log starts at {log.local_log_start_offset}.",
                 )
-            self._on_follower_fetch(partition, params.replica_id, fetch_partition)
+            follower = ReplicaLife(params.replica_id, params.replica_epoch)
+            self._on_follower_fetch(partition, follower, fetch_partition)
         if isinstance(fetched, RemoteRead):
             outcome.results.append(_without_records(fetch_partition, log, isolation, None))
             if self.is_remote_throttled():

@@ -40,6 +40,7 @@ from ..partition.fetch_data import (
     FetchPartition,
     FetchResults,
 )
+from ..partition.isr_state import ReplicaLife
 from ..partition.partition import Partition, PartitionEvent, PartitionRole
 from ..purgatory.purgatory import Purgatory
 from ..remote_tier import RemoteTier
@@ -122,6 +123,7 @@ class ReplicaManager:
             remote_tier,
             self._complete_after_role_change,
             supervisor or Supervisor(environment.random),
+            lambda broker_id: self._image().brokers.get(broker_id),
         )
         # The same dict that `publish` updates, so that each batch needs only one look-up.
         self._partitions = self._hosted.by_name
@@ -377,11 +379,11 @@ class ReplicaManager:
         return self._leader_fetch.fetch(params, partitions)
 
     def _on_follower_fetch(
-        self, partition: Partition, replica_id: int, fetch_partition: FetchPartition
+        self, partition: Partition, follower: ReplicaLife, fetch_partition: FetchPartition
     ) -> None:
         now_ms = self._environment.wall_clock_ms()
         if partition.update_follower(
-            replica_id,
+            follower,
             fetch_partition.fetch_offset,
             fetch_partition.log_start_offset,
             now_ms,

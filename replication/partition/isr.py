@@ -6,10 +6,15 @@ every replica that is in sync or may be by the time the controller has answered.
 watermark never passes a replica that could be elected.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from .replica import Replica
+
+
+def every_replica(_: Replica) -> bool:
+    """Nothing is known against any replica."""
+    return True
 
 
 class IsrView(NamedTuple):
@@ -19,6 +24,8 @@ class IsrView(NamedTuple):
     maximal_isr: Collection[int]
     effective_min_isr: int
     max_lag_ms: int
+    # Whether a replica may join the ISR.
+    is_eligible: Callable[[Replica], bool] = every_replica
 
 
 def effective_min_isr(min_insync_replicas: int, replication_factor: int) -> int:
@@ -32,8 +39,8 @@ def next_high_watermark(
     """The high watermark that the logs allow; never below the current one.
 
     A caught-up replica outside the ISR holds back the high watermark too: the replica is about to
-    join the ISR, and must then hold everything below the high watermark. Below min ISR, the
-    high watermark doesn't move.
+    join the ISR, and must then hold everything below the high watermark. One that may not join does
+    not hold it back (KAFKA-15021). Below min ISR, the high watermark doesn't move.
     """
     if len(view.maximal_isr) < view.effective_min_isr:
         return current
@@ -41,7 +48,10 @@ def next_high_watermark(
     for replica in followers:
         if replica.log_end_offset < lowest and (
             replica.broker_id in view.maximal_isr
-            or replica.is_caught_up(leader_end_offset, now_ms, view.max_lag_ms)
+            or (
+                replica.is_caught_up(leader_end_offset, now_ms, view.max_lag_ms)
+                and view.is_eligible(replica)
+            )
         ):
             lowest = replica.log_end_offset
     return max(current, lowest)

@@ -16,10 +16,11 @@ Rules:
   (NOT_LEADER_OR_FOLLOWER);
 - with acks=all nothing is appended while fewer than min.insync.replicas are in sync;
 - the high watermark is the smallest end offset of the maximal ISR; in a partition without followers
-  it always equals the log end offset.
+  it always equals the log end offset;
+- only the controller changes the ISR: the leader asks it to (`isr_state.py`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from types import MappingProxyType
 
@@ -29,12 +30,31 @@ from ...storage.config import LogConfig
 from ...storage.log.append_info import LogAppendInfo
 from ...storage.log.unified_log import UnifiedLog
 from ...storage.producer.producer_entry import AppendOrigin
-from ..metadata.cluster_image import PartitionImage
+from ..metadata.cluster_image import BrokerImage, PartitionImage
 from ..topic_names import INTERNAL_TOPICS, NEVER_TIERED
 from .append_data import ACKS_ALL
 from .fetch_data import NO_EPOCH, CurrentLeader, EpochEndOffset
 from .isr import IsrView, effective_min_isr, next_high_watermark
-from .replica import Replica
+from .isr_state import (
+    ErrorReaction,
+    IsrAnswer,
+    IsrProposal,
+    IsrState,
+    ReplicaLife,
+    after_answer,
+    after_refusal,
+    committed_isr,
+    expanding,
+    has_reached,
+    is_eligible,
+    out_of_sync,
+    reaction_to,
+    shrinking,
+)
+from .replica import NO_BROKER_EPOCH, Replica
+
+BrokerOf = Callable[[int], BrokerImage | None]
+"""Finds a registered broker in the cluster's metadata."""
 
 
 class PartitionRole(Enum):
@@ -83,12 +103,14 @@ class Partition:
     """A partition that has a replica here."""
 
     __slots__ = (
+        "_broker_of",
         "_followers",
         "_max_lag_ms",
         "_node_id",
         "image",
         "is_guarded",
         "is_internal",
+        "isr_state",
         "leader_epoch",
         "leader_epoch_start_offset",
         "log",
@@ -105,7 +127,9 @@ class Partition:
         image: PartitionImage,
         node_id: int,
         max_lag_ms: int = 30_000,
+        broker_of: BrokerOf | None = None,
     ) -> None:
+        """Without `broker_of` every replica counts as alive, and as fit for the ISR."""
         self.topic_id_partition = topic_id_partition
         self.topic_partition: TopicPartition = topic_id_partition.topic_partition
         self.is_internal = topic_id_partition.topic in INTERNAL_TOPICS
@@ -117,9 +141,12 @@ class Partition:
         self.leader_epoch = image.leader_epoch
         # The log end offset when this broker became leader; earlier records are of older epochs.
         self.leader_epoch_start_offset = -1
+        # As leader: the ISR, and the one that the controller is asked for.
+        self.isr_state: IsrState = committed_isr(image.isr, image.partition_epoch)
         self.min_isr = 1
         self._node_id = node_id
         self._max_lag_ms = max_lag_ms
+        self._broker_of = broker_of
         # As leader: every other replica. If empty, the high watermark is the log end offset.
         self._followers: dict[int, Replica] = {}
 
@@ -141,33 +168,48 @@ class Partition:
         """Change the role according to `TRANSITIONS`; a missing transition is a bug."""
         self.role = TRANSITIONS[self.role, event]
 
-    def update(self, image: PartitionImage) -> bool:
+    def update(self, image: PartitionImage, now_ms: int = 0) -> bool:
         """Set the role that the metadata assigns to this broker.
 
         Returns whether it leads in a new epoch.
         """
+        self._commit(image)
         known_epoch, was_leader = self.leader_epoch, self.is_leader
         self.image = image
         self.leader_epoch = image.leader_epoch
         self.update_min_isr()
         if image.leader != self._node_id:
             self.apply(PartitionEvent.FOLLOW)
-            self._followers.clear()
+            self._followers = {}
             return False
         self.apply(PartitionEvent.LEAD)
         if not self.is_leader:
             return False
         is_new = not was_leader or image.leader_epoch != known_epoch
+        end = self.log.log_end_offset
         if is_new:
-            self.leader_epoch_start_offset = self.log.log_end_offset
-            self._followers.clear()
-        others = [replica for replica in image.replicas if replica != self._node_id]
-        self._followers = {
-            replica: self._followers.get(replica) or Replica(replica) for replica in others
-        }
+            self.leader_epoch_start_offset = end
+        followers: dict[int, Replica] = {}
+        for broker_id in image.replicas:
+            if broker_id != self._node_id:
+                follower = self._followers.get(broker_id) or Replica(broker_id)
+                if is_new:
+                    is_in_isr = broker_id in image.isr
+                    follower.on_term(end, now_ms, is_new=not was_leader, is_in_isr=is_in_isr)
+                followers[broker_id] = follower
+        self._followers = followers
         if not self._followers:
             self.log.update_high_watermark(self.log.log_end_offset)
         return is_new
+
+    def _commit(self, image: PartitionImage) -> None:
+        """Take the ISR of the metadata, unless an answer has told a newer one already."""
+        state = self.isr_state
+        is_newer = (
+            image.leader_epoch > self.leader_epoch or image.partition_epoch > state.partition_epoch
+        )
+        if is_newer or (image.partition_epoch == state.partition_epoch and not state.is_pending):
+            self.isr_state = committed_isr(image.isr, image.partition_epoch)
 
     def update_min_isr(self) -> None:
         """Read min.insync.replicas from the log's configuration."""
@@ -231,11 +273,12 @@ class Partition:
         """
         if self.role is not _LEADER:
             raise self.not_leader()
-        if acks == ACKS_ALL and len(self.image.isr) < self.min_isr:
+        if acks == ACKS_ALL and len(self.isr_state.isr) < self.min_isr:
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"The size of the current ISR : {len(self.image.isr)} is insufficient to satisfy "
-                f"the min.isr requirement of {self.min_isr} for partition {self.topic_partition}",
+                f"The size of the current ISR : {len(self.isr_state.isr)} is insufficient to "
+                f"satisfy the min.isr requirement of {self.min_isr} for partition "
+                f"{self.topic_partition}",
             )
         log = self.log
         info = log.append_as_leader(records, self.leader_epoch, now_ms, origin, checked_for)
@@ -249,7 +292,13 @@ class Partition:
         """Move the high watermark as far as the replicas allow; return whether it moved."""
         log = self.log
         before = log.high_watermark
-        view = IsrView(self._node_id, self.image.isr, self.min_isr, self._max_lag_ms)
+        view = IsrView(
+            self._node_id,
+            self.isr_state.maximal_isr,
+            self.min_isr,
+            self._max_lag_ms,
+            self._may_join,
+        )
         after = next_high_watermark(
             before, log.log_end_offset, self._followers.values(), view, now_ms
         )
@@ -258,9 +307,13 @@ class Partition:
         log.update_high_watermark(after)
         return True
 
+    def _may_join(self, replica: Replica) -> bool:
+        find = self._broker_of
+        return find is None or is_eligible(find(replica.broker_id), replica.broker_epoch)
+
     def update_follower(
         self,
-        replica_id: int,
+        replica: ReplicaLife,
         fetch_offset: int,
         log_start_offset: int,
         now_ms: int,
@@ -269,9 +322,11 @@ class Partition:
     ) -> bool:
         """Record a follower's fetch; return whether the high watermark moved.
 
-        Raises KafkaError(NOT_LEADER_OR_FOLLOWER) for a broker that isn't a replica, and
-        UNKNOWN_LEADER_EPOCH if such a broker sent the current leader epoch.
+        Raises KafkaError(NOT_LEADER_OR_FOLLOWER) for a broker that isn't a replica or that sent the
+        request in an earlier life (KIP-903), and UNKNOWN_LEADER_EPOCH if a broker that isn't a
+        replica sent the current leader epoch.
         """
+        replica_id, epoch = replica
         follower = self._followers.get(replica_id)
         if follower is None:
             raise KafkaError(
@@ -279,14 +334,90 @@ class Partition:
                 ErrorCode.UNKNOWN_LEADER_EPOCH if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER,
                 f"Broker {replica_id} is not a replica of {self.topic_partition}.",
             )
-        follower.on_fetch(fetch_offset, log_start_offset, self.log.log_end_offset, now_ms)
+        broker = None if self._broker_of is None else self._broker_of(replica_id)
+        if broker is not None and NO_BROKER_EPOCH < epoch < broker.epoch:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"Broker {replica_id} has fetched {self.topic_partition} with epoch {epoch}, but "
+                f"its epoch is {broker.epoch}.",
+            )
+        follower.on_fetch(fetch_offset, log_start_offset, self.log.log_end_offset, now_ms, epoch)
         return self.maybe_increment_high_watermark(now_ms)
+
+    def propose_expansion(self, replica_id: int) -> IsrProposal | None:
+        """Ask for a follower in the ISR if it has caught up; the state is pending from then on."""
+        state, follower = self.isr_state, self._followers.get(replica_id)
+        if not self.is_leader or follower is None or state.is_pending or replica_id in state.isr:
+            return None
+        start = self.leader_epoch_start_offset
+        if not has_reached(follower, self.log.high_watermark, start):
+            return None
+        if not self._may_join(follower):
+            return None
+        self.isr_state = expanding(state, replica_id)
+        return self._proposal()
+
+    def propose_shrink(self, now_ms: int) -> IsrProposal | None:
+        """Ask for an ISR without the followers that lag; the state is pending from then on."""
+        state, end = self.isr_state, self.log.log_end_offset
+        lagging = out_of_sync(state, self._followers, end, now_ms, self._max_lag_ms)
+        if not self.is_leader or not lagging:
+            return None
+        self.isr_state = shrinking(state, lagging)
+        return self._proposal()
+
+    def _proposal(self) -> IsrProposal:
+        """The request for the asked ISR, with the broker epochs that the leader has seen."""
+        find = self._broker_of
+        members: list[ReplicaLife] = []
+        for broker_id in self.isr_state.asked_isr:
+            follower = self._followers.get(broker_id)
+            epoch = None if follower is None else follower.broker_epoch
+            if epoch is None and find is not None:
+                # The leader itself, or a member that has not fetched in this term.
+                broker = find(broker_id)
+                epoch = None if broker is None else broker.epoch
+            members.append(ReplicaLife(broker_id, NO_BROKER_EPOCH if epoch is None else epoch))
+        return IsrProposal(self.leader_epoch, self.isr_state.partition_epoch, tuple(members))
+
+    def take_isr_answer(self, answer: IsrAnswer, now_ms: int) -> bool:
+        """Commit the controller's state; return whether the high watermark moved."""
+        after = after_answer(self.isr_state, self.leader_epoch, answer)
+        if not self.is_leader or after is None:
+            return False
+        self.isr_state = after
+        return self.maybe_increment_high_watermark(now_ms)
+
+    def take_isr_error(self, proposal: IsrProposal, error: ErrorCode) -> ErrorReaction:
+        """React to the controller's refusal of a proposal."""
+        state = self.isr_state
+        is_current = (proposal.leader_epoch, proposal.partition_epoch) == (
+            self.leader_epoch,
+            state.partition_epoch,
+        )
+        if not state.is_pending or not is_current:
+            # Newer metadata has come in the meantime.
+            return ErrorReaction.WAIT
+        reaction = reaction_to(error)
+        if reaction is ErrorReaction.DECIDE_AGAIN:
+            self.isr_state = after_refusal(state)
+        return reaction
 
     @property
     def low_watermark(self) -> int:
-        """The smallest log start offset of all replicas; -1 while one has never fetched."""
-        starts = (follower.log_start_offset for follower in self._followers.values())
+        """The smallest log start offset of all live replicas; -1 while one has never fetched."""
+        starts = (
+            follower.log_start_offset
+            for follower in self._followers.values()
+            if self._is_alive(follower.broker_id)
+        )
         return min((self.log.log_start_offset, *starts))
+
+    def _is_alive(self, broker_id: int) -> bool:
+        if self._broker_of is None:
+            return True
+        broker = self._broker_of(broker_id)
+        return broker is not None and not broker.fenced
 
     def check_replicated(self, required_offset: int) -> ErrorCode | None:
         """The acks=all result for records below `required_offset`; None while it must wait.
@@ -297,7 +428,7 @@ class Partition:
             return self.not_leader().code
         if self.log.high_watermark < required_offset:
             return None
-        if len(self.image.isr) < self.min_isr:
+        if len(self.isr_state.maximal_isr) < self.min_isr:
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return ErrorCode.NONE
 

@@ -7,11 +7,15 @@ the leader held, which decides whether it is in sync.
 
 UNKNOWN_OFFSET = -1
 
+NO_BROKER_EPOCH = -1
+"""The broker epoch in the fetches of followers that do not tell theirs (before KIP-903)."""
+
 
 class Replica:
     """The fetch progress of one follower, and when it was last caught up."""
 
     __slots__ = (
+        "broker_epoch",
         "broker_id",
         "last_caught_up_ms",
         "last_fetch_leader_end_offset",
@@ -29,9 +33,34 @@ class Replica:
         self.last_caught_up_ms = 0
         self.last_fetch_ms = 0
         self.last_fetch_leader_end_offset = 0
+        # That of the life of the follower's broker that fetched last; None before the first fetch.
+        self.broker_epoch: int | None = None
+
+    def on_term(
+        self, leader_end_offset: int, now_ms: int, *, is_new: bool, is_in_isr: bool
+    ) -> None:
+        """Begin a leader epoch (`Replica.resetReplicaState`).
+
+        A member of the ISR counts as caught up now, for it needs time to find the leader. Only a
+        leader that led the epoch before knows what the follower holds.
+        """
+        self.last_caught_up_ms = now_ms if is_in_isr else 0
+        if is_new:
+            self.log_start_offset = self.log_end_offset = UNKNOWN_OFFSET
+            self.last_fetch_leader_end_offset = UNKNOWN_OFFSET
+            self.last_fetch_ms = 0
+            self.broker_epoch = None
+        else:
+            self.last_fetch_leader_end_offset = leader_end_offset
+            self.last_fetch_ms = now_ms if is_in_isr else 0
 
     def on_fetch(
-        self, fetch_offset: int, log_start_offset: int, leader_end_offset: int, now_ms: int
+        self,
+        fetch_offset: int,
+        log_start_offset: int,
+        leader_end_offset: int,
+        now_ms: int,
+        broker_epoch: int = NO_BROKER_EPOCH,
     ) -> None:
         """Record a fetch that passed the epoch checks.
 
@@ -46,6 +75,7 @@ class Replica:
         self.log_end_offset = fetch_offset
         self.last_fetch_leader_end_offset = leader_end_offset
         self.last_fetch_ms = now_ms
+        self.broker_epoch = broker_epoch
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
         """Whether the follower holds everything, or did so within the allowed lag."""

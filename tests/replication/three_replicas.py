@@ -13,6 +13,7 @@ from tierlog.replication.metadata.metadata_records import (
     ConfigRecord,
     PartitionChangeRecord,
     PartitionRecord,
+    RegisterBrokerRecord,
     TopicRecord,
 )
 from tierlog.replication.partition.append_data import AppendEntry, AppendRequest
@@ -44,6 +45,10 @@ class Leader:
             ReplicaManagerConfig(LEADER), environment, log_manager, lambda: self.image
         )
         self.publish(
+            *(
+                RegisterBrokerRecord(broker_id=each, broker_epoch=10 * each, fenced=False)
+                for each in (LEADER, SECOND, THIRD)
+            ),
             TopicRecord(name="t", topic_id=TOPIC_ID),
             ConfigRecord(resource_type=2, resource_name="t", name="min.insync.replicas", value="2"),
             PartitionRecord(
@@ -78,12 +83,19 @@ class Leader:
         return self.replicas.append_records(AppendRequest(entries, acks, timeout_ms))
 
     def follow(
-        self, broker_id: int, offset: int, epoch: int = 0, log_start: int = 0
+        self,
+        broker_id: int,
+        offset: int,
+        epoch: int = 0,
+        log_start: int = 0,
+        broker_epoch: int = -1,
     ) -> PartitionData:
         """The follower says that it holds everything below `offset`, and takes what is there."""
         partition = TopicIdPartition(TOPIC_ID, "t", 0)
         asked = FetchPartition(partition, offset, 1 << 20, epoch, log_start_offset=log_start)
-        params = FetchParams(broker_id, max_wait_ms=0, isolation=FetchIsolation.LOG_END)
+        params = FetchParams(
+            broker_id, max_wait_ms=0, isolation=FetchIsolation.LOG_END, replica_epoch=broker_epoch
+        )
         results = self.replicas.fetch(params, [asked])
         assert isinstance(results, list)
         return results[0]

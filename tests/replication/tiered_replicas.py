@@ -35,6 +35,7 @@ from tierlog.replication.partition.fetch_data import (
     FetchParams,
     FetchPartition,
 )
+from tierlog.replication.partition.isr_state import ReplicaLife
 from tierlog.replication.partition.partition import Partition
 from tierlog.storage.config import LogConfig
 from tierlog.storage.files import FileRegion
@@ -154,9 +155,9 @@ class ReplicaNode:
         assert topic_partition == NAME
         return self.partition.current_leader
 
-    def _on_fetch(self, partition: Partition, replica_id: int, asked: FetchPartition) -> None:
+    def _on_fetch(self, partition: Partition, follower: ReplicaLife, asked: FetchPartition) -> None:
         partition.update_follower(
-            replica_id, asked.fetch_offset, asked.log_start_offset, self.group.now_ms
+            follower, asked.fetch_offset, asked.log_start_offset, self.group.now_ms
         )
 
     # -- Its life -----------------------------------------------------------------------------
