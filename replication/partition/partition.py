@@ -198,8 +198,11 @@ class Partition:
                     follower.on_term(end, now_ms, is_new=not was_leader, is_in_isr=is_in_isr)
                 followers[broker_id] = follower
         self._followers = followers
-        if not self._followers:
-            self.log.update_high_watermark(self.log.log_end_offset)
+        if followers:
+            # A replica that has left the ISR does not hold it back any more.
+            self.maybe_increment_high_watermark(now_ms)
+        else:
+            self.log.update_high_watermark(end)
         return is_new
 
     def _commit(self, image: PartitionImage) -> None:

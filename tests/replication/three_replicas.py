@@ -36,13 +36,13 @@ class Leader:
     """Broker 1 of three, and what its metadata says."""
 
     def __init__(self, loop: SimulatedLoop) -> None:
-        environment = SimulatedEnvironment(loop)
+        self.environment = SimulatedEnvironment(loop)
         files = SimulatedFiles(SimulatedDisk())
         files.mkdirs("/data")
         self.image = ClusterImage("cluster", LEADER)
         log_manager = LogManager(files, ["/data"], LogConfig())
         self.replicas = ReplicaManager(
-            ReplicaManagerConfig(LEADER), environment, log_manager, lambda: self.image
+            ReplicaManagerConfig(LEADER), self.environment, log_manager, lambda: self.image
         )
         self.publish(
             *(
