@@ -31,6 +31,7 @@ from tierlog.broker.dispatch.fetch_pacing import TRANSITIONS as PACING, PacingSt
 from tierlog.broker.network.connection import TRANSITIONS as CONNECTION, ConnectionState
 from tierlog.replication.controller.controller import TRANSITIONS as CONTROLLER, ControllerState
 from tierlog.replication.follower.fetch_state import NEXT_STATES as FETCH, FetchEvent, FetchState
+from tierlog.replication.partition.isr_state import ISR_TRANSITIONS as ISR, IsrPhase
 from tierlog.replication.partition.partition import TRANSITIONS as PARTITION, PartitionRole
 from tierlog.storage.remote.remote_segment import PARTITION_DELETE_TRANSITIONS, SEGMENT_TRANSITIONS
 from tierlog.tiering.task.copy_state import TRANSITIONS as COPYING, CopyEvent, CopyState
@@ -114,6 +115,12 @@ MACHINES = [
         "replication/partition/partition.py",
         "TRANSITIONS",
         moves_by_event(PartitionRole.FOLLOWER, PARTITION.items()),
+    ),
+    Machine(
+        "The ISR of a partition as its leader knows it",
+        "replication/partition/isr_state.py",
+        "ISR_TRANSITIONS",
+        moves_by_event(IsrPhase.COMMITTED, ISR.items()),
     ),
     Machine(
         "A follower, told of a leader; errors lead back to FETCHING after a pause, or to FAILED",

@@ -1,10 +1,10 @@
-"""Decides what becomes of a leader's wish to change its ISR (AlterPartition, KIP-497). Pure.
+"""Decides whether a leader's ISR changes as it asks (AlterPartition, KIP-497). Pure.
 
-The controller takes a wish only from the leader of the current epoch that has seen the current
+The controller hears only the leader of the current epoch, and only if it has seen the current
 partition epoch: everything else is answered with an error, and the leader waits for newer metadata
-or asks again. A member of the new ISR must be active, and in the life that the leader has seen
-(KIP-841, KIP-903): a replica that has restarted since may have lost what the leader knows it to
-have. See `ReplicationControlManager.alterPartition`.
+or asks again. The broker of each member of the new ISR must be active, and must not have restarted
+since the leader saw its epoch (KIP-841, KIP-903): it may have lost records that the leader counts
+on. See `ReplicationControlManager.alterPartition`.
 """
 
 from collections.abc import Collection, Sequence
@@ -15,6 +15,7 @@ from ...clients.kafka_uuid import Uuid
 from ...storage.config import LogConfig
 from ..metadata.cluster_image import ClusterImage, PartitionImage, changed_partition
 from ..metadata.metadata_records import NO_LEADER_CHANGE
+from ..metadata.replica_epoch import NO_BROKER_EPOCH, ReplicaEpoch
 from .controller_config import Decision
 from .leader_and_isr import TOPIC_DEFAULTS, PartitionChanges
 from .partition_change import RECOVERED, RECOVERING, PartitionTarget
@@ -22,25 +23,15 @@ from .partition_change import RECOVERED, RECOVERING, PartitionTarget
 if TYPE_CHECKING:
     from ...clients.protocol.schema import Message
 
-ANY_EPOCH = -1
-"""The leader does not know the broker epoch of a replica: it is not checked."""
 
-
-class IsrMember(NamedTuple):
-    """A replica of the wanted ISR, and the broker epoch that its fetches carried."""
-
-    broker_id: int
-    broker_epoch: int = ANY_EPOCH
-
-
-class WantedIsr(NamedTuple):
-    """The ISR that the leader of one partition wants."""
+class IsrRequest(NamedTuple):
+    """The ISR that the leader of one partition asks for."""
 
     topic_id: Uuid
     partition: int
     leader_epoch: int
     partition_epoch: int
-    isr: Sequence[IsrMember]
+    isr: Sequence[ReplicaEpoch]
     recovery_state: int = RECOVERED
 
 
@@ -55,14 +46,14 @@ class AlterPartitionResult(NamedTuple):
 
 def alter_partitions(
     image: ClusterImage,
-    sender: IsrMember,
-    wanted: Sequence[WantedIsr],
+    sender: ReplicaEpoch,
+    requests: Sequence[IsrRequest],
     defaults: LogConfig = TOPIC_DEFAULTS,
 ) -> Decision[Sequence[AlterPartitionResult]]:
     """Decide on each partition; the results are in request order.
 
-    A wish that changes nothing is answered with the present state. Raises
-    KafkaError(STALE_BROKER_EPOCH) if the sender is not in the life that it thinks it is.
+    A request that changes nothing is answered with the present state. Raises
+    KafkaError(STALE_BROKER_EPOCH) if the sender has another epoch.
     """
     broker = image.brokers.get(sender.broker_id)
     if broker is None or broker.epoch != sender.broker_epoch:
@@ -74,7 +65,7 @@ def alter_partitions(
     records: list[Message] = []
     results: list[AlterPartitionResult] = []
     decided: set[tuple[Uuid, int]] = set()
-    for each in wanted:
+    for each in requests:
         key = (each.topic_id, each.partition)
         if key in decided:
             # The image does not have the first change: this one cannot be checked against it.
@@ -103,38 +94,38 @@ def alter_partitions(
     return Decision(records, results)
 
 
-def _check(image: ClusterImage, broker_id: int, wanted: WantedIsr) -> ErrorCode:
-    """The first error of a wish, in Kafka's order (`validateAlterPartitionData`)."""
-    topic = image.topics_by_id.get(wanted.topic_id)
+def _check(image: ClusterImage, broker_id: int, request: IsrRequest) -> ErrorCode:
+    """The first error of a request, in Kafka's order (`validateAlterPartitionData`)."""
+    topic = image.topics_by_id.get(request.topic_id)
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
-    partition = topic.partitions.get(wanted.partition)
+    partition = topic.partitions.get(request.partition)
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    error = _check_epochs(partition, broker_id, wanted)
+    error = _check_epochs(partition, broker_id, request)
     if error is not ErrorCode.NONE:
         return error
-    if not _is_valid_isr(partition, [member.broker_id for member in wanted.isr]):
+    if not _is_valid_isr(partition, [member.broker_id for member in request.isr]):
         return ErrorCode.INVALID_REQUEST
-    if not _is_valid_recovery(partition, wanted):
+    if not _is_valid_recovery(partition, request):
         return ErrorCode.INVALID_REQUEST
-    if not all(_is_eligible(image, member) for member in wanted.isr):
+    if not all(_is_eligible(image, member) for member in request.isr):
         return ErrorCode.INELIGIBLE_REPLICA
     return ErrorCode.NONE
 
 
-def _check_epochs(partition: PartitionImage, broker_id: int, wanted: WantedIsr) -> ErrorCode:
+def _check_epochs(partition: PartitionImage, broker_id: int, request: IsrRequest) -> ErrorCode:
     if (
-        wanted.leader_epoch > partition.leader_epoch
-        or wanted.partition_epoch > partition.partition_epoch
+        request.leader_epoch > partition.leader_epoch
+        or request.partition_epoch > partition.partition_epoch
     ):
         # The sender knows more than this node, so another one must be the controller.
         return ErrorCode.NOT_CONTROLLER
-    if wanted.leader_epoch < partition.leader_epoch:
+    if request.leader_epoch < partition.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     if partition.leader != broker_id:
         return ErrorCode.INVALID_REQUEST
-    if wanted.partition_epoch < partition.partition_epoch:
+    if request.partition_epoch < partition.partition_epoch:
         return ErrorCode.INVALID_UPDATE_VERSION
     return ErrorCode.NONE
 
@@ -149,19 +140,21 @@ def _is_valid_isr(partition: PartitionImage, isr: Collection[int]) -> bool:
     )
 
 
-def _is_valid_recovery(partition: PartitionImage, wanted: WantedIsr) -> bool:
+def _is_valid_recovery(partition: PartitionImage, request: IsrRequest) -> bool:
     """Whether only a leader that has recovered takes others into the ISR, and stays recovered."""
-    if wanted.recovery_state == RECOVERED:
+    if request.recovery_state == RECOVERED:
         return True
     return (
-        wanted.recovery_state == RECOVERING
-        and len(wanted.isr) == 1
+        request.recovery_state == RECOVERING
+        and len(request.isr) == 1
         and partition.leader_recovery_state == RECOVERING
     )
 
 
-def _is_eligible(image: ClusterImage, member: IsrMember) -> bool:
+def _is_eligible(image: ClusterImage, member: ReplicaEpoch) -> bool:
     broker = image.brokers.get(member.broker_id)
     return (
-        broker is not None and broker.is_active and member.broker_epoch in (ANY_EPOCH, broker.epoch)
+        broker is not None
+        and broker.is_active
+        and member.broker_epoch in (NO_BROKER_EPOCH, broker.epoch)
     )

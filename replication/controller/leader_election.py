@@ -107,14 +107,21 @@ def _requested(
 
 
 def _elect(
-    image: ClusterImage, changes: PartitionChanges, kind: ElectionType, wanted: TopicPartition
+    image: ClusterImage,
+    changes: PartitionChanges,
+    kind: ElectionType,
+    topic_partition: TopicPartition,
 ) -> PartitionChangeRecord:
-    topic = image.topics_by_name.get(wanted.topic)
+    topic = image.topics_by_name.get(topic_partition.topic)
     if topic is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {wanted.topic}")
-    partition = topic.partitions.get(wanted.partition)
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {topic_partition.topic}"
+        )
+    partition = topic.partitions.get(topic_partition.partition)
     if partition is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {wanted}")
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {topic_partition}"
+        )
     is_preferred = kind is ElectionType.PREFERRED
     has_leader = partition.leader != NO_LEADER
     leads_already = partition.leader == partition.replicas[0] if is_preferred else has_leader
@@ -123,7 +130,7 @@ def _elect(
             ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
         )
     election = Election.PREFERRED if is_preferred else Election.UNCLEAN
-    record = changes.change(topic, wanted.partition, PartitionTarget(), election)
+    record = changes.change(topic, topic_partition.partition, PartitionTarget(), election)
     if record is None:
         raise _no_leader(kind)
     return record

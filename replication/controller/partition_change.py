@@ -248,8 +248,8 @@ def _elect(
     live: LiveBrokers,
 ) -> None:
     def may_lead(broker_id: int) -> bool:
-        known = target.directories.get(broker_id) or before.directory(broker_id)
-        return live.may_lead(broker_id, known)
+        directory = target.directories.get(broker_id) or before.directory(broker_id)
+        return live.may_lead(broker_id, directory)
 
     last_known = before.last_known_elr if rules.has_elr else ()
     candidates = Candidates(
@@ -295,8 +295,8 @@ def _set_assignment(
             for each in draft.replicas
         ]
         # Records of an old cluster have no directories, which counts as all zero.
-        known = before.directories or (ZERO_UUID,) * len(before.replicas)
-        if tuple(directories) != known:
+        old = before.directories or (ZERO_UUID,) * len(before.replicas)
+        if tuple(directories) != old:
             record.directories = directories
     if has_moved:
         record.replicas = draft.replicas

@@ -83,21 +83,21 @@ def alter_reassignments(
     )
     for topic in request.topics:
         results: list[ReassignablePartitionResponse] = []
-        for wanted in topic.partitions:
+        for partition_request in topic.partitions:
             result = ReassignablePartitionResponse(
-                partition_index=wanted.partition_index, error_message=None
+                partition_index=partition_request.partition_index, error_message=None
             )
             try:
-                topic_image, partition = _find(image, topic.name, wanted.partition_index)
-                if wanted.replicas is None:
+                topic_image, partition = _find(image, topic.name, partition_request.partition_index)
+                if partition_request.replicas is None:
                     is_allowed = changes.allows_unclean_election(topic.name)
                     target = _called_off(partition, is_allowed)
                 else:
-                    check_assignment(image, wanted.replicas, None)
+                    check_assignment(image, partition_request.replicas, None)
                     if not request.allow_replication_factor_change:
-                        _check_factor(partition, wanted.replicas)
-                    target = _reassigned(partition, wanted.replicas)
-                record = changes.change(topic_image, wanted.partition_index, target)
+                        _check_factor(partition, partition_request.replicas)
+                    target = _reassigned(partition, partition_request.replicas)
+                record = changes.change(topic_image, partition_request.partition_index, target)
                 records += [] if record is None else [record]
             except KafkaError as error:
                 result.error_code = error.code

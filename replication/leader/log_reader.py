@@ -21,6 +21,7 @@ from ...clients.protocol.messages.fetch import (
 from ...clients.topic_partition import TopicPartition
 from ...storage.log.fetch_data import EMPTY_RECORDS, FetchIsolation, RemoteRead
 from ...storage.log.unified_log import UnifiedLog
+from ..metadata.replica_epoch import ReplicaEpoch
 from ..partition.fetch_data import (
     CurrentLeader,
     EpochEndOffset,
@@ -29,7 +30,6 @@ from ..partition.fetch_data import (
     FetchResults,
     aborted_transactions,
 )
-from ..partition.isr_state import ReplicaLife
 from ..partition.partition import Partition
 
 _log = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class LogReader:
         self,
         partition_of: Callable[[TopicPartition], Partition],
         leader_of: LeaderOf,
-        on_follower_fetch: Callable[[Partition, ReplicaLife, FetchPartition], None],
+        on_follower_fetch: Callable[[Partition, ReplicaEpoch, FetchPartition], None],
         is_remote_throttled: Callable[[], bool] = lambda: False,
     ) -> None:
         self._partition_of = partition_of
@@ -133,7 +133,7 @@ class LogReader:
                     f"Offset {offset} of {partition.topic_partition} is only in the remote "
                     f"tier; the local log starts at {log.local_log_start_offset}.",
                 )
-            follower = ReplicaLife(params.replica_id, params.replica_epoch)
+            follower = ReplicaEpoch(params.replica_id, params.replica_epoch)
             self._on_follower_fetch(partition, follower, fetch_partition)
         if isinstance(fetched, RemoteRead):
             outcome.results.append(_without_records(fetch_partition, log, isolation, None))

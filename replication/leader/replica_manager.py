@@ -32,6 +32,7 @@ from ...storage.log.log_validator import may_take_long
 from ...storage.manager.log_manager import LogManager
 from ...storage.producer.producer_entry import AppendOrigin
 from ..metadata.cluster_image import ClusterDelta, ClusterImage
+from ..metadata.replica_epoch import ReplicaEpoch
 from ..partition.append_data import ACKS_ALL, AppendEntry, AppendRequest
 from ..partition.fetch_data import (
     CurrentLeader,
@@ -40,7 +41,6 @@ from ..partition.fetch_data import (
     FetchPartition,
     FetchResults,
 )
-from ..partition.isr_state import ReplicaLife
 from ..partition.partition import Partition, PartitionEvent, PartitionRole
 from ..purgatory.purgatory import Purgatory
 from ..remote_tier import RemoteTier
@@ -379,7 +379,7 @@ class ReplicaManager:
         return self._leader_fetch.fetch(params, partitions)
 
     def _on_follower_fetch(
-        self, partition: Partition, follower: ReplicaLife, fetch_partition: FetchPartition
+        self, partition: Partition, follower: ReplicaEpoch, fetch_partition: FetchPartition
     ) -> None:
         now_ms = self._environment.wall_clock_ms()
         if partition.update_follower(

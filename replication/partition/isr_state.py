@@ -10,7 +10,7 @@ that is to leave still does (the *maximal* ISR). One request is in flight for a 
 Rules:
 
 - a follower joins if it has reached the high watermark and the start of the leader's epoch, and its
-  broker is active in the very life that fetches (KIP-841, KIP-903);
+  broker is active and has not restarted since the fetch (KIP-841, KIP-903);
 - a follower leaves if it has not been caught up for `replica.lag.time.max.ms`;
 - an answer of another leader epoch or of an earlier partition epoch is ignored: newer metadata has
   come in the meantime;
@@ -26,7 +26,8 @@ from typing import NamedTuple
 
 from ...clients.errors import ErrorCode
 from ..metadata.cluster_image import BrokerImage
-from .replica import NO_BROKER_EPOCH, Replica
+from ..metadata.replica_epoch import NO_BROKER_EPOCH, ReplicaEpoch
+from .replica import Replica
 
 
 class IsrPhase(Enum):
@@ -102,19 +103,12 @@ def shrinking(state: IsrState, leaving: Iterable[int]) -> IsrState:
     return IsrState(phase, state.isr, state.isr, smaller, state.partition_epoch)
 
 
-class ReplicaLife(NamedTuple):
-    """A replica, and the epoch of the life of its broker that the leader has seen."""
-
-    broker_id: int
-    broker_epoch: int = NO_BROKER_EPOCH
-
-
 class IsrProposal(NamedTuple):
     """What the leader asks of the controller: a partition of AlterPartition."""
 
     leader_epoch: int
     partition_epoch: int
-    isr: tuple[ReplicaLife, ...]
+    isr: tuple[ReplicaEpoch, ...]
 
 
 class IsrAnswer(NamedTuple):

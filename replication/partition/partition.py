@@ -31,6 +31,7 @@ from ...storage.log.append_info import LogAppendInfo
 from ...storage.log.unified_log import UnifiedLog
 from ...storage.producer.producer_entry import AppendOrigin
 from ..metadata.cluster_image import BrokerImage, PartitionImage
+from ..metadata.replica_epoch import NO_BROKER_EPOCH, ReplicaEpoch
 from ..topic_names import INTERNAL_TOPICS, NEVER_TIERED
 from .append_data import ACKS_ALL
 from .fetch_data import NO_EPOCH, CurrentLeader, EpochEndOffset
@@ -40,7 +41,6 @@ from .isr_state import (
     IsrAnswer,
     IsrProposal,
     IsrState,
-    ReplicaLife,
     after_answer,
     after_refusal,
     committed_isr,
@@ -51,7 +51,7 @@ from .isr_state import (
     reaction_to,
     shrinking,
 )
-from .replica import NO_BROKER_EPOCH, Replica
+from .replica import Replica
 
 BrokerOf = Callable[[int], BrokerImage | None]
 """Finds a registered broker in the cluster's metadata."""
@@ -316,7 +316,7 @@ class Partition:
 
     def update_follower(
         self,
-        replica: ReplicaLife,
+        replica: ReplicaEpoch,
         fetch_offset: int,
         log_start_offset: int,
         now_ms: int,
@@ -325,9 +325,9 @@ class Partition:
     ) -> bool:
         """Record a follower's fetch; return whether the high watermark moved.
 
-        Raises KafkaError(NOT_LEADER_OR_FOLLOWER) for a broker that isn't a replica or that sent the
-        request in an earlier life (KIP-903), and UNKNOWN_LEADER_EPOCH if a broker that isn't a
-        replica sent the current leader epoch.
+        Raises KafkaError(NOT_LEADER_OR_FOLLOWER) for a broker that isn't a replica or that has
+        restarted since it sent the request (KIP-903), and UNKNOWN_LEADER_EPOCH if a broker that
+        isn't a replica sent the current leader epoch.
         """
         replica_id, epoch = replica
         follower = self._followers.get(replica_id)
@@ -372,7 +372,7 @@ class Partition:
     def _proposal(self) -> IsrProposal:
         """The request for the asked ISR, with the broker epochs that the leader has seen."""
         find = self._broker_of
-        members: list[ReplicaLife] = []
+        members: list[ReplicaEpoch] = []
         for broker_id in self.isr_state.asked_isr:
             follower = self._followers.get(broker_id)
             epoch = None if follower is None else follower.broker_epoch
@@ -380,7 +380,7 @@ class Partition:
                 # The leader itself, or a member that has not fetched in this term.
                 broker = find(broker_id)
                 epoch = None if broker is None else broker.epoch
-            members.append(ReplicaLife(broker_id, NO_BROKER_EPOCH if epoch is None else epoch))
+            members.append(ReplicaEpoch(broker_id, NO_BROKER_EPOCH if epoch is None else epoch))
         return IsrProposal(self.leader_epoch, self.isr_state.partition_epoch, tuple(members))
 
     def take_isr_answer(self, answer: IsrAnswer, now_ms: int) -> bool:

@@ -5,10 +5,9 @@ follower holds everything below N. The times of its fetches show when it last he
 the leader held, which decides whether it is in sync.
 """
 
-UNKNOWN_OFFSET = -1
+from ..metadata.replica_epoch import NO_BROKER_EPOCH
 
-NO_BROKER_EPOCH = -1
-"""The broker epoch in the fetches of followers that do not tell theirs (before KIP-903)."""
+UNKNOWN_OFFSET = -1
 
 
 class Replica:
@@ -33,7 +32,7 @@ class Replica:
         self.last_caught_up_ms = 0
         self.last_fetch_ms = 0
         self.last_fetch_leader_end_offset = 0
-        # That of the life of the follower's broker that fetched last; None before the first fetch.
+        # The broker epoch of the last fetch; None before the first one in this leader's term.
         self.broker_epoch: int | None = None
 
     def on_term(

@@ -10,8 +10,7 @@ from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.schema import Message
 from tierlog.replication.controller.alter_partition import (
     AlterPartitionResult,
-    IsrMember,
-    WantedIsr,
+    IsrRequest,
     alter_partitions,
 )
 from tierlog.replication.controller.leader_and_isr import LostBroker, with_broker, without_broker
@@ -20,6 +19,7 @@ from tierlog.replication.metadata.metadata_records import (
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,
 )
+from tierlog.replication.metadata.replica_epoch import ReplicaEpoch
 from tierlog.replication.partition.isr_state import ErrorReaction, IsrAnswer, IsrProposal
 from tierlog.replication.partition.partition import Partition
 
@@ -85,9 +85,9 @@ class IsrWalk:
         proposal = self.proposal
         if proposal is None:
             return
-        members = [IsrMember(*member) for member in proposal.isr]
-        wanted = WantedIsr(TOPIC_ID, 0, proposal.leader_epoch, proposal.partition_epoch, members)
-        decision = alter_partitions(self.controller, IsrMember(LEADER, 10 * LEADER), [wanted])
+        members = [ReplicaEpoch(*member) for member in proposal.isr]
+        wanted = IsrRequest(TOPIC_ID, 0, proposal.leader_epoch, proposal.partition_epoch, members)
+        decision = alter_partitions(self.controller, ReplicaEpoch(LEADER, 10 * LEADER), [wanted])
         self._commit(decision.records)
         (self.answer,) = decision.answer
 

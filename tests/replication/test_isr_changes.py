@@ -12,12 +12,12 @@ from tierlog.replication.metadata.metadata_records import (
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,
 )
+from tierlog.replication.metadata.replica_epoch import ReplicaEpoch
 from tierlog.replication.partition.isr_state import (
     ErrorReaction,
     IsrAnswer,
     IsrPhase,
     IsrProposal,
-    ReplicaLife,
 )
 from tierlog.replication.partition.partition import Partition
 
@@ -58,8 +58,8 @@ def test_a_follower_that_has_caught_up_holds_the_high_watermark_while_it_joins()
         leader.follow(THIRD, 2, broker_epoch=30)
         proposal = partition.propose_expansion(THIRD)
         assert proposal is not None
-        lives = (ReplicaLife(LEADER, 10), ReplicaLife(SECOND, 20), ReplicaLife(THIRD, 30))
-        assert proposal == IsrProposal(0, 1, lives)
+        members = (ReplicaEpoch(LEADER, 10), ReplicaEpoch(SECOND, 20), ReplicaEpoch(THIRD, 30))
+        assert proposal == IsrProposal(0, 1, members)
         # One request at a time.
         assert partition.propose_expansion(THIRD) is None
         leader.append(b"c", acks=1)

@@ -29,13 +29,13 @@ from tierlog.replication.follower.follower_asks import (
 from tierlog.replication.leader.log_reader import LogReader
 from tierlog.replication.leader.offset_lookup import OffsetQuery, look_up_offset
 from tierlog.replication.metadata.cluster_image import PartitionImage
+from tierlog.replication.metadata.replica_epoch import ReplicaEpoch
 from tierlog.replication.partition.fetch_data import (
     CurrentLeader,
     EpochEndOffset,
     FetchParams,
     FetchPartition,
 )
-from tierlog.replication.partition.isr_state import ReplicaLife
 from tierlog.replication.partition.partition import Partition
 from tierlog.storage.config import LogConfig
 from tierlog.storage.files import FileRegion
@@ -155,7 +155,9 @@ class ReplicaNode:
         assert topic_partition == NAME
         return self.partition.current_leader
 
-    def _on_fetch(self, partition: Partition, follower: ReplicaLife, asked: FetchPartition) -> None:
+    def _on_fetch(
+        self, partition: Partition, follower: ReplicaEpoch, asked: FetchPartition
+    ) -> None:
         partition.update_follower(
             follower, asked.fetch_offset, asked.log_start_offset, self.group.now_ms
         )

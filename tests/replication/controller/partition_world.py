@@ -16,7 +16,7 @@ from tierlog.clients.protocol.messages.alter_partition_reassignments import (
 )
 from tierlog.clients.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from tierlog.clients.protocol.schema import Message
-from tierlog.replication.controller.alter_partition import IsrMember, WantedIsr, alter_partitions
+from tierlog.replication.controller.alter_partition import IsrRequest, alter_partitions
 from tierlog.replication.controller.broker_control import controlled_shutdown, unregister_broker
 from tierlog.replication.controller.directory_control import directories_failed
 from tierlog.replication.controller.leader_and_isr import (
@@ -40,6 +40,7 @@ from tierlog.replication.metadata.metadata_records import (
     RegisterBrokerRecord,
     TopicRecord,
 )
+from tierlog.replication.metadata.replica_epoch import ReplicaEpoch
 
 TOPIC_ID = Uuid(b"t" * 16)
 BROKERS = (1, 2, 3, 4)
@@ -124,11 +125,11 @@ class PartitionWorld:
         partition = self.partition(number)
         if partition.leader < 0:
             return ErrorCode.NOT_CONTROLLER
-        members = [IsrMember(each, self._epoch(each)) for each in isr]
-        wanted = WantedIsr(
+        members = [ReplicaEpoch(each, self._epoch(each)) for each in isr]
+        wanted = IsrRequest(
             TOPIC_ID, number, partition.leader_epoch, partition.partition_epoch - is_late, members
         )
-        sender = IsrMember(partition.leader, self._epoch(partition.leader))
+        sender = ReplicaEpoch(partition.leader, self._epoch(partition.leader))
         decision = alter_partitions(self.image, sender, [wanted])
         (result,) = decision.answer
         assert not (is_late and decision.records)

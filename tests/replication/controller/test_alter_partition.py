@@ -11,8 +11,7 @@ from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.replication.controller.alter_partition import (
     AlterPartitionResult,
-    IsrMember,
-    WantedIsr,
+    IsrRequest,
     alter_partitions,
 )
 from tierlog.replication.controller.partition_change import RECOVERED, RECOVERING
@@ -22,6 +21,7 @@ from tierlog.replication.metadata.metadata_records import (
     RegisterBrokerRecord,
     TopicRecord,
 )
+from tierlog.replication.metadata.replica_epoch import ReplicaEpoch
 
 TOPIC_ID = Uuid(b"t" * 16)
 EPOCH = 7
@@ -57,19 +57,19 @@ def cluster(*brokers: RegisterBrokerRecord, **changes: int | list[int]) -> Clust
     return delta.apply(9, 1)
 
 
-def wish(*isr: IsrMember | int) -> WantedIsr:
-    members = [IsrMember(each) if isinstance(each, int) else each for each in isr]
-    return WantedIsr(TOPIC_ID, 0, EPOCH, EPOCH, members)
+def wish(*isr: ReplicaEpoch | int) -> IsrRequest:
+    members = [ReplicaEpoch(each) if isinstance(each, int) else each for each in isr]
+    return IsrRequest(TOPIC_ID, 0, EPOCH, EPOCH, members)
 
 
-def answer(image: ClusterImage, wanted: WantedIsr, sender: int = 1) -> AlterPartitionResult:
-    decision = alter_partitions(image, IsrMember(sender, 10 * sender), [wanted])
+def answer(image: ClusterImage, wanted: IsrRequest, sender: int = 1) -> AlterPartitionResult:
+    decision = alter_partitions(image, ReplicaEpoch(sender, 10 * sender), [wanted])
     (result,) = decision.answer
     assert bool(decision.records) <= (result.error in (0, ErrorCode.NEW_LEADER_ELECTED))
     return result
 
 
-def granted(image: ClusterImage, wanted: WantedIsr) -> PartitionImage:
+def granted(image: ClusterImage, wanted: IsrRequest) -> PartitionImage:
     result = answer(image, wanted)
     assert result.error is ErrorCode.NONE
     assert result.state is not None
@@ -85,11 +85,11 @@ def test_a_replica_joins_and_another_leaves_in_the_same_leader_epoch() -> None:
 def test_who_wants_what_is_there_gets_the_present_state() -> None:
     image = cluster()
     assert granted(image, wish(1, 2)) == image.partition("orders", 0)
-    assert not alter_partitions(image, IsrMember(1, 10), [wish(1, 2)]).records
+    assert not alter_partitions(image, ReplicaEpoch(1, 10), [wish(1, 2)]).records
 
 
-@pytest.mark.parametrize("sender", [IsrMember(1, 9), IsrMember(1, 11), IsrMember(8, 80)])
-def test_an_earlier_life_of_a_broker_is_not_heard(sender: IsrMember) -> None:
+@pytest.mark.parametrize("sender", [ReplicaEpoch(1, 9), ReplicaEpoch(1, 11), ReplicaEpoch(8, 80)])
+def test_an_earlier_life_of_a_broker_is_not_heard(sender: ReplicaEpoch) -> None:
     with pytest.raises(KafkaError) as refused:
         alter_partitions(cluster(), sender, [wish(1, 2)])
     assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH
@@ -98,7 +98,7 @@ def test_an_earlier_life_of_a_broker_is_not_heard(sender: IsrMember) -> None:
 class Refusal(NamedTuple):
     """A wish that has a flaw; the list is in the order in which flaws are looked for."""
 
-    wanted: WantedIsr
+    wanted: IsrRequest
     error: ErrorCode
     sender: int = 1
 
@@ -119,7 +119,7 @@ REFUSALS = [
     Refusal(wish(2), ErrorCode.INVALID_REQUEST),
     Refusal(OK._replace(recovery_state=RECOVERING), ErrorCode.INVALID_REQUEST),
     Refusal(OK._replace(recovery_state=2), ErrorCode.INVALID_REQUEST),
-    Refusal(wish(1, IsrMember(2, 19)), ErrorCode.INELIGIBLE_REPLICA),
+    Refusal(wish(1, ReplicaEpoch(2, 19)), ErrorCode.INELIGIBLE_REPLICA),
 ]
 TWO_FLAWS = [
     Refusal(wish()._replace(leader_epoch=EPOCH + 1), ErrorCode.NOT_CONTROLLER),
@@ -131,7 +131,7 @@ TWO_FLAWS = [
         OK._replace(leader_epoch=EPOCH - 1, partition_epoch=EPOCH + 1), ErrorCode.NOT_CONTROLLER
     ),
     Refusal(wish(4)._replace(partition_epoch=EPOCH - 1), ErrorCode.INVALID_UPDATE_VERSION),
-    Refusal(wish(1, IsrMember(4, 1)), ErrorCode.INVALID_REQUEST),
+    Refusal(wish(1, ReplicaEpoch(4, 1)), ErrorCode.INVALID_REQUEST),
 ]
 
 
@@ -150,10 +150,10 @@ def test_a_broker_that_is_fenced_or_stops_joins_no_isr(flaw: str) -> None:
 
 def test_a_replica_that_has_restarted_joins_in_its_new_life_only() -> None:
     image = cluster()
-    assert answer(image, wish(1, IsrMember(3, 29))).error is ErrorCode.INELIGIBLE_REPLICA
-    assert granted(image, wish(1, IsrMember(3, 30))).isr == (1, 3)
+    assert answer(image, wish(1, ReplicaEpoch(3, 29))).error is ErrorCode.INELIGIBLE_REPLICA
+    assert granted(image, wish(1, ReplicaEpoch(3, 30))).isr == (1, 3)
     # A leader of an old version tells no epochs.
-    assert granted(image, wish(1, IsrMember(3, -1))).isr == (1, 3)
+    assert granted(image, wish(1, ReplicaEpoch(3, -1))).isr == (1, 3)
 
 
 def test_a_leader_takes_others_in_when_it_has_recovered() -> None:
@@ -178,7 +178,7 @@ def test_the_last_replica_that_was_waited_for_ends_the_reassignment() -> None:
 
 def test_a_leader_that_is_removed_learns_that_another_one_leads() -> None:
     image = cluster(replicas=[2, 3, 1], isr=[1, 2], adding_replicas=[3], removing_replicas=[1])
-    decision = alter_partitions(image, IsrMember(1, 10), [wish(1, 2, 3)])
+    decision = alter_partitions(image, ReplicaEpoch(1, 10), [wish(1, 2, 3)])
     (result,) = decision.answer
     assert (result.error, result.state) == (ErrorCode.NEW_LEADER_ELECTED, None)
     delta = ClusterDelta(image)
@@ -189,6 +189,6 @@ def test_a_leader_that_is_removed_learns_that_another_one_leads() -> None:
 
 
 def test_one_partition_cannot_be_changed_twice_by_one_request() -> None:
-    decision = alter_partitions(cluster(), IsrMember(1, 10), [wish(1), wish(1, 2, 3)])
+    decision = alter_partitions(cluster(), ReplicaEpoch(1, 10), [wish(1), wish(1, 2, 3)])
     assert [each.error for each in decision.answer] == [0, ErrorCode.INVALID_REQUEST]
     assert len(decision.records) == 1
