@@ -104,6 +104,26 @@ def test_replicas_that_only_go_are_gone_at_once() -> None:
     assert (found.leader, found.leader_epoch) == (2, 5)
 
 
+def test_a_replica_that_a_newer_target_omits_leaves_the_isr_too() -> None:
+    """It was being added, and was in sync already."""
+    moving = PartitionRecord(
+        replicas=[3, 1, 2], isr=[2, 3], leader=2, adding_replicas=[3], removing_replicas=[2]
+    )
+    found = orders(moved(cluster(moving), 1, 2))
+    assert (found.replicas, found.isr, found.leader) == ((1, 2), (2,), 2)
+    assert (found.adding_replicas, found.removing_replicas) == ((), ())
+    assert found.leader_epoch == 5
+
+
+def test_a_replica_that_alone_is_in_sync_stays_until_another_is() -> None:
+    moving = PartitionRecord(
+        replicas=[3, 1, 2], isr=[3], leader=3, adding_replicas=[3], removing_replicas=[2]
+    )
+    found = orders(moved(cluster(moving), 1, 2))
+    assert (found.replicas, found.isr, found.leader) == ((1, 2, 3), (3,), 3)
+    assert (found.adding_replicas, found.removing_replicas) == ((), (3,))
+
+
 def test_the_number_of_replicas_can_be_protected() -> None:
     image = cluster(PartitionRecord(replicas=[1, 2], isr=[1, 2], leader=1))
     with pytest.raises(KafkaError) as refused:
