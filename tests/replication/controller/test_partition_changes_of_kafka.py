@@ -30,7 +30,7 @@ from tierlog.replication.metadata.cluster_image import (
 from tierlog.replication.metadata.metadata_records import NO_LEADER, PartitionChangeRecord
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "controller" / "partition_changes.txt"
-CASE = (
+CASE: tuple[str, ...] = (
     "replicas",
     "isr",
     "leader",
@@ -50,7 +50,16 @@ CASE = (
     "active",
     "unclean",
 )
-RECORD = ["isr", "leader", "replicas", "adding", "removing", "elr", "last_known", "recovery"]
+RECORD: tuple[str, ...] = (
+    "isr",
+    "leader",
+    "replicas",
+    "adding",
+    "removing",
+    "elr",
+    "last_known",
+    "recovery",
+)
 BROKERS = range(1, 6)
 
 
@@ -159,7 +168,7 @@ def as_wanted(kafka: Outcome, before: PartitionImage, min_isr: int) -> Outcome:
     """Kafka's outcome without the differences that are wanted."""
     elr = kafka.elr & set(kafka.replicas[0])
     if len(kafka.isr) >= min_isr:
-        elr = set()
+        elr = set[int]()
     is_nobody = kafka.last_known == (NO_LEADER,)
     last_known = before.last_known_elr if is_nobody else kafka.last_known
     return kafka._replace(elr=elr, last_known=last_known)
