@@ -1,0 +1,48 @@
+"""Who a node of the quorum is, and its timeouts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from ...clients.kafka_uuid import ZERO_UUID, Uuid
+from .voter_set import Address, KRaftVersionRange, VoterKey
+
+
+@dataclass(frozen=True, slots=True)
+class RaftOptions:
+    """Identity, endpoints and timeouts (`controller.quorum.*`)."""
+
+    node_id: int
+    directory_id: Uuid = ZERO_UUID
+    cluster_id: str = ""
+    listener: str = "CONTROLLER"
+    """The controller listener through which nodes reach each other."""
+    endpoints: Mapping[str, Address] = MappingProxyType({})
+    """This node's own address on each controller listener."""
+    bootstrap_servers: tuple[Address, ...] = ()
+    """Where to ask for the leader. Without any, the voters' addresses are used."""
+    can_be_voter: bool = True
+    """False in a process without the controller role: it is an observer whatever its id."""
+    kraft_version_range: KRaftVersionRange = KRaftVersionRange(0, 1)
+    election_timeout_ms: int = 1000
+    fetch_timeout_ms: int = 2000
+    election_backoff_max_ms: int = 1000
+    request_timeout_ms: int = 2000
+    retry_backoff_ms: int = 20
+    fetch_max_wait_ms: int = 500
+    fetch_snapshot_max_bytes: int = 1 << 20
+
+    @property
+    def key(self) -> VoterKey:
+        """This node's key."""
+        return VoterKey(self.node_id, self.directory_id)
+
+    @property
+    def check_quorum_timeout_ms(self) -> int:
+        """How long a leader leads without a majority that fetches (K7)."""
+        return self.fetch_timeout_ms * 3 // 2
+
+    @property
+    def begin_epoch_interval_ms(self) -> int:
+        """How often a voter that does not fetch is reminded of its leader."""
+        return self.fetch_timeout_ms // 2
