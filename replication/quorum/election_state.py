@@ -6,12 +6,14 @@ from `kraft.version` 1 on (Kafka's `ElectionState` and `FileQuorumStateStore`).
 """
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import ZERO_UUID, uuid_from_string, uuid_to_string
 from .voter_set import VoterKey
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 _NO_ID = -1
 

@@ -2,7 +2,7 @@
 
 Fields have the names of Kafka's schemas. Each value is about the one partition of the metadata log,
 so topics and partitions are left out: the shell sets `is_metadata_partition` to False if a request
-names anything else, or more or less than that one partition.
+names anything else, or more or less than one partition.
 
 `error_code` is the error of the whole response, `partition_error_code` that of the partition. A
 response with an error of the whole has no partition.
@@ -158,6 +158,8 @@ class FetchSnapshotRequest(NamedTuple):
     snapshot_id: OffsetAndEpoch
     position: int
     max_bytes: int
+    is_single_partition: bool = True
+    """False if the request names more or less than one partition."""
     is_metadata_partition: bool = True
 
 

@@ -8,6 +8,9 @@ from ...clients.kafka_uuid import ZERO_UUID, Uuid
 from .voter_set import Address, KRaftVersionRange, VoterKey
 
 
+SUPPORTED_KRAFT_VERSIONS = KRaftVersionRange(0, 1)
+
+
 @dataclass(frozen=True, slots=True)
 class RaftOptions:
     """Identity, endpoints and timeouts (`controller.quorum.*`)."""
@@ -23,7 +26,7 @@ class RaftOptions:
     """Where to ask for the leader. Without any, the voters' addresses are used."""
     can_be_voter: bool = True
     """False in a process without the controller role: it is an observer whatever its id."""
-    kraft_version_range: KRaftVersionRange = KRaftVersionRange(0, 1)
+    kraft_version_range: KRaftVersionRange = SUPPORTED_KRAFT_VERSIONS
     election_timeout_ms: int = 1000
     fetch_timeout_ms: int = 2000
     election_backoff_max_ms: int = 1000

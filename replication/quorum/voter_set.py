@@ -87,6 +87,11 @@ class VoterSet:
         return frozenset(voter.key for voter in self)
 
     @property
+    def has_directories(self) -> bool:
+        """Whether the voters' directories are known, which `kraft.version` 1 requires."""
+        return all(voter.key.has_directory for voter in self)
+
+    @property
     def majority(self) -> int:
         """How many voters are a majority."""
         return len(self) // 2 + 1
