@@ -7,7 +7,6 @@ from types import MappingProxyType
 from ...clients.kafka_uuid import ZERO_UUID, Uuid
 from .voter_set import Address, KRaftVersionRange, VoterKey
 
-
 SUPPORTED_KRAFT_VERSIONS = KRaftVersionRange(0, 1)
 
 

@@ -12,8 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
+from typing import NamedTuple
 
 from .election_state import ElectionState
+from .raft_actions import Token
+from .raft_messages import FetchRequest
 from .replica_progress import ReplicaProgress
 from .snapshot_download import SnapshotDownload
 from .voter_set import Address, VoterKey, VoterSet
@@ -169,6 +172,14 @@ class Follower(_Epoch):
     role: Role = field(default=Role.FOLLOWER, init=False)
 
 
+class WaitingFetch(NamedTuple):
+    """A Fetch at the end of the log, and when it is answered without records."""
+
+    token: Token
+    request: FetchRequest
+    deadline_ms: int
+
+
 @dataclass(slots=True, kw_only=True)
 class Leader(_Epoch):
     """The leader of its epoch."""
@@ -178,6 +189,8 @@ class Leader(_Epoch):
     progress: ReplicaProgress
     begin_epoch_deadline_ms: int
     """When BeginQuorumEpoch is sent next to voters that do not fetch."""
+    waiting: list[WaitingFetch] = field(default_factory=list[WaitingFetch])
+    """Fetches that are answered when there is something new, at most one for each replica."""
     role: Role = field(default=Role.LEADER, init=False)
 
 

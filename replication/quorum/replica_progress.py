@@ -146,7 +146,7 @@ class ReplicaProgress:
         """Take a new voter set: voters may become observers, and observers voters."""
         replicas = {replica.key: replica for replica in self._replicas()}
         by_id = {replica.key.id: replica for replica in self._voters.values()}
-        self._voters = {}
+        self._voters = dict[int, Replica]()
         for voter in voters:
             replica = replicas.pop(voter.key, None)
             before = by_id.get(voter.key.id)
