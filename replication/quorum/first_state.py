@@ -22,7 +22,7 @@ def _begin(node: RaftNode, persisted: ElectionState, now_ms: int) -> None:
     elif leader_id == node.options.node_id and node.options.can_be_voter:
         # Records of its epoch may have been lost unsynced: to lead on in it could write others at
         # their offsets.
-        node.begin(node.resigned(epoch, leader_id, deadline_ms, ()), is_durable=False)
+        node.begin(node.resigned(epoch, deadline_ms, ()), is_durable=False)
     elif leader_id is None and node.is_voter and persisted.is_voted(node.key):
         votes = Votes(node.voters, node.key)
         state = Candidate(epoch=epoch, voted_key=voted_key, deadline_ms=deadline_ms, votes=votes)

@@ -71,10 +71,14 @@ def handle_fetch(node: RaftNode, token: Token, request: FetchRequest, now_ms: in
         # Its connection is lost, or it has given up waiting.
         state.waiting.remove(waiting)
         _reply(node, state, waiting.token)
-    is_valid = diverging_or_snapshot(node.log, request.fetch_offset, request.last_fetched_epoch)
-    if is_valid == (None, None) and key.id != node.options.node_id:
-        if state.progress.fetched(key, request.fetch_offset, now_ms):
-            high_watermark_moved(node, state)
+    elsewhere = diverging_or_snapshot(node.log, request.fetch_offset, request.last_fetched_epoch)
+    # Only a position in this log says anything about the replica's (KAFKA-13141).
+    if (
+        elsewhere == (None, None)
+        and key.id != node.options.node_id
+        and state.progress.fetched(key, request.fetch_offset, now_ms)
+    ):
+        high_watermark_moved(node, state)
     waiting = WaitingFetch(token, request, now_ms + request.max_wait_ms)
     if not _answer(node, state, waiting, now_ms):
         state.waiting.append(waiting)

@@ -313,7 +313,6 @@ class RaftNode:
             RaftEvent.RESIGNED,
             self.resigned(
                 state.epoch,
-                self.options.node_id,
                 self.election_deadline(now_ms),
                 state.progress.successors(),
             ),
@@ -338,15 +337,13 @@ class RaftNode:
                 Unattached(epoch=state.epoch, voted_key=key, deadline_ms=deadline_ms),
             )
 
-    def resigned(
-        self, epoch: int, own_id: int, deadline_ms: int, candidates: tuple[VoterKey, ...]
-    ) -> Resigned:
+    def resigned(self, epoch: int, deadline_ms: int, candidates: tuple[VoterKey, ...]) -> Resigned:
         """The state of a leader of an epoch that leads no more."""
         return Resigned(
             epoch=epoch,
-            leader_id=own_id,
+            leader_id=self.options.node_id,
             deadline_ms=deadline_ms,
-            unacknowledged=set(self.voters.ids) - {own_id},
+            unacknowledged=set(self.voters.ids) - {self.options.node_id},
             preferred_candidates=candidates,
         )
 

@@ -1,8 +1,7 @@
 """Who a node of the quorum is, and its timeouts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, field
 
 from ...clients.kafka_uuid import ZERO_UUID, Uuid
 from .voter_set import Address, KRaftVersionRange, VoterKey
@@ -19,7 +18,7 @@ class RaftOptions:
     cluster_id: str = ""
     listener: str = "CONTROLLER"
     """The controller listener through which nodes reach each other."""
-    endpoints: Mapping[str, Address] = MappingProxyType({})
+    endpoints: Mapping[str, Address] = field(default_factory=dict[str, Address])
     """This node's own address on each controller listener."""
     bootstrap_servers: tuple[Address, ...] = ()
     """Where to ask for the leader. Without any, the voters' addresses are used."""
