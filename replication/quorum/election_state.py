@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import ZERO_UUID, uuid_from_string, uuid_to_string
+from ...storage.files import Files
 from .voter_set import VoterKey
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+QUORUM_STATE_FILE = "quorum-state"
 
 _NO_ID = -1
 
@@ -85,3 +88,24 @@ def parse_election_state(content: bytes) -> ElectionState:
         raise KafkaError(
             ErrorCode.KAFKA_STORAGE_ERROR, f"It does not hold a quorum state: {error}."
         ) from error
+
+
+def read_election_state(files: Files, path: str) -> ElectionState:
+    """The persisted state, or that of a node that has never voted.
+
+    Raises KafkaError(KAFKA_STORAGE_ERROR) for an unreadable file.
+    """
+    if not files.exists(path):
+        return ElectionState()
+    try:
+        return parse_election_state(files.read(path))
+    except (KafkaError, IsADirectoryError) as error:
+        raise KafkaError(
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            f"{path} is damaged: it does not hold a quorum state.",
+        ) from error
+
+
+def write_election_state(files: Files, path: str, state: ElectionState, data_version: int) -> None:
+    """Write the state; it is on the disk when this returns."""
+    files.atomic_replace(path, state.to_json(data_version))

@@ -212,13 +212,18 @@ def handle_fetch_response(
         return Verdict.BACK_OFF
     if request.fetch_offset != node.log.end_offset or node.is_log_stale:
         return Verdict.DONE
+    if state.download is not None and response.snapshot_id != state.download.snapshot_id:
+        # The leader was asked as a bootstrap server, while its connection was backing off.
+        node.act(DropSnapshot(state.download.snapshot_id))
+        state.download = None
     if response.diverging_epoch is not None:
         _truncate(node, response.diverging_epoch)
     elif response.snapshot_id is not None:
         if min(response.snapshot_id) < 0:
             return Verdict.BACK_OFF
-        state.download = SnapshotDownload(response.snapshot_id)
-        node.act(CreateSnapshot(response.snapshot_id))
+        if state.download is None:
+            state.download = SnapshotDownload(response.snapshot_id)
+            node.act(CreateSnapshot(response.snapshot_id))
     else:
         _append(node, response)
     _has_heard(node, state, now_ms)

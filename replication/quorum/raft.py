@@ -102,6 +102,7 @@ class RaftCore:
 
     def start(self, now_ms: int) -> list[Action]:
         """Take up the persisted state. A sole voter leads after this."""
+        self._node.is_started = True
         first_state.start(self._node, self._persisted, now_ms)
         return self._finish(now_ms)
 
@@ -199,11 +200,15 @@ class RaftCore:
     def handle_voters(self, offset: int, voters: VoterSet, now_ms: int) -> list[Action]:
         """A Voters record stands at this offset of the log, committed or not.
 
-        Call it right after the append or the load, before `handle_log_changed`.
+        Call it right after the append or the load, before `handle_log_changed`; for the records
+        that the log has already, before `start`.
         """
         node = self._node
         if offset > node.history.latest_offset:
-            node.history.add(offset, voters)
+            try:
+                node.history.add(offset, voters)
+            except ValueError as error:
+                node.fail(str(error))
         if isinstance(node.state, Leader):
             node.state.progress.set_voters(node.voters)
         return self._finish(now_ms)
@@ -239,6 +244,8 @@ class RaftCore:
     def _finish(self, now_ms: int) -> list[Action]:
         """Take every step that is due in the present state, and in those that it leads to."""
         node = self._node
+        if not node.is_started:
+            return []
         node.requests.expire(now_ms)
         while not node.is_broken:
             before = node.state

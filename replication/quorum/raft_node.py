@@ -72,6 +72,7 @@ class RaftNode:
         )
         self.high_watermark: int | None = None
         """The highest one that was announced, in whatever epoch."""
+        self.is_started = False
         self.is_stopping = False
         self.is_broken = False
         """Whether a Fatal action has been given out: nothing is done any more."""
@@ -298,7 +299,7 @@ class RaftNode:
                 epoch,
                 options.node_id,
                 tuple(keys.values()),
-                tuple(keys[voter_id] for voter_id in sorted(granting)),
+                tuple(keys[voter_id] for voter_id in sorted(granting) if voter_id in keys),
                 1 if has_record else None,
                 voters if has_record else None,
             )
