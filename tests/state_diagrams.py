@@ -33,6 +33,7 @@ from tierlog.replication.controller.controller import TRANSITIONS as CONTROLLER,
 from tierlog.replication.follower.fetch_state import NEXT_STATES as FETCH, FetchEvent, FetchState
 from tierlog.replication.partition.isr_state import ISR_TRANSITIONS as ISR, IsrPhase
 from tierlog.replication.partition.partition import TRANSITIONS as PARTITION, PartitionRole
+from tierlog.replication.quorum.raft_state import NEXT_STATES as QUORUM, RaftEvent, Role
 from tierlog.storage.remote.remote_segment import PARTITION_DELETE_TRANSITIONS, SEGMENT_TRANSITIONS
 from tierlog.tiering.task.copy_state import TRANSITIONS as COPYING, CopyEvent, CopyState
 
@@ -97,6 +98,9 @@ _ANYWHERE = {
 }
 """From every state but FAILED alike (the first two: from that one too), so they are not drawn."""
 
+_BY_WHAT_OTHERS_SAY = {RaftEvent.HIGHER_EPOCH, RaftEvent.LEADER_NAMED}
+"""From every state to the same one, so they are not drawn."""
+
 MACHINES = [
     Machine(
         "A client's connection",
@@ -129,6 +133,16 @@ MACHINES = [
         moves_by_event(
             FetchState.FETCHING,
             [pair for pair in FETCH.items() if pair[0][1] not in _ANYWHERE],
+        ),
+    ),
+    Machine(
+        "A node of the metadata quorum; a higher epoch leads to UNATTACHED from everywhere, and "
+        "a leader that is named to FOLLOWER",
+        "replication/quorum/raft_state.py",
+        "NEXT_STATES",
+        moves_by_event(
+            Role.UNATTACHED,
+            [pair for pair in QUORUM.items() if pair[0][1] not in _BY_WHAT_OTHERS_SAY],
         ),
     ),
     Machine(

@@ -245,7 +245,7 @@ class RaftCore:
         """Take every step that is due in the present state, and in those that it leads to."""
         node = self._node
         if not node.is_started:
-            return []
+            return node.take_actions() if node.is_broken else []
         node.requests.expire(now_ms)
         while not node.is_broken:
             before = node.state
