@@ -225,6 +225,8 @@ def handle_fetch_response(
             state.download = SnapshotDownload(response.snapshot_id)
             node.act(CreateSnapshot(response.snapshot_id))
     else:
+        if response.records and not _usable(node, response.records):
+            return Verdict.BACK_OFF
         _append(node, response)
     _has_heard(node, state, now_ms)
     return Verdict.DONE

@@ -63,7 +63,8 @@ def check_response(node: RaftNode, response: RaftResponse, now_ms: int) -> Verdi
         return Verdict.BACK_OFF
     error, epoch = response.partition_error_code, response.leader_epoch
     if epoch < node.epoch or error is ErrorCode.UNKNOWN_LEADER_EPOCH:
-        return Verdict.DONE
+        # The other node has not heard of this epoch yet. Kafka asks it again at once.
+        return Verdict.BACK_OFF
     leader_id = response.leader_id if response.leader_id >= 0 else None
     address = named_address(node, response, leader_id)
     is_redirect = error in (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -76,10 +77,9 @@ def check_response(node: RaftNode, response: RaftResponse, now_ms: int) -> Verdi
         follow_named_leader(node, leader_id, epoch, address, now_ms)
     if node.is_broken:
         return Verdict.DONE
-    if error is ErrorCode.BROKER_NOT_AVAILABLE:
+    if error in (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.INVALID_VOTER_KEY):
+        # It stops, or another node, perhaps with a new disk, has the voter's address.
         return Verdict.BACK_OFF
-    if error is ErrorCode.INVALID_VOTER_KEY:
-        return Verdict.DONE
     if error is ErrorCode.INVALID_REQUEST:
         node.fail("Another node of the quorum refused a request of this node as invalid.")
         return Verdict.DONE

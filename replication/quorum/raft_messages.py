@@ -133,7 +133,8 @@ class FetchResponse(NamedTuple):
     """Records, or the offset to truncate to, or the snapshot to fetch first.
 
     The core's own responses have no `records`: see `ReplyWithRecords`. In a response to this node
-    the shell has checked each batch, and left out the first damaged one with all after it.
+    the shell has checked each batch, and left out the first damaged one with all after it; if that
+    leaves none, it calls `RaftCore.handle_failure` instead, so that a pause comes before the retry.
     """
 
     error_code: ErrorCode = ErrorCode.NONE

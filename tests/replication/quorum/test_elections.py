@@ -225,6 +225,18 @@ def test_a_majority_of_pre_votes_makes_a_candidate_in_the_next_epoch() -> None:
     ] == [(6, False), (6, False)]
 
 
+def test_a_voter_with_another_key_is_not_asked_again_at_once() -> None:
+    """Its disk has been replaced: it refuses, and has no vote."""
+    member = candidate()
+    first = member.sent.pop(0)
+    member.sent.clear()
+    error = ErrorCode.INVALID_VOTER_KEY
+    member.answer(first, VoteResponse(ErrorCode.NONE, error, -1, 5))
+    assert not member.sent
+    assert isinstance(member.state, Candidate)
+    assert first.destination.node_id in member.state.votes.unrecorded
+
+
 def test_a_late_pre_vote_is_no_vote() -> None:
     member = prospective()
     first, second = (send for send in member.sent if isinstance(send.request, VoteRequest))

@@ -188,6 +188,13 @@ def test_a_batch_elsewhere_is_not_appended() -> None:
     assert member.log.end_offset == 3
 
 
+def test_batches_that_are_all_unusable_are_not_fetched_again_at_once() -> None:
+    member = follower()
+    answer(member, FROM_2._replace(records=(Batch(3, EPOCH + 1),)))
+    assert not member.follower_state().has_fetched
+    assert pending(member).destination.node_id < 0
+
+
 def test_a_response_comes_once() -> None:
     member = follower()
     send = pending(member)
@@ -333,6 +340,18 @@ def test_a_response_of_an_older_epoch_is_ignored() -> None:
     answer(member, FetchResponse(leader_id=3, leader_epoch=EPOCH - 1, records=(Batch(3, 1),)))
     assert member.core.leader_id == 2
     assert member.log.end_offset == 3
+
+
+def test_who_has_not_heard_of_the_epoch_is_not_asked_again_at_once() -> None:
+    member = Member(1, voters_of(1, 2), persisted=ElectionState(EPOCH))
+    member.start()
+    error = E.UNKNOWN_LEADER_EPOCH
+    member.answer(pending(member), FetchResponse(E.NONE, error, -1, EPOCH - 1))
+    assert not member.sent
+    member.at(19)
+    assert not member.sent
+    member.at(20)
+    assert isinstance(pending(member).request, FetchRequest)
 
 
 def test_an_unknown_leader_epoch_is_ignored() -> None:
