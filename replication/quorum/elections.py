@@ -8,6 +8,7 @@ back. With a majority of pre-votes it raises the epoch, votes for itself and ask
 from ...clients.errors import ErrorCode
 from .named_leader import Verdict, check_response
 from .raft_actions import Reply, Token
+from .raft_log import log_end
 from .raft_messages import VoteRequest, VoteResponse
 from .raft_node import RaftNode
 from .raft_state import (
@@ -20,6 +21,7 @@ from .raft_state import (
     Unattached,
 )
 from .request_checks import check_vote, check_voter_key
+from .request_manager import voter_destination
 from .voter_set import VoterKey
 
 
@@ -53,7 +55,7 @@ def handle_vote(node: RaftNode, token: Token, request: VoteRequest, now_ms: int)
     if refusal is not None:
         node.act(Reply(token, VoteResponse(*node.answer_fields(refusal))))
         return
-    own = node.log_end
+    own = log_end(node.log)
     key = VoterKey(request.replica_id, request.replica_directory_id)
     is_granted = can_grant_vote(
         node.state,
@@ -124,9 +126,9 @@ def poll_candidate(node: RaftNode, state: Candidate, now_ms: int) -> None:
 
 
 def _send_votes(node: RaftNode, state: Prospective | Candidate, now_ms: int) -> None:
-    end = node.log_end
+    end = log_end(node.log)
     for voter_id in sorted(state.votes.unrecorded):
-        destination = node.voter_destination(voter_id)
+        destination = voter_destination(node.voters, voter_id, node.options.listener)
         voter = node.voters.voter(voter_id)
         if destination is None or voter is None or not node.requests.is_ready(voter_id):
             continue

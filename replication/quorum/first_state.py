@@ -2,7 +2,7 @@
 
 from .election_state import ElectionState
 from .raft_node import RaftNode
-from .raft_state import Candidate, Follower, RaftEvent, Unattached, Votes
+from .raft_state import Candidate, Follower, RaftEvent, Resigned, Unattached, Votes
 
 
 def start(node: RaftNode, persisted: ElectionState, now_ms: int) -> None:
@@ -22,9 +22,15 @@ def _begin(node: RaftNode, persisted: ElectionState, now_ms: int) -> None:
     elif leader_id == node.options.node_id and node.options.can_be_voter:
         # Records of its epoch may have been lost unsynced: to lead on in it could write others at
         # their offsets.
-        node.begin(node.resigned(epoch, deadline_ms, ()), is_durable=False)
-    elif leader_id is None and node.is_voter and persisted.is_voted(node.key):
-        votes = Votes(node.voters, node.key)
+        resigned = Resigned(
+            epoch=epoch,
+            leader_id=leader_id,
+            deadline_ms=deadline_ms,
+            unacknowledged=set(node.voters.ids) - {leader_id},
+        )
+        node.begin(resigned, is_durable=False)
+    elif leader_id is None and node.is_voter and persisted.is_voted(node.options.key):
+        votes = Votes(node.voters, node.options.key)
         state = Candidate(epoch=epoch, voted_key=voted_key, deadline_ms=deadline_ms, votes=votes)
         node.begin(state, is_durable=False)
     else:

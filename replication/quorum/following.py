@@ -2,7 +2,7 @@
 
 Only one Fetch or FetchSnapshot is in flight at a time, whoever it goes to: two could append the
 same offsets twice. A node that may vote syncs what it has appended before it fetches again, because
-a fetch at an offset promises that everything below it is durable (K8).
+a fetch at an offset promises that everything below it is durable.
 """
 
 from collections.abc import Sequence
@@ -21,6 +21,7 @@ from .raft_actions import (
     TruncateTo,
     WriteSnapshotChunk,
 )
+from .raft_log import log_end
 from .raft_messages import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
@@ -74,7 +75,7 @@ def handle_end_epoch(
         state = node.state
         if isinstance(state, Follower) and state.leader_id == request.leader_id:
             backoff_ms = election_backoff_ms(
-                node.key, request.preferred_candidates, node.options.election_backoff_max_ms
+                node.options.key, request.preferred_candidates, node.options.election_backoff_max_ms
             )
             state.deadline_ms = now_ms + backoff_ms
     if not node.is_broken:
@@ -184,7 +185,7 @@ def bootstrap_servers(node: RaftNode) -> list[Destination]:
 
 
 def _fetch_request(node: RaftNode) -> FetchRequest:
-    options, end = node.options, node.log_end
+    options, end = node.options, log_end(node.log)
     return FetchRequest(
         cluster_id=options.cluster_id,
         replica_id=options.node_id,

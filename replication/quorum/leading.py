@@ -28,6 +28,7 @@ from .request_checks import (
     check_fetch_snapshot,
     check_snapshot_position,
 )
+from .request_manager import voter_destination
 from .voter_set import VoterKey
 
 # -- Fetch -------------------------------------------------------------------------------------
@@ -197,7 +198,10 @@ def _send_begin_epoch(node: RaftNode, state: Leader, now_ms: int) -> None:
     interval_ms = options.begin_epoch_interval_ms
     state.begin_epoch_deadline_ms = now_ms + interval_ms
     for voter_id in state.progress.silent_voters(now_ms, interval_ms):
-        destination, voter = node.voter_destination(voter_id), node.voters.voter(voter_id)
+        destination, voter = (
+            voter_destination(node.voters, voter_id, node.options.listener),
+            node.voters.voter(voter_id),
+        )
         if destination is None or voter is None or not node.requests.is_ready(voter_id):
             continue
         request = BeginQuorumEpochRequest(
@@ -219,7 +223,7 @@ def poll_resigned(node: RaftNode, state: Resigned, now_ms: int) -> None:
         return
     options = node.options
     for voter_id in sorted(state.unacknowledged):
-        destination = node.voter_destination(voter_id)
+        destination = voter_destination(node.voters, voter_id, node.options.listener)
         if destination is None or not node.requests.is_ready(voter_id):
             continue
         request = EndQuorumEpochRequest(

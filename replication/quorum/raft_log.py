@@ -52,3 +52,8 @@ class RaftLogView(Protocol):
     def snapshot_size(self, snapshot_id: OffsetAndEpoch) -> int | None:
         """The size of a snapshot in bytes; None if it does not exist."""
         ...
+
+
+def log_end(log: RaftLogView) -> OffsetAndEpoch:
+    """The log end offset and the epoch of the last record."""
+    return OffsetAndEpoch(log.end_offset, log.last_epoch)

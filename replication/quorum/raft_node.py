@@ -7,9 +7,9 @@ must be remembered, so neither is persisted.
 
 from collections.abc import Sequence
 from random import Random
+from typing import TYPE_CHECKING
 
 from ...clients.errors import ErrorCode
-from ...storage.remote.remote_lineage import OffsetAndEpoch
 from .election_state import ElectionState
 from .raft_actions import (
     Action,
@@ -44,6 +44,9 @@ from .request_checks import Receiver, Refusal
 from .request_manager import RequestManager
 from .voter_set import Address, VoterKey, VoterSet
 from .voter_set_history import VoterSetHistory
+
+if TYPE_CHECKING:
+    from ...storage.remote.remote_lineage import OffsetAndEpoch
 
 _FOREVER_MS = (1 << 63) - 1
 
@@ -97,27 +100,20 @@ class RaftNode:
         return self.history.latest
 
     @property
-    def key(self) -> VoterKey:
-        return self.options.key
-
-    @property
     def is_voter(self) -> bool:
-        return self.options.can_be_voter and self.voters.is_voter(self.key)
+        return self.options.can_be_voter and self.voters.is_voter(self.options.key)
 
     @property
     def is_only_voter(self) -> bool:
         return self.is_voter and len(self.voters) == 1
 
     @property
-    def log_end(self) -> OffsetAndEpoch:
-        """The log end offset and the epoch of the last record."""
-        return OffsetAndEpoch(self.log.end_offset, self.log.last_epoch)
-
-    @property
     def receiver(self) -> Receiver:
         """What the checks of requests need to know."""
         is_leader = self.state.role is Role.LEADER
-        return Receiver(self.options.cluster_id, self.key, self.epoch, is_leader, self.is_stopping)
+        return Receiver(
+            self.options.cluster_id, self.options.key, self.epoch, is_leader, self.is_stopping
+        )
 
     @property
     def leader_address(self) -> Address | None:
@@ -258,7 +254,7 @@ class RaftNode:
                 voted_key=state.voted_key,
                 leader_address=self.leader_address,
                 deadline_ms=self.election_deadline(now_ms),
-                votes=Votes(self.voters, self.key),
+                votes=Votes(self.voters, self.options.key),
             ),
             is_durable=False,
         )
@@ -269,9 +265,9 @@ class RaftNode:
             RaftEvent.PRE_VOTES_WON,
             Candidate(
                 epoch=self.epoch + 1,
-                voted_key=self.key,
+                voted_key=self.options.key,
                 deadline_ms=self.election_deadline(now_ms),
-                votes=Votes(self.voters, self.key),
+                votes=Votes(self.voters, self.options.key),
             ),
         )
 
@@ -286,7 +282,7 @@ class RaftNode:
                 leader_id=options.node_id,
                 epoch_start_offset=start,
                 progress=ReplicaProgress(
-                    self.key, voters, start, options.check_quorum_timeout_ms, now_ms
+                    self.options.key, voters, start, options.check_quorum_timeout_ms, now_ms
                 ),
                 begin_epoch_deadline_ms=now_ms,
             ),
@@ -312,10 +308,12 @@ class RaftNode:
         assert isinstance(state, Leader)
         self._move(
             RaftEvent.RESIGNED,
-            self.resigned(
-                state.epoch,
-                self.election_deadline(now_ms),
-                state.progress.successors(),
+            Resigned(
+                epoch=state.epoch,
+                leader_id=self.options.node_id,
+                deadline_ms=self.election_deadline(now_ms),
+                unacknowledged=set(self.voters.ids) - {self.options.node_id},
+                preferred_candidates=state.progress.successors(),
             ),
             is_durable=False,
         )
@@ -327,7 +325,7 @@ class RaftNode:
         assert state.leader_id is None, "an epoch with a leader needs no vote"
         deadline_ms = self.election_deadline(now_ms)
         if isinstance(state, Prospective):
-            votes = Votes(self.voters, self.key)
+            votes = Votes(self.voters, self.options.key)
             self._move(
                 RaftEvent.VOTED,
                 Prospective(epoch=state.epoch, voted_key=key, deadline_ms=deadline_ms, votes=votes),
@@ -337,16 +335,6 @@ class RaftNode:
                 RaftEvent.VOTED,
                 Unattached(epoch=state.epoch, voted_key=key, deadline_ms=deadline_ms),
             )
-
-    def resigned(self, epoch: int, deadline_ms: int, candidates: tuple[VoterKey, ...]) -> Resigned:
-        """The state of a leader of an epoch that leads no more."""
-        return Resigned(
-            epoch=epoch,
-            leader_id=self.options.node_id,
-            deadline_ms=deadline_ms,
-            unacknowledged=set(self.voters.ids) - {self.options.node_id},
-            preferred_candidates=candidates,
-        )
 
     def _move(self, event: RaftEvent, state: State, *, is_durable: bool = True) -> None:
         before = self.state
@@ -386,8 +374,3 @@ class RaftNode:
     def voter_address(self, node_id: int) -> Address | None:
         """A voter's address on the listener of the quorum."""
         return self.voters.address(node_id, self.options.listener)
-
-    def voter_destination(self, node_id: int) -> Destination | None:
-        """Where requests to a voter go."""
-        address = self.voter_address(node_id)
-        return None if address is None else Destination(node_id, address)

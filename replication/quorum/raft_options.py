@@ -40,7 +40,7 @@ class RaftOptions:
 
     @property
     def check_quorum_timeout_ms(self) -> int:
-        """How long a leader leads without a majority that fetches (K7)."""
+        """How long a leader leads without a majority that fetches."""
         return self.fetch_timeout_ms * 3 // 2
 
     @property

@@ -5,7 +5,7 @@ and asks whether it would be elected; only if a majority says so does it raise t
 Candidate. A leader that gives up becomes Resigned, and never leads in that epoch again.
 
 The vote of an epoch is kept in Unattached, Prospective and Follower: no node votes twice in an
-epoch (K1). `NEXT_STATES` is the table; see `raft_node.py` for what each move does.
+epoch. `NEXT_STATES` is the table; see `raft_node.py` for what each move does.
 """
 
 from collections.abc import Iterable, Mapping

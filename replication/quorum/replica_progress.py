@@ -1,10 +1,10 @@
 """What a leader knows of its voters and observers, and the high watermark that follows from it.
 
 The high watermark is the end offset that a majority of the voters has reached, once it is above the
-start of the leader's epoch (K6): what earlier epochs left is committed only together with a record
-of this one. The leader counts itself only up to its synced end (K8), and only if it is a voter.
+start of the leader's epoch: what earlier epochs left is committed only together with a record
+of this one. The leader counts itself only up to its synced end, and only if it is a voter.
 
-Check quorum (K7): a leader that a majority has not fetched from for a while must resign (Kafka's
+Check quorum: a leader that a majority has not fetched from for a while must resign (Kafka's
 `LeaderState`).
 """
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from .raft_actions import Destination, Send
 from .raft_messages import RaftRequest
+from .voter_set import VoterSet
 
 
 class InFlight(NamedTuple):
@@ -87,3 +88,9 @@ class RequestManager:
         """A random server that is ready."""
         ready: Sequence[Destination] = [each for each in servers if self.is_ready(each.node_id)]
         return random.choice(ready) if ready else None
+
+
+def voter_destination(voters: VoterSet, node_id: int, listener: str) -> Destination | None:
+    """Where requests to a voter go; None if it has no address on the listener."""
+    address = voters.address(node_id, listener)
+    return None if address is None else Destination(node_id, address)

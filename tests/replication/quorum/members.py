@@ -38,7 +38,7 @@ from tierlog.replication.quorum.raft_messages import (
     RaftResponse,
 )
 from tierlog.replication.quorum.raft_options import RaftOptions
-from tierlog.replication.quorum.raft_state import Follower, Leader, State
+from tierlog.replication.quorum.raft_state import Follower, Leader, Role, State
 from tierlog.replication.quorum.voter_set import Address, Voter, VoterKey, VoterSet
 from tierlog.storage.remote.remote_lineage import OffsetAndEpoch
 
@@ -169,6 +169,10 @@ class Member:
     @property
     def state(self) -> State:
         return self.core.state
+
+    def role(self) -> Role:
+        """A method, so that type checkers do not take it for the same from line to line."""
+        return self.core.state.role
 
     def leader_state(self) -> Leader:
         assert isinstance(self.state, Leader)

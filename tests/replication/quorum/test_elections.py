@@ -107,12 +107,12 @@ def test_who_grants_what_in_its_own_epoch(
 ) -> None:
     """As Kafka's `canGrantVote` of each state does."""
     member = make()
-    assert member.state.role is role
+    assert member.role() is role
     before = member.persisted
     assert granted(member, vote(5, pre_vote=True)) is pre_vote
     assert member.persisted == before
     assert granted(member, vote(5)) is full_vote
-    assert member.state.role is role
+    assert member.role() is role
     assert member.persisted.voted_key == (VoterKey(2) if full_vote else before.voted_key)
 
 
@@ -183,7 +183,7 @@ def test_no_vote_in_an_epoch_with_a_leader() -> None:
     member = Member(1, voters_of(1, 2), persisted=ElectionState(5, 3))
     member.start()
     # Voter 3 is gone, so its address is unknown: nobody to follow.
-    assert member.state.role is Role.UNATTACHED
+    assert member.role() is Role.UNATTACHED
     assert not granted(member, vote(5))
 
 
@@ -265,7 +265,7 @@ def test_lost_pre_votes_lead_back_to_waiting_without_a_trace() -> None:
     before, deadline_ms = member.persisted, member.state.deadline_ms  # type: ignore[union-attr]  # prospective
     for send in [send for send in member.sent if isinstance(send.request, VoteRequest)]:
         member.answer(send, VoteResponse(leader_epoch=5))
-    assert member.state.role is Role.UNATTACHED
+    assert member.role() is Role.UNATTACHED
     assert member.persisted.epoch == 5
     assert member.persisted.voted_key == before.voted_key
     # It waits out what was left of its election timeout.
@@ -278,7 +278,7 @@ def test_lost_pre_votes_under_a_leader_lead_back_to_it() -> None:
         member.after_timer()
     for send in [send for send in member.sent if isinstance(send.request, VoteRequest)]:
         member.answer(send, VoteResponse(leader_epoch=5, leader_id=3))
-    assert member.state.role is Role.FOLLOWER
+    assert member.role() is Role.FOLLOWER
     assert member.core.leader_id == 3
     assert not member.follower_state().has_fetched
 
@@ -293,5 +293,5 @@ def test_a_lost_election_waits_out_its_timeout() -> None:
     member.at(state.deadline_ms - 1)
     assert member.state is state
     member.at(state.deadline_ms)
-    assert isinstance(member.state, Prospective)
+    assert member.role() is Role.PROSPECTIVE
     assert member.core.epoch == 5

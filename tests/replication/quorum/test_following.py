@@ -357,7 +357,7 @@ def test_who_has_not_heard_of_the_epoch_is_not_asked_again_at_once() -> None:
 def test_an_unknown_leader_epoch_is_ignored() -> None:
     member = follower()
     answer(member, FROM_2._replace(partition_error_code=E.UNKNOWN_LEADER_EPOCH))
-    assert member.state.role is Role.FOLLOWER
+    assert member.role() is Role.FOLLOWER
     assert not member.follower_state().has_fetched
 
 
@@ -374,14 +374,14 @@ def test_a_higher_epoch_and_its_leader_are_followed(error: ErrorCode) -> None:
 def test_a_higher_epoch_without_a_leader_is_followed_by_nobody() -> None:
     member = follower()
     answer(member, FetchResponse(E.NONE, E.FENCED_LEADER_EPOCH, -1, EPOCH + 1))
-    assert member.state.role is Role.UNATTACHED
+    assert member.role() is Role.UNATTACHED
     assert member.persisted == ElectionState(EPOCH + 1, None, None, (1, 2, 3))
 
 
 def test_a_leader_without_a_known_address_is_remembered() -> None:
     member = follower()
     answer(member, FetchResponse(E.NONE, E.FENCED_LEADER_EPOCH, 8, EPOCH + 1))
-    assert member.state.role is Role.UNATTACHED
+    assert member.role() is Role.UNATTACHED
     assert member.persisted.leader_id == 8
 
 
@@ -424,7 +424,7 @@ def test_this_node_as_the_leader_of_an_epoch_that_it_does_not_know_is_fatal() ->
 def test_other_errors_make_it_rest_and_ask_elsewhere(error: ErrorCode) -> None:
     member = follower()
     answer(member, FROM_2._replace(partition_error_code=error))
-    assert member.state.role is Role.FOLLOWER
+    assert member.role() is Role.FOLLOWER
     assert pending(member).destination.node_id < 0
 
 
@@ -461,4 +461,4 @@ def test_a_resigned_leader_does_not_follow_itself(kind: type) -> None:
     else:
         member.ask(EndQuorumEpochRequest(CLUSTER, 1, EPOCH))
     assert member.fatal is None
-    assert member.state.role is Role.RESIGNED
+    assert member.role() is Role.RESIGNED

@@ -156,13 +156,13 @@ def test_a_leader_restarts_as_resigned_and_never_leads_in_its_epoch_again() -> N
     quorum.cut = {old.node_id}
     old.now_ms = quorum.now_ms
     old.restart()
-    assert old.state.role is Role.RESIGNED
+    assert old.role() is Role.RESIGNED
     assert old.core.leader_id is None
     assert old.leaders[-1].leader_id is None
     old.after_timer()
-    while old.state.role is Role.RESIGNED:
+    while old.role() is Role.RESIGNED:
         old.after_timer()
-    assert old.state.role is Role.UNATTACHED
+    assert old.role() is Role.UNATTACHED
     assert old.core.epoch == epoch + 1
 
 
@@ -179,5 +179,5 @@ def test_an_observer_follows_and_never_votes() -> None:
     assert [each.replica_id for each in statuses] == [9]
     quorum.cut = {9}
     quorum.run(quorum.now_ms + 30_000)
-    assert observer.state.role in (Role.UNATTACHED, Role.FOLLOWER)
+    assert observer.role() in (Role.UNATTACHED, Role.FOLLOWER)
     assert observer.core.epoch == quorum.leader().core.epoch

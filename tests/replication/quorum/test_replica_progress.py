@@ -99,8 +99,7 @@ def test_another_directory_of_a_voters_id_is_an_observer() -> None:
     voters = VoterSet(Voter(VoterKey(each, DIRECTORY)) for each in (1, 2))
     leader = ReplicaProgress(VoterKey(1, DIRECTORY), voters, 0, CHECK_QUORUM_MS, 0)
     leader.leader_advanced(5, 5, 0)
-    leader.fetched(VoterKey(2, Uuid(bytes(15) + b"\x08")), 5, 2500)
-    assert leader.high_watermark is None
+    assert not leader.fetched(VoterKey(2, Uuid(bytes(15) + b"\x08")), 5, 2500)
     assert leader.check_quorum_deadline_ms == CHECK_QUORUM_MS
     leader.fetched(VoterKey(2, DIRECTORY), 5, 2500)
     assert leader.high_watermark == 5

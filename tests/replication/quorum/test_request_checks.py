@@ -117,7 +117,7 @@ def test_the_requests_of_a_leader_are_refused_for_their_first_fault(
         faulty = faulty._replace(**fault)  # type: ignore[arg-type]  # fields by their names
     member = member_in_epoch(EPOCH)
     assert errors(member, faulty) == EPOCH_FAULTS[first][1]
-    assert member.state.role is Role.UNATTACHED
+    assert member.role() is Role.UNATTACHED
 
 
 def test_a_leader_is_followed_even_if_it_meant_another_voter() -> None:

@@ -94,9 +94,9 @@ def test_a_resigned_leader_goes_to_the_next_epoch_after_its_election_timeout() -
     member.start()
     deadline_ms = deadline_of(member)
     member.at(deadline_ms - 1)
-    assert member.state.role is Role.RESIGNED
+    assert member.role() is Role.RESIGNED
     member.at(deadline_ms)
-    assert member.state.role is Role.UNATTACHED
+    assert member.role() is Role.UNATTACHED
     assert member.persisted == ElectionState(6, None, None, (1, 2, 3))
     assert deadline_of(member) >= deadline_ms + 1000
 
@@ -107,9 +107,9 @@ def test_a_resigned_leader_goes_to_the_next_epoch_after_its_election_timeout() -
 def test_a_follower_misses_its_leader_after_the_fetch_timeout() -> None:
     member = follower_of_2()
     member.at(1999)
-    assert member.state.role is Role.FOLLOWER
+    assert member.role() is Role.FOLLOWER
     member.at(2000)
-    assert member.state.role is Role.PROSPECTIVE
+    assert member.role() is Role.PROSPECTIVE
 
 
 def test_only_a_successful_fetch_starts_the_fetch_timeout_again() -> None:
@@ -130,11 +130,11 @@ def test_an_observer_without_success_looks_for_the_leader_and_stays_an_observer(
     observer = Member(9, voters_of(1, 2, 3), persisted=ElectionState(1, 2))
     observer.start()
     observer.at(2000)
-    assert observer.state.role is Role.UNATTACHED
+    assert observer.role() is Role.UNATTACHED
     assert observer.core.epoch == 1
     observer.sent.clear()
     observer.at(100_000)
-    assert observer.state.role is Role.UNATTACHED
+    assert observer.role() is Role.UNATTACHED
 
 
 # -- The leader's -----------------------------------------------------------------------------
@@ -150,7 +150,7 @@ def test_check_quorum_is_one_and_a_half_fetch_timeouts() -> None:
     leader.at(deadline_ms - 1)
     assert leader.core.is_leader
     leader.at(deadline_ms)
-    assert leader.state.role is Role.RESIGNED
+    assert leader.role() is Role.RESIGNED
 
 
 def begun(member: Member) -> list[int]:
@@ -248,13 +248,13 @@ def test_the_first_candidate_asks_for_pre_votes_in_the_same_event() -> None:
     request = EndQuorumEpochRequest(CLUSTER, 2, 1, (VoterKey(1), VoterKey(3)))
     response = member.ask(request)
     assert isinstance(response, EndQuorumEpochResponse)
-    assert member.state.role is Role.PROSPECTIVE
+    assert member.role() is Role.PROSPECTIVE
 
 
 def test_another_candidate_lets_it_go_first() -> None:
     member = follower_of_2()
     member.ask(EndQuorumEpochRequest(CLUSTER, 2, 1, (VoterKey(3), VoterKey(1))))
-    assert member.state.role is Role.FOLLOWER
+    assert member.role() is Role.FOLLOWER
     assert member.follower_state().deadline_ms == 500
 
 
