@@ -9,7 +9,7 @@ The shell calls `poll` when `deadline_ms` has come.
 from random import Random
 
 from ...clients.errors import ErrorCode
-from . import elections, first_state, following, leading
+from . import elections, first_state, following, leading, voter_changes
 from .election_state import ElectionState
 from .named_leader import Verdict
 from .raft_actions import Action, Send, Token
@@ -26,6 +26,7 @@ from .raft_messages import (
     QuorumDescription,
     RaftRequest,
     RaftResponse,
+    VoterChangeRequest,
     VoteRequest,
     VoteResponse,
 )
@@ -128,6 +129,15 @@ class RaftCore:
                 leading.handle_fetch_snapshot(node, token, request, now_ms)
         return self._finish(now_ms)
 
+    def handle_voter_change(
+        self, token: Token, request: VoterChangeRequest, now_ms: int
+    ) -> list[Action]:
+        """Handle AddRaftVoter, RemoveRaftVoter or UpdateRaftVoter."""
+        if self._node.is_broken:
+            return []
+        voter_changes.handle_voter_change(self._node, token, request, now_ms)
+        return self._finish(now_ms)
+
     def handle_response(self, request_id: int, response: RaftResponse, now_ms: int) -> list[Action]:
         """Handle the response to a request that was sent; ignored if it is no longer awaited."""
         node = self._node
@@ -210,7 +220,7 @@ class RaftCore:
             except ValueError as error:
                 node.fail(str(error))
         if isinstance(node.state, Leader):
-            node.state.progress.set_voters(node.voters)
+            node.state.progress.set_voters(node.voters, now_ms)
         return self._finish(now_ms)
 
     def resign(self, epoch: int, now_ms: int) -> list[Action]:
@@ -266,6 +276,7 @@ def _step(node: RaftNode, state: State, now_ms: int) -> None:
         case Candidate():
             elections.poll_candidate(node, state, now_ms)
         case Leader():
+            voter_changes.finish_change(node, state, now_ms)
             leading.poll_leader(node, state, now_ms)
         case Resigned():
             leading.poll_resigned(node, state, now_ms)
@@ -280,6 +291,7 @@ def state_deadlines(node: RaftNode) -> list[int | None]:
                 state.progress.check_quorum_deadline_ms,
                 state.begin_epoch_deadline_ms if has_others else None,
                 *(waiting.deadline_ms for waiting in state.waiting),
+                None if state.change is None else state.change.deadline_ms,
             ]
         case Unattached() as state:
             return [state.deadline_ms if node.is_voter and not node.is_stopping else None]

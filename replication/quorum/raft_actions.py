@@ -4,7 +4,13 @@ from typing import NamedTuple
 
 from ...storage.remote.remote_lineage import OffsetAndEpoch
 from .election_state import ElectionState
-from .raft_messages import FetchedBatch, RaftRequest, RaftResponse
+from .raft_messages import (
+    AddVoterRequest,
+    FetchedBatch,
+    RaftRequest,
+    RaftResponse,
+    VoterChangeResponse,
+)
 from .voter_set import Address, VoterKey, VoterSet
 
 Token = object
@@ -87,6 +93,24 @@ class AppendVoters(NamedTuple):
     voter_set: VoterSet
 
 
+class AskVersions(NamedTuple):
+    """Ask a node that is to be a voter for its versions (ApiVersions).
+
+    Then hand in the request again, with `kraft_version` or with `is_unreachable`.
+    """
+
+    token: Token
+    request: AddVoterRequest
+    destination: Destination
+
+
+class ReplyToVoterChange(NamedTuple):
+    """Send the response to a change of the voters."""
+
+    token: Token
+    response: VoterChangeResponse
+
+
 class AppendFetched(NamedTuple):
     """Append batches from the leader. Call `RaftCore.handle_log_changed` after it."""
 
@@ -164,6 +188,8 @@ Action = (
     | ReplyWithSnapshotBytes
     | AppendStartOfEpoch
     | AppendVoters
+    | AskVersions
+    | ReplyToVoterChange
     | AppendFetched
     | TruncateTo
     | CreateSnapshot

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from ...clients.errors import ErrorCode
 from ...clients.kafka_uuid import ZERO_UUID, Uuid
 from ...storage.remote.remote_lineage import OffsetAndEpoch
-from .voter_set import Address, VoterKey
+from .voter_set import Address, KRaftVersionRange, VoterKey
 
 UNKNOWN_LEADER = -1
 MAX_HIGH_WATERMARK = (1 << 63) - 1
@@ -199,6 +199,53 @@ class QuorumDescription(NamedTuple):
     observers: tuple[ReplicaStatus, ...] = ()
 
 
+class AddVoterRequest(NamedTuple):
+    """AddRaftVoter: make an observer a voter."""
+
+    cluster_id: str | None
+    voter_id: int
+    voter_directory_id: Uuid
+    listeners: tuple[tuple[str, Address], ...]
+    timeout_ms: int
+    ack_when_committed: bool = True
+    kraft_version: KRaftVersionRange | None = None
+    """What the new voter supports; None until the shell has asked it."""
+    is_unreachable: bool = False
+    """Whether the shell has asked it in vain."""
+
+
+class RemoveVoterRequest(NamedTuple):
+    """RemoveRaftVoter: make a voter an observer."""
+
+    cluster_id: str | None
+    voter_id: int
+    voter_directory_id: Uuid
+    timeout_ms: int
+    ack_when_committed: bool = True
+
+
+class UpdateVoterRequest(NamedTuple):
+    """UpdateRaftVoter: a voter tells its endpoints and the versions that it supports."""
+
+    cluster_id: str | None
+    current_leader_epoch: int
+    voter_id: int
+    voter_directory_id: Uuid
+    listeners: tuple[tuple[str, Address], ...]
+    kraft_version: KRaftVersionRange
+
+
+class VoterChangeResponse(NamedTuple):
+    """The answer to a change of the voters."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    leader_id: int = UNKNOWN_LEADER
+    leader_epoch: int = 0
+    node_endpoints: tuple[NodeEndpoint, ...] = ()
+
+
+VoterChangeRequest = AddVoterRequest | RemoveVoterRequest | UpdateVoterRequest
 RaftRequest = (
     VoteRequest
     | BeginQuorumEpochRequest

@@ -22,9 +22,16 @@ from .raft_actions import (
     LeaderChanged,
     Persist,
     Reply,
+    ReplyToVoterChange,
 )
 from .raft_log import RaftLogView
-from .raft_messages import UNKNOWN_LEADER, FetchResponse, NodeEndpoint, RaftRequest
+from .raft_messages import (
+    UNKNOWN_LEADER,
+    FetchResponse,
+    NodeEndpoint,
+    RaftRequest,
+    VoterChangeResponse,
+)
 from .raft_options import RaftOptions
 from .raft_state import (
     NEXT_STATES,
@@ -346,6 +353,9 @@ class RaftNode:
             fields = self.answer_fields(Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER))
             for waiting in before.waiting:
                 self.act(Reply(waiting.token, FetchResponse(*fields)))
+            if before.change is not None:
+                response = VoterChangeResponse(fields[1], "The leader has resigned.", *fields[2:])
+                self.act(ReplyToVoterChange(before.change.token, response))
 
     def begin(self, state: State, *, is_durable: bool) -> None:
         """Take a state, and put it on the disk if it holds anything new that must be there."""

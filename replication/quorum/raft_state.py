@@ -180,6 +180,15 @@ class WaitingFetch(NamedTuple):
     deadline_ms: int
 
 
+class PendingChange(NamedTuple):
+    """A change of the voters that is answered when its record is committed."""
+
+    token: Token
+    offset: int
+    """The offset of the Voters record."""
+    deadline_ms: int
+
+
 @dataclass(slots=True, kw_only=True)
 class Leader(_Epoch):
     """The leader of its epoch."""
@@ -191,6 +200,8 @@ class Leader(_Epoch):
     """When BeginQuorumEpoch is sent next to voters that do not fetch."""
     waiting: list[WaitingFetch] = field(default_factory=list[WaitingFetch])
     """Fetches that are answered when there is something new, at most one for each replica."""
+    change: PendingChange | None = None
+    """The change of the voters that is not committed yet."""
     role: Role = field(default=Role.LEADER, init=False)
 
 

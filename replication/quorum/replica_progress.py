@@ -142,8 +142,11 @@ class ReplicaProgress:
 
     # -- Voters and observers -----------------------------------------------------------------
 
-    def set_voters(self, voters: VoterSet) -> None:
+    def set_voters(self, voters: VoterSet, now_ms: int) -> None:
         """Take a new voter set: voters may become observers, and observers voters."""
+        if self._remote_majority == 0:
+            # Until now nobody else had to fetch: who is new gets the whole time for it.
+            self._check_quorum_deadline_ms = now_ms + self._check_quorum_timeout_ms
         replicas = {replica.key: replica for replica in self._replicas()}
         by_id = {replica.key.id: replica for replica in self._voters.values()}
         self._voters = dict[int, Replica]()

@@ -16,6 +16,7 @@ from tierlog.replication.quorum.raft_actions import (
     AppendFetched,
     AppendStartOfEpoch,
     AppendVoters,
+    AskVersions,
     CreateSnapshot,
     DropSnapshot,
     Fatal,
@@ -24,6 +25,7 @@ from tierlog.replication.quorum.raft_actions import (
     LeaderChanged,
     Persist,
     Reply,
+    ReplyToVoterChange,
     ReplyWithRecords,
     ReplyWithSnapshotBytes,
     Send,
@@ -36,6 +38,7 @@ from tierlog.replication.quorum.raft_messages import (
     FetchResponse,
     FetchSnapshotResponse,
     RaftResponse,
+    VoterChangeResponse,
 )
 from tierlog.replication.quorum.raft_options import RaftOptions
 from tierlog.replication.quorum.raft_state import Follower, Leader, Role, State
@@ -52,6 +55,7 @@ class Batch(NamedTuple):
     base_offset: int
     partition_leader_epoch: int
     value: str = ""
+    voters: VoterSet | None = None
 
     @property
     def next_offset(self) -> int:
@@ -159,6 +163,8 @@ class Member:
         self.high_watermark = 0
         self.leaders: list[LeaderChanged] = []
         self.fatal: str | None = None
+        self.asked_versions: list[AskVersions] = []
+        self.voter_changes: list[tuple[Token, VoterChangeResponse]] = []
         self.holds_flushes = False
         """Whether a Flush waits for `flush`."""
         self._parts: dict[OffsetAndEpoch, bytes] = {}
@@ -270,21 +276,24 @@ class Member:
                 self.leaders.append(action)
             case Fatal(reason):
                 self.fatal = reason
+            case AskVersions():
+                self.asked_versions.append(action)
+            case ReplyToVoterChange(token, response):
+                self.voter_changes.append((token, response))
             case _:
                 return self._change_log(action)
         return ()
 
     def _change_log(self, action: Action) -> Sequence[Action]:
         match action:
-            case AppendStartOfEpoch(epoch=epoch):
-                self.log.append(epoch, f"leader {self.node_id}")
-            case AppendVoters(epoch=epoch):
-                self.log.append(epoch, "voters")
+            case AppendStartOfEpoch(epoch=epoch, voter_set=voters):
+                return self._append(
+                    Batch(self.log.end_offset, epoch, f"leader {self.node_id}", voters)
+                )
+            case AppendVoters(epoch, offset, voters):
+                return self._append(Batch(offset, epoch, "voters", voters))
             case AppendFetched(batches):
-                for batch in batches:
-                    assert isinstance(batch, Batch)
-                    assert batch.base_offset == self.log.end_offset
-                    self.log.batches.append(batch)
+                return self._append(*(batch for batch in batches if isinstance(batch, Batch)))
             case TruncateTo(offset):
                 assert offset >= self.high_watermark
                 self.log.truncate_to(offset)
@@ -295,6 +304,15 @@ class Member:
             case _:
                 return self._change_snapshots(action)
         return self.core.handle_log_changed(self.now_ms)
+
+    def _append(self, *batches: Batch) -> Sequence[Action]:
+        actions: list[Action] = []
+        for batch in batches:
+            assert batch.base_offset == self.log.end_offset
+            self.log.batches.append(batch)
+            if batch.voters is not None:
+                actions += self.core.handle_voters(batch.base_offset, batch.voters, self.now_ms)
+        return [*actions, *self.core.handle_log_changed(self.now_ms)]
 
     def _change_snapshots(self, action: Action) -> Sequence[Action]:
         match action:

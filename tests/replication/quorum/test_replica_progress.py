@@ -181,12 +181,20 @@ def test_successors_come_by_the_end_of_their_logs() -> None:
     assert [key.id for key in leader.successors()] == [4, 3, 2]
 
 
+def test_a_sole_voter_that_gets_another_is_not_cut_off_at_once() -> None:
+    leader = leader_of(1)
+    leader.set_voters(voters_of(1, 2), 100_000)
+    assert leader.check_quorum_deadline_ms == 100_000 + CHECK_QUORUM_MS
+    leader.set_voters(voters_of(1, 2, 3), 101_000)
+    assert leader.check_quorum_deadline_ms == 100_000 + CHECK_QUORUM_MS
+
+
 def test_an_observer_becomes_a_voter_with_what_is_known_of_it() -> None:
     leader = leader_of(1)
     leader.leader_advanced(20, 20, 0)
     leader.fetched(VoterKey(2), 15, 1)
-    leader.set_voters(voters_of(1, 2))
+    leader.set_voters(voters_of(1, 2), 1)
     assert leader.voter_statuses()[1].log_end_offset == 15
     assert not leader.observer_statuses()
-    leader.set_voters(voters_of(1))
+    leader.set_voters(voters_of(1), 1)
     assert [each.replica_id for each in leader.observer_statuses()] == [2]
