@@ -34,9 +34,8 @@ from .raft_messages import (
     FetchSnapshotResponse,
 )
 from .raft_node import RaftNode
-from .raft_state import Follower, RaftEvent, Unattached
+from .raft_state import Follower, RaftEvent, SnapshotDownload, Unattached
 from .request_checks import check_scope, check_sender, check_voter_key
-from .snapshot_download import SnapshotDownload
 from .voter_set import Address, VoterKey
 
 _FIRST_BOOTSTRAP_ID = -2

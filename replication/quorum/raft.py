@@ -85,6 +85,13 @@ class RaftCore:
         """The voter set in effect."""
         return self._node.voters
 
+    def voters_at(self, offset: int) -> VoterSet | None:
+        """The voter set in effect at an offset, for a snapshot that ends there.
+
+        None below the log start offset.
+        """
+        return self._node.history.at_or_before(offset - 1)
+
     @property
     def high_watermark(self) -> int | None:
         """The end of the committed records; None before this node has heard of any."""
@@ -189,6 +196,7 @@ class RaftCore:
         if node.is_broken:
             return []
         node.is_log_stale = False
+        node.history.forget_before(node.log.start_offset - 1)
         if isinstance(node.state, Leader):
             leading.leader_log_changed(node, node.state, now_ms)
         return self._finish(now_ms)

@@ -14,11 +14,11 @@ from enum import Enum
 from types import MappingProxyType
 from typing import NamedTuple
 
+from ...storage.remote.remote_lineage import OffsetAndEpoch
 from .election_state import ElectionState
 from .raft_actions import Token
 from .raft_messages import FetchRequest
 from .replica_progress import ReplicaProgress
-from .snapshot_download import SnapshotDownload
 from .voter_set import Address, VoterKey, VoterSet
 
 
@@ -156,6 +156,14 @@ class Candidate(_Epoch):
     deadline_ms: int
     votes: Votes
     role: Role = field(default=Role.CANDIDATE, init=False)
+
+
+@dataclass(slots=True)
+class SnapshotDownload:
+    """A snapshot that a follower fetches, and how many bytes of it it has (KIP-630)."""
+
+    snapshot_id: OffsetAndEpoch
+    position: int = 0
 
 
 @dataclass(slots=True, kw_only=True)

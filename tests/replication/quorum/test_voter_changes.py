@@ -230,6 +230,15 @@ def test_a_voter_tells_where_it_has_moved() -> None:
     assert error_of(leader, request) is E.REQUEST_TIMED_OUT
 
 
+def test_a_snapshot_has_the_voters_of_its_end() -> None:
+    quorum, leader = led(1, observer=2)
+    change(leader, add(2))
+    quorum.exchange()
+    offset = next(each.base_offset for each in leader.log.batches if each.value == "voters")
+    assert leader.core.voters_at(offset) == dynamic(1)
+    assert leader.core.voters_at(offset + 1) == dynamic(1, 2)
+
+
 def test_truncation_takes_a_voter_back() -> None:
     quorum, leader = led(1, 2, 3, observer=4)
     quorum.cut = {leader.node_id}
