@@ -195,12 +195,12 @@ def test_a_voter_is_removed_and_counts_no_more() -> None:
 def test_a_leader_that_removes_itself_leads_until_that_is_committed() -> None:
     quorum, leader = led(1, 2, 3)
     token = change(leader, remove(leader.node_id))
-    assert leader.core.is_leader
+    assert leader.role() is Role.LEADER
     quorum.exchange()
     response = response_to(leader, token)
     assert response is not None
     assert response.error_code is E.NONE
-    assert not leader.core.is_leader
+    assert leader.role() is Role.RESIGNED
     quorum.run(quorum.now_ms + 5000)
     assert quorum.leader() is not leader
     assert leader.role() in (Role.FOLLOWER, Role.UNATTACHED)
