@@ -1,0 +1,410 @@
+"""What must hold in a quorum after every event, whatever fails.
+
+Those of Kafka's `RaftEventSimulationTest`: high watermarks and epochs are monotone, memory and disk
+agree in the epoch, a majority holds what is committed, an epoch has one leader, a log starts at a
+snapshot, a leader loads none, and committed records are the same everywhere.
+
+Beside them: one vote per node and epoch over all lives, for a log that is as up to date as its own,
+on the disk before it is told; a pre-vote that nobody gives who hears of a live leader; a candidate
+that a majority would vote for, a leader that a majority did vote for, once in its epoch; leaders
+that hold everything committed; a fetch that promises only what is synced; one fetch at a time; a
+leader that steps down without a majority; and the same state at the same offset on all nodes.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from tierlog.replication.quorum.election_state import ElectionState
+from tierlog.replication.quorum.raft_actions import (
+    Action,
+    AppendFetched,
+    AppendStartOfEpoch,
+    HighWatermark,
+    LeaderChanged,
+    Persist,
+    Reply,
+    ReplyWithRecords,
+    ReplyWithSnapshotBytes,
+    Send,
+    TruncateFullyToSnapshot,
+    TruncateTo,
+)
+from tierlog.replication.quorum.raft_messages import (
+    BeginQuorumEpochRequest,
+    EndQuorumEpochRequest,
+    FetchRequest,
+    FetchResponse,
+    FetchSnapshotRequest,
+    RaftRequest,
+    RaftResponse,
+    VoteRequest,
+    VoteResponse,
+)
+from tierlog.tests.simulation.quorum_log import EMPTY_DIGEST
+from tierlog.tests.simulation.quorum_network import Exchange
+from tierlog.tests.simulation.quorum_node import QuorumNode
+
+SLACK_MS = 60
+"""How late a timer may be noticed: clocks are whole milliseconds, and a poll takes its turn."""
+
+
+@dataclass(slots=True)
+class _Watched:
+    """What is remembered of one life of one node."""
+
+    life: int
+    requests: dict[int, RaftRequest] = field(default_factory=dict[int, RaftRequest])
+    answered: set[int] = field(default_factory=set[int])
+    would_vote: dict[int, set[int]] = field(default_factory=dict[int, set[int]])
+    """By epoch before the election: who granted a pre-vote."""
+    response_to: RaftRequest | None = None
+    """The request whose response is handled just now."""
+    is_repeated: bool = False
+    fetching: int | None = None
+    fetching_since_ms: int = 0
+    fetched_ms: int = -(1 << 60)
+    """When this node last heard of a live leader in a response to a fetch."""
+    leads_epoch: int = -1
+    epoch_start: int = -1
+    followers: set[int] = field(default_factory=set[int])
+    """Voters that have fetched since `majority_ms`."""
+    majority_ms: int = 0
+    high_watermark: int = -1
+
+
+class Invariants:
+    """See the module. Each raises AssertionError with the numbers of the broken rule."""
+
+    def __init__(self, voters: list[QuorumNode], counts: Counter[str]) -> None:
+        self.voters = voters
+        self.counts = counts
+        self.committed_end = 0
+        self._committed = {0: EMPTY_DIGEST}
+        self._leaders: dict[int, int] = {}
+        self._begun: dict[int, tuple[int, int]] = {}
+        self._votes: dict[tuple[int, int], int] = {}
+        self._epochs: dict[int, int] = {}
+        self._followed: dict[tuple[int, int], int] = {}
+        self._written: dict[tuple[int, int], bytes] = {}
+        self._states: dict[int, bytes] = {0: EMPTY_DIGEST}
+        self._watched: dict[int, _Watched] = {}
+
+    @property
+    def majority(self) -> int:
+        return len(self.voters) // 2 + 1
+
+    @property
+    def latest_epoch(self) -> int:
+        """The highest epoch that has had a leader."""
+        return max(self._begun, default=0)
+
+    @property
+    def elections(self) -> int:
+        """How many epochs have had a leader."""
+        return len(self._begun)
+
+    def _of(self, node: QuorumNode) -> _Watched:
+        watched = self._watched.get(node.id)
+        if watched is None or watched.life != node.life:
+            watched = self._watched[node.id] = _Watched(node.life)
+        return watched
+
+    def before_action(self, node: QuorumNode, action: Action) -> None:
+        """Check what a node is about to do, with the state and the disk it has now."""
+        match action:
+            case Send(request_id, _, request):
+                self._check_request(node, request_id, request)
+            case (
+                Reply(Exchange() as exchange, response)
+                | ReplyWithRecords(Exchange() as exchange, response)
+                | ReplyWithSnapshotBytes(Exchange() as exchange, response)
+            ):
+                self._check_response(node, exchange.request, response)
+            case AppendStartOfEpoch(epoch):
+                self._check_new_leader(node, epoch)
+            case AppendFetched():
+                self._check_append(node)
+            case TruncateTo(offset):
+                bound = self._of(node).high_watermark
+                assert offset >= bound, f"node {node.id} truncates {offset} < {bound} (Q5)"
+                assert not node.is_leading, "a leader truncates"
+            case TruncateFullyToSnapshot():
+                assert not node.is_leading, "a leader loads a snapshot"
+            case HighWatermark(offset):
+                self._check_high_watermark(node, offset)
+            case LeaderChanged(leader_id, epoch):
+                if leader_id is not None:
+                    self._note_leader(epoch, leader_id)
+                    assert leader_id != node.id or node.is_leading, "one that resigned is announced"
+            case _:
+                pass
+
+    def after_action(self, node: QuorumNode, action: Action) -> None:
+        """Check what a node has done."""
+        match action:
+            case Persist(state):
+                self._check_persisted(node, state)
+            case AppendStartOfEpoch(epoch):
+                watched = self._of(node)
+                watched.leads_epoch = epoch
+                watched.epoch_start = node.log.batches[-1].base_offset
+                watched.followers.clear()
+                watched.majority_ms = node.clock.now_ms()
+            case TruncateTo():
+                self.check_majority()
+            case _:
+                pass
+
+    def after_event(self, node: QuorumNode) -> None:
+        """Check a node that has performed everything it wanted."""
+        core = node.core
+        assert core is not None
+        watched = self._of(node)
+        watched.response_to = None
+        epoch = core.epoch
+        assert epoch == node.persisted.epoch, (
+            f"node {node.id} is in epoch {epoch}, its disk in {node.persisted.epoch}"
+        )
+        log = node.log
+        assert log.start_offset == 0 or log.start.id in log.snapshots, "no snapshot at log start"
+        if node.applied:
+            known = self._states.setdefault(node.applied, node.state)
+            assert known == node.state, f"two states at offset {node.applied} (Q6)"
+        if core.is_leader:
+            assert self._begun.get(epoch) == (node.id, node.life), (
+                f"node {node.id}.{node.life} leads epoch {epoch}, begun by {self._begun.get(epoch)}"
+            )
+            written = self._written.setdefault((log.end_offset, log.last_epoch), log.last_digest)
+            assert written == log.last_digest, f"two logs end at {log.end_offset} in {epoch} (Q4)"
+            self._check_quorum(node, watched)
+
+    def on_request(self, node: QuorumNode, exchange: Exchange) -> None:
+        """Note what a leader hears of its followers."""
+        request = exchange.request
+        core = node.core
+        if core is None or not core.is_leader:
+            return
+        if not isinstance(request, FetchRequest | FetchSnapshotRequest):
+            return
+        if request.current_leader_epoch != core.epoch or request.replica_id == node.id:
+            return
+        if any(voter.id == request.replica_id for voter in self.voters):
+            watched = self._of(node)
+            watched.followers.add(request.replica_id)
+            if len(watched.followers) >= self.majority - 1:
+                watched.followers.clear()
+                watched.majority_ms = node.clock.now_ms()
+
+    def on_response(self, node: QuorumNode, request_id: int, response: RaftResponse) -> None:
+        """Note what a node hears from those it asked."""
+        watched = self._of(node)
+        request = watched.requests.get(request_id)
+        watched.response_to = request
+        watched.is_repeated = request_id in watched.answered
+        watched.answered.add(request_id)
+        if watched.fetching == request_id:
+            watched.fetching = None
+            if isinstance(response, FetchResponse):
+                self._note_live_leader(node, watched, response)
+        if watched.is_repeated or request is None:
+            return
+        if isinstance(request, VoteRequest) and isinstance(response, VoteResponse):
+            grants = watched.would_vote.setdefault(request.replica_epoch, set())
+            if request.pre_vote and response.vote_granted:
+                grants.add(request.voter_id)
+
+    def _note_live_leader(
+        self, node: QuorumNode, watched: _Watched, response: FetchResponse
+    ) -> None:
+        is_good = not (response.error_code or response.partition_error_code)
+        if is_good and node.core is not None and response.leader_epoch == node.core.epoch:
+            watched.fetched_ms = node.clock.now_ms()
+
+    def on_log_lost(self, node: QuorumNode) -> None:
+        """A node has died: what it had promised must have survived."""
+        self.check_majority()
+
+    def check_majority(self) -> None:
+        """A majority of the voters has everything below any high watermark on its disk."""
+        end = self.committed_end
+        digest = self._committed[end]
+        holders = sum(voter.log.durable_digest_at(end) == digest for voter in self.voters)
+        ahead = sum(voter.log.start_offset > end for voter in self.voters)
+        assert holders + ahead >= self.majority, f"{holders} voters hold the log to {end}"
+
+    def _check_request(self, node: QuorumNode, request_id: int, request: RaftRequest) -> None:
+        watched = self._of(node)
+        watched.requests[request_id] = request
+        persisted = node.persisted
+        match request:
+            case VoteRequest():
+                epoch = request.replica_epoch
+                assert request.last_offset == node.log.end_offset
+                if not request.pre_vote:
+                    voted = persisted.voted_key
+                    assert voted is not None, f"node {node.id} asks for votes and has none"
+                    assert voted.id == node.id, f"node {node.id} has voted for {voted.id}"
+            case BeginQuorumEpochRequest() | EndQuorumEpochRequest():
+                epoch = request.leader_epoch
+                self._note_leader(epoch, request.leader_id)
+            case _:
+                epoch = request.current_leader_epoch
+                self._check_fetch(node, watched, request_id, request)
+        assert epoch <= persisted.epoch, f"node {node.id} tells of epoch {epoch} (Q2)"
+
+    def _check_fetch(
+        self,
+        node: QuorumNode,
+        watched: _Watched,
+        request_id: int,
+        request: FetchRequest | FetchSnapshotRequest,
+    ) -> None:
+        now = node.clock.now_ms()
+        before = watched.fetching
+        if before is not None and now - watched.fetching_since_ms < 1000:
+            earlier = watched.requests[before]
+            assert isinstance(earlier, FetchRequest | FetchSnapshotRequest)
+            assert earlier.current_leader_epoch != request.current_leader_epoch, (
+                f"node {node.id} has two fetches in flight"
+            )
+        watched.fetching = request_id
+        watched.fetching_since_ms = now
+        if isinstance(request, FetchRequest) and node.is_voter:
+            flushed = node.log.flushed_offset
+            assert request.fetch_offset <= flushed, (
+                f"node {node.id} asks for {request.fetch_offset}, synced to {flushed} (K8)"
+            )
+
+    def on_failure(self, node: QuorumNode, request_id: int) -> None:
+        """Note that a request has failed."""
+        watched = self._of(node)
+        if watched.fetching == request_id:
+            watched.fetching = None
+
+    def _check_response(
+        self, node: QuorumNode, request: RaftRequest, response: RaftResponse
+    ) -> None:
+        persisted = node.persisted
+        assert response.leader_epoch <= persisted.epoch, (
+            f"node {node.id} answers with epoch {response.leader_epoch}, on its disk is "
+            f"{persisted.epoch} (Q2)"
+        )
+        if response.leader_id >= 0:
+            self._note_leader(response.leader_epoch, response.leader_id)
+        if not isinstance(response, VoteResponse) or not response.vote_granted:
+            return
+        assert isinstance(request, VoteRequest)
+        log = node.log
+        assert (request.last_offset_epoch, request.last_offset) >= (
+            log.last_epoch,
+            log.end_offset,
+        ), f"node {node.id} votes for a log that is behind its own (K2)"
+        if request.pre_vote:
+            self.counts["pre-vote granted"] += 1
+            self._check_pre_vote(node)
+            return
+        epoch = request.replica_epoch
+        voted = persisted.voted_key
+        assert persisted.epoch == epoch, f"a vote in {epoch} from the disk's {persisted.epoch}"
+        assert voted is not None, f"a vote in {epoch} that is not on the disk (K1)"
+        assert voted.id == request.replica_id, f"a vote for {voted.id} on the disk (K1)"
+        self._note_vote(node.id, epoch, request.replica_id)
+        followed = self._followed.get((node.id, epoch), request.replica_id)
+        assert followed == request.replica_id, f"node {node.id} has a leader in {epoch}"
+
+    def _check_pre_vote(self, node: QuorumNode) -> None:
+        assert not node.is_leading, "a leader grants a pre-vote"
+        core = node.core
+        assert core is not None
+        heard = node.clock.now_ms() - self._of(node).fetched_ms
+        timeout = node.options.fetch_timeout_ms
+        assert core.leader_id is None or heard >= timeout, (
+            f"node {node.id} heard of its leader {heard} ms ago, and grants a pre-vote (K3)"
+        )
+
+    def _check_persisted(self, node: QuorumNode, state: ElectionState) -> None:
+        before = self._epochs.get(node.id, 0)
+        assert state.epoch >= before, f"node {node.id}: epoch {state.epoch} after {before} (K1)"
+        self._epochs[node.id] = state.epoch
+        if state.voted_key is not None:
+            self._note_vote(node.id, state.epoch, state.voted_key.id)
+        if state.leader_id is not None:
+            self._note_leader(state.epoch, state.leader_id)
+            self._followed[node.id, state.epoch] = state.leader_id
+        is_new = state.epoch > before
+        if is_new and state.voted_key is not None and state.voted_key.id == node.id:
+            granted = self._of(node).would_vote.get(before, set()) | {node.id}
+            assert len(granted) >= self.majority, (
+                f"node {node.id} is a candidate in {state.epoch}, for {granted} (KIP-996)"
+            )
+
+    def _note_vote(self, voter_id: int, epoch: int, candidate_id: int) -> None:
+        known = self._votes.setdefault((voter_id, epoch), candidate_id)
+        assert known == candidate_id, (
+            f"node {voter_id} votes for {known} and {candidate_id} in epoch {epoch} (Q1)"
+        )
+
+    def _note_leader(self, epoch: int, leader_id: int) -> None:
+        known = self._leaders.setdefault(epoch, leader_id)
+        assert known == leader_id, f"epoch {epoch} has the leaders {known} and {leader_id}"
+
+    def _check_new_leader(self, node: QuorumNode, epoch: int) -> None:
+        self._note_leader(epoch, node.id)
+        assert node.persisted.epoch == epoch, "a leader whose epoch is not on its disk"
+        assert epoch not in self._begun, f"epoch {epoch} begins twice: {self._begun[epoch]}"
+        self._begun[epoch] = (node.id, node.life)
+        votes = sum(self._votes.get((voter.id, epoch)) == node.id for voter in self.voters)
+        assert votes >= self.majority, f"node {node.id} leads {epoch} with {votes} votes"
+        own = node.log.digest_at(self.committed_end)
+        assert own == self._committed[self.committed_end], (
+            f"node {node.id} leads {epoch} without what was committed to {self.committed_end} (Q3)"
+        )
+
+    def _check_append(self, node: QuorumNode) -> None:
+        watched = self._of(node)
+        core = node.core
+        assert core is not None
+        assert not core.is_leader, "a leader appends what it fetched"
+        request = watched.response_to
+        assert isinstance(request, FetchRequest), "records without a response"
+        assert not watched.is_repeated, "records of a response that was handled before"
+        assert request.current_leader_epoch == core.epoch, (
+            f"records that were asked for in {request.current_leader_epoch}, now in {core.epoch}"
+        )
+
+    def _check_high_watermark(self, node: QuorumNode, offset: int) -> None:
+        watched = self._of(node)
+        before = watched.high_watermark
+        assert offset >= before, f"node {node.id}: high watermark {offset} after {before}"
+        watched.high_watermark = offset
+        log = node.log
+        digest = log.digest_at(offset)
+        assert digest is not None, f"node {node.id}: no boundary at high watermark {offset}"
+        if node.is_leading:
+            assert offset > watched.epoch_start, (
+                f"high watermark {offset} commits nothing of the epoch (K6)"
+            )
+        if offset <= self.committed_end:
+            known = self._committed.get(offset)
+            assert known == digest, f"node {node.id} committed something else below {offset}"
+            return
+        own = log.digest_at(self.committed_end)
+        assert own == self._committed[self.committed_end], (
+            f"node {node.id} commits {offset} over what was committed to {self.committed_end}"
+        )
+        for batch in log.read(self.committed_end, len(log.batches)):
+            if batch.next_offset <= offset:
+                self._committed[batch.next_offset] = batch.digest
+        self.committed_end = offset
+        self.check_majority()
+
+    def _check_quorum(self, node: QuorumNode, watched: _Watched) -> None:
+        if len(self.voters) == 1:
+            return
+        now = node.clock.now_ms()
+        assert node.core is not None
+        if (node.core.deadline_ms or now) <= now:
+            return  # its clock has leapt, or it was paused: the timers take their turn now
+        silent = now - watched.majority_ms
+        bound = node.options.check_quorum_timeout_ms + SLACK_MS
+        assert silent <= bound, f"node {node.id} has led {silent} ms without a majority (K7)"

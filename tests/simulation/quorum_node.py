@@ -1,0 +1,533 @@
+"""One simulated process of the quorum: the shell around a `RaftCore`.
+
+It performs the actions of one event strictly in order before it hands in the next event. A slow
+disk makes it wait inside a `Persist`, while requests, responses and timers queue up; a `Flush` goes
+on beside other events, and ends later. A disk that fails or is full ends the process, as a metadata
+log directory that goes offline does. What the process loses with that is the disk's to say.
+
+The core sees the process's monotonic clock: it has an origin and a rate of its own, and may leap.
+"""
+
+import random
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from tierlog.replication.quorum.election_state import ElectionState, parse_election_state
+from tierlog.replication.quorum.raft import RaftCore
+from tierlog.replication.quorum.raft_actions import (
+    Action,
+    AppendFetched,
+    AppendStartOfEpoch,
+    AppendVoters,
+    CreateSnapshot,
+    DropSnapshot,
+    Fatal,
+    Flush,
+    HighWatermark,
+    LeaderChanged,
+    Persist,
+    Reply,
+    ReplyWithRecords,
+    ReplyWithSnapshotBytes,
+    Send,
+    TruncateFullyToSnapshot,
+    TruncateTo,
+    WriteSnapshotChunk,
+)
+from tierlog.replication.quorum.raft_messages import (
+    FetchResponse,
+    FetchSnapshotResponse,
+    RaftResponse,
+)
+from tierlog.replication.quorum.raft_options import RaftOptions
+from tierlog.replication.quorum.voter_set import VoterSet
+from tierlog.storage.remote.remote_lineage import OffsetAndEpoch
+from tierlog.tests.simulation.quorum_log import (
+    EMPTY_DIGEST,
+    Batch,
+    FlushInProgress,
+    ModelLog,
+    Snapshot,
+    fold,
+    parse_snapshot,
+)
+from tierlog.tests.simulation.quorum_network import EventQueue, Exchange, QuorumNetwork
+
+BATCHES_A_FETCH = 8
+Step = Callable[[RaftCore, int], list[Action]]
+
+
+@dataclass(slots=True)
+class DiskFaults:
+    """What the disk of one node does next; each failure strikes once."""
+
+    persist_delay_ms: float = 0.0
+    flush_delay_ms: float = 0.0
+    fail_persist: bool = False
+    fail_flush: bool = False
+    is_full: bool = False
+    """No append and no `quorum-state` can be written."""
+
+    def recover(self) -> None:
+        """Be a good disk again."""
+        self.persist_delay_ms = self.flush_delay_ms = 0.0
+        self.fail_persist = self.fail_flush = self.is_full = False
+
+
+class MonotonicClock:
+    """A process's milliseconds: an origin, a rate near 1, and leaps forward."""
+
+    def __init__(self, queue: EventQueue, chance: random.Random) -> None:
+        self._queue = queue
+        self._rate = chance.uniform(0.98, 1.02)
+        self._origin = float(chance.randrange(1 << 40))
+
+    def now_ms(self) -> int:
+        """The time that the core sees."""
+        return int(self._origin + self._queue.now * self._rate)
+
+    def leap(self, by_ms: float) -> None:
+        """Let the clock go on so much later, as after a suspended machine."""
+        self._origin += by_ms
+
+    def delay_until(self, deadline_ms: int) -> float:
+        """How long until this clock shows a time, in milliseconds of virtual time."""
+        return max(0.0, (deadline_ms - self._origin) / self._rate - self._queue.now) + 0.01
+
+
+class Witness(Protocol):
+    """Who watches what a node does: `quorum_invariants.py`."""
+
+    def before_action(self, node: "QuorumNode", action: Action) -> None: ...
+
+    def after_action(self, node: "QuorumNode", action: Action) -> None: ...
+
+    def after_event(self, node: "QuorumNode") -> None: ...
+
+    def on_request(self, node: "QuorumNode", exchange: Exchange) -> None: ...
+
+    def on_response(self, node: "QuorumNode", request_id: int, response: RaftResponse) -> None: ...
+
+    def on_failure(self, node: "QuorumNode", request_id: int) -> None: ...
+
+    def on_log_lost(self, node: "QuorumNode") -> None: ...
+
+
+@dataclass(slots=True)
+class World:
+    """What all nodes of one story share."""
+
+    queue: EventQueue
+    network: QuorumNetwork
+    chance: random.Random
+    counts: Counter[str]
+    witness: Witness
+    core: type[RaftCore] = RaftCore
+
+
+class QuorumNode:
+    """See the module."""
+
+    def __init__(self, world: World, options: RaftOptions, voters: VoterSet) -> None:
+        self.options = options
+        self.voters = voters
+        self.log = ModelLog()
+        self.disk = DiskFaults()
+        self.quorum_state: bytes | None = None
+        self.clock = MonotonicClock(world.queue, world.chance)
+        self.core: RaftCore | None = None
+        self.life = 0
+        self.lives = 0
+        self.started_ms = 0
+        self.is_paused = False
+        self.high_watermark: int | None = None
+        self.applied = 0
+        self.state = EMPTY_DIGEST
+        self._world = world
+        self._is_waiting = False
+        self._inbox: deque[Step] = deque()
+        self._poll_at: float | None = None
+        self._log_changed = False
+        self._snapshot_loaded = False
+        self._download: dict[OffsetAndEpoch, bytearray] = {}
+        world.network.hosts[self.id] = self
+
+    @property
+    def id(self) -> int:
+        return self.options.node_id
+
+    @property
+    def is_voter(self) -> bool:
+        """Whether this node has a vote."""
+        return self.options.can_be_voter and self.voters.is_voter(self.options.key)
+
+    @property
+    def is_leading(self) -> bool:
+        """Whether the process lives and believes that it leads."""
+        return self.core is not None and self.core.is_leader
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no action waits to be performed."""
+        return not self._is_waiting and not self._inbox
+
+    @property
+    def persisted(self) -> ElectionState:
+        """What `quorum-state` holds."""
+        if self.quorum_state is None:
+            return ElectionState()
+        return parse_election_state(self.quorum_state)
+
+    def start(self) -> None:
+        """Begin a life with what the disk holds."""
+        assert self.core is None
+        world = self._world
+        self.lives += 1
+        self.life = self.lives
+        self.started_ms = self.clock.now_ms()
+        self.high_watermark = None
+        self.applied = self.log.start_offset
+        self.state = self.log.start.state
+        snapshot_id = self.log.latest_snapshot_id
+        if snapshot_id is not None and snapshot_id.offset > self.log.end_offset:
+            self.log.truncate_fully(self.log.snapshots[snapshot_id])
+            self.applied, self.state = self.log.start_offset, self.log.start.state
+        chance = random.Random(world.chance.random())
+        self.core = world.core(self.options, self.log, self.voters, self.persisted, chance)
+        self._step(lambda core, now: core.start(now))
+
+    def kill(self) -> None:
+        """End the process; what was not synced is lost as the disk will have it."""
+        self.core = None
+        self.life = 0
+        self.is_paused = False
+        self._is_waiting = False
+        self._inbox.clear()
+        self._download.clear()
+        self._log_changed = self._snapshot_loaded = False
+        self._poll_at = None
+        self.disk = DiskFaults()
+        if self.log.lose_power(self._world.chance):
+            self._world.counts["unsynced tail lost"] += 1
+        self._world.network.break_connections_of(self.id)
+        self._world.witness.on_log_lost(self)
+
+    def stop_cleanly(self) -> None:
+        """End the process after a graceful stop: everything is synced."""
+        self.log.flush()
+        self.kill()
+
+    def pause(self, for_ms: float) -> None:
+        """Do nothing for a while; everything that arrives queues up."""
+        life = self.life
+        self.is_paused = True
+
+        def resume() -> None:
+            if self.life == life:
+                self.is_paused = False
+                self._drain()
+
+        self._world.queue.after(for_ms, resume)
+
+    def leap(self, by_ms: float) -> None:
+        """Let the monotonic clock leap; timers may be due at once."""
+        self.clock.leap(by_ms)
+        self._poll_at = None
+        if self.core is not None and self.is_idle:
+            self._set_timer()
+
+    def receive(self, exchange: Exchange) -> None:
+        """Take a request from the network."""
+
+        def handle(core: RaftCore, now: int) -> list[Action]:
+            self._world.witness.on_request(self, exchange)
+            return core.handle_request(exchange, exchange.request, now)
+
+        self._step(handle)
+
+    def receive_response(self, request_id: int, response: RaftResponse) -> None:
+        """Take a response from the network."""
+
+        def handle(core: RaftCore, now: int) -> list[Action]:
+            self._world.witness.on_response(self, request_id, response)
+            return core.handle_response(request_id, response, now)
+
+        self._step(handle)
+
+    def receive_failure(self, request_id: int) -> None:
+        """Hear that a request got no response."""
+
+        def handle(core: RaftCore, now: int) -> list[Action]:
+            self._world.witness.on_failure(self, request_id)
+            return core.handle_failure(request_id, now)
+
+        self._step(handle)
+
+    def append(self, payload: bytes, count: int) -> None:
+        """Write data as the active controller does, if this node leads."""
+
+        def write(core: RaftCore, now: int) -> list[Action]:
+            if not core.is_leader:
+                return []
+            if self.disk.is_full:
+                raise _DiskError("full disk in append")
+            self.log.append(count, core.epoch, payload)
+            return core.handle_log_changed(now)
+
+        self._step(write)
+
+    def resign(self) -> None:
+        """Give up the leadership, as a controller that failed does."""
+        self._step(lambda core, now: core.resign(core.epoch, now))
+
+    def shut_down(self) -> None:
+        """Begin a graceful stop."""
+        self._step(lambda core, now: core.shutdown(now))
+
+    def take_snapshot(self, *, trims: bool) -> None:
+        """Write a snapshot of the applied state, and let the log begin there if it `trims`."""
+        digest = self.log.digest_at(self.applied)
+        if self.core is None or digest is None or self.applied <= self.log.start_offset:
+            return
+        epoch = next(
+            batch.partition_leader_epoch
+            for batch in reversed(self.log.batches)
+            if batch.next_offset <= self.applied
+        )
+        snapshot = Snapshot(self.applied, epoch, digest, self.state)
+        self.log.snapshots[snapshot.id] = snapshot
+        self._world.counts["snapshot taken"] += 1
+        if trims:
+            self.log.start_at(snapshot)
+            self._world.counts["log start moved"] += 1
+        self._step(lambda core, now: core.handle_log_changed(now))
+
+    def _step(self, step: Step) -> None:
+        if self.core is not None:
+            self._inbox.append(step)
+            self._drain()
+
+    def _drain(self) -> None:
+        """Hand in what waits, one event after the other."""
+        while self.core is not None and self._inbox and not (self.is_paused or self._is_waiting):
+            step = self._inbox.popleft()
+            try:
+                actions = step(self.core, self.clock.now_ms())
+            except _DiskError as error:
+                self._fail(error)
+                return
+            self._perform(deque(actions))
+        if self.core is not None and not self.is_paused and not self._is_waiting:
+            self._set_timer()
+
+    def _perform(self, actions: deque[Action]) -> None:
+        while self.core is not None:
+            if not actions:
+                actions.extend(self._follow_up(self.core))
+            if not actions:
+                self._world.witness.after_event(self)
+                return
+            action = actions.popleft()
+            delay = self.disk.persist_delay_ms
+            if delay and isinstance(action, Persist):
+                self._wait_and_perform(delay, action, actions)
+                return
+            self._do_watched(action)
+
+    def _wait_and_perform(self, delay: float, action: Action, rest: deque[Action]) -> None:
+        """Be busy with a slow disk, then go on."""
+        life = self.life
+        self._is_waiting = True
+        self._world.counts["slow quorum-state"] += 1
+
+        def go_on() -> None:
+            if self.life == life:
+                self._is_waiting = False
+                self._do_watched(action)
+                self._perform(rest)
+                self._drain()
+
+        self._world.queue.after(delay, go_on)
+
+    def _follow_up(self, core: RaftCore) -> list[Action]:
+        now = self.clock.now_ms()
+        if self._snapshot_loaded:
+            self._snapshot_loaded = self._log_changed = False
+            return core.handle_snapshot_loaded(now)
+        if self._log_changed:
+            self._log_changed = False
+            return core.handle_log_changed(now)
+        return []
+
+    def _do_watched(self, action: Action) -> None:
+        witness = self._world.witness
+        witness.before_action(self, action)
+        try:
+            self._do(action)
+        except _DiskError as error:
+            self._fail(error)
+            return
+        if self.core is not None:
+            witness.after_action(self, action)
+
+    def _fail(self, error: "_DiskError") -> None:
+        self._world.counts[str(error)] += 1
+        self.kill()
+
+    def _do(self, action: Action) -> None:
+        network = self._world.network
+        match action:
+            case Persist(state):
+                self._persist(state)
+            case Send(request_id, destination, request):
+                network.send(self, request_id, destination.address, request)
+            case Reply(Exchange() as exchange, response):
+                network.reply(exchange, response)
+            case ReplyWithRecords(Exchange() as exchange, FetchResponse() as response, offset):
+                records = self.log.read(offset, BATCHES_A_FETCH)
+                network.reply(exchange, response._replace(records=records))
+            case ReplyWithSnapshotBytes(
+                Exchange() as exchange, FetchSnapshotResponse() as response, max_bytes
+            ):
+                content = self.log.snapshots[response.snapshot_id].to_bytes()
+                chunk = content[response.position : response.position + max_bytes]
+                network.reply(exchange, response._replace(unaligned_records=chunk))
+            case HighWatermark(offset):
+                self._commit(offset)
+            case Flush():
+                self._begin_flush()
+            case Fatal(reason):
+                raise AssertionError(f"node {self.id} gives up: {reason}")
+            case LeaderChanged():
+                pass
+            case _:
+                self._change_log(action)
+
+    def _change_log(self, action: Action) -> None:
+        self._log_changed = True
+        match action:
+            case AppendStartOfEpoch() | AppendVoters() | AppendFetched() if self.disk.is_full:
+                raise _DiskError("full disk in append")
+            case AppendStartOfEpoch(epoch, leader_id):
+                self.log.append(1, epoch, b"leader %d" % leader_id, is_control=True)
+            case AppendVoters(epoch, _, voter_set):
+                self.log.append(1, epoch, repr(voter_set.ids).encode(), is_control=True)
+            case AppendFetched(batches):
+                for batch in batches:
+                    assert isinstance(batch, Batch)
+                    self._append_fetched(batch)
+            case TruncateTo(offset):
+                self._world.counts["truncated"] += 1
+                self.log.truncate_to(offset)
+            case _:
+                self._log_changed = False
+                self._fetch_snapshot(action)
+
+    def _fetch_snapshot(self, action: Action) -> None:
+        match action:
+            case CreateSnapshot(snapshot_id):
+                self._download = {snapshot_id: bytearray()}
+            case WriteSnapshotChunk(snapshot_id, position, chunk):
+                assert position == len(self._download[snapshot_id]), "a chunk is missing"
+                self._download[snapshot_id] += chunk
+            case DropSnapshot(snapshot_id):
+                self._world.counts["snapshot given up"] += 1
+                self._download.pop(snapshot_id, None)
+            case TruncateFullyToSnapshot(snapshot_id):
+                self._load(parse_snapshot(bytes(self._download.pop(snapshot_id))), snapshot_id)
+            case _:
+                raise AssertionError(f"an action that nobody performs: {action}")
+
+    def _append_fetched(self, batch: Batch) -> None:
+        assert batch.base_offset == self.log.end_offset, (
+            f"node {self.id} appends {batch.base_offset} at {self.log.end_offset}"
+        )
+        count = batch.next_offset - batch.base_offset
+        epoch = batch.partition_leader_epoch
+        own = self.log.append(count, epoch, batch.payload, is_control=batch.is_control)
+        assert own.digest == batch.digest, f"node {self.id} diverges below {batch.next_offset}"
+
+    def _load(self, snapshot: Snapshot, snapshot_id: OffsetAndEpoch) -> None:
+        assert snapshot.id == snapshot_id
+        self._world.counts["snapshot loaded"] += 1
+        self.log.truncate_fully(snapshot)
+        self.applied, self.state = snapshot.end, snapshot.state
+        self._snapshot_loaded = True
+
+    def _persist(self, state: ElectionState) -> None:
+        content = state.to_json(1 if self.options.key.has_directory else 0)
+        if self.disk.is_full:
+            raise _DiskError("full disk in quorum-state")
+        if self.disk.fail_persist:
+            if self._world.chance.random() < 0.5:
+                self.quorum_state = content  # renamed, and the directory's sync failed
+            raise _DiskError("failed quorum-state")
+        self.quorum_state = content
+
+    def _begin_flush(self) -> None:
+        flush = self.log.begin_flush()
+        if not self.disk.flush_delay_ms and not self.disk.fail_flush:
+            self._end_flush(flush)
+            return
+        life = self.life
+
+        def end() -> None:
+            if self.life == life:
+                self._step(lambda core, now: self._late_end(flush, core, now))
+
+        self._world.counts["slow flush"] += 1
+        self._world.queue.after(self.disk.flush_delay_ms, end)
+
+    def _late_end(self, flush: FlushInProgress, core: RaftCore, now: int) -> list[Action]:
+        if self.disk.fail_flush:
+            raise _DiskError("failed flush")
+        self._end_flush(flush)
+        self._log_changed = False
+        return core.handle_log_changed(now)
+
+    def _end_flush(self, flush: FlushInProgress) -> None:
+        self.log.complete_flush(flush)
+        self._log_changed = True
+
+    def _commit(self, offset: int) -> None:
+        """Apply what is committed now."""
+        self.high_watermark = offset
+        for batch in self.log.read(self.applied, len(self.log.batches)):
+            if batch.next_offset > offset:
+                break
+            if not batch.is_control:
+                self.state = fold(self.state, batch.payload)
+            self.applied = batch.next_offset
+
+    def _set_timer(self) -> None:
+        assert self.core is not None
+        deadline = self.core.deadline_ms
+        if deadline is None:
+            return
+        at = self._world.queue.now + self.clock.delay_until(deadline)
+        if self._poll_at is not None and self._poll_at <= at:
+            return
+        self._poll_at = at
+        life = self.life
+
+        def poll() -> None:
+            if self.life == life and self._poll_at == at:
+                self._poll_at = None
+                self._poll()
+
+        self._world.queue.after(at - self._world.queue.now, poll)
+
+    def _poll(self) -> None:
+        core = self.core
+        assert core is not None
+        deadline = core.deadline_ms
+        if deadline is not None and deadline <= self.clock.now_ms():
+            self._step(lambda core, now: core.poll(now))
+        elif self.is_idle and not self.is_paused:
+            self._set_timer()
+
+
+class _DiskError(Exception):
+    """The disk fails; the text is the kind of the fault."""

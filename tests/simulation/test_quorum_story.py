@@ -1,0 +1,54 @@
+"""Quorums under every fault at once, seed by seed: `quorum_story.py`."""
+
+from functools import cache
+
+import pytest
+
+from tierlog.tests.simulation.quorum_story import FAULTS, Figures, Story, plan_of
+
+RARE = (
+    "truncated",
+    "snapshot loaded",
+    "unsynced tail lost",
+    "late request",
+    "duplicated response",
+    "slow flush",
+    "slow quorum-state",
+    "full disk in append",
+    "full disk in quorum-state",
+    "failed flush",
+    "failed quorum-state",
+)
+"""Things that must happen somewhere in a small set of seeds."""
+
+
+@cache
+def told(seed: int) -> Story:
+    story = Story(plan_of(seed))
+    story.tell()
+    return story
+
+
+@pytest.mark.seeds("0-39", long="40-1039")
+def test_a_quorum_keeps_what_it_committed_and_heals(simulation_seed: int) -> None:
+    assert told(simulation_seed).invariants.committed_end > 0
+
+
+def test_one_seed_is_one_story() -> None:
+    def trace(seed: int) -> str:
+        story = Story(plan_of(seed))
+        story.tell()
+        figures = Figures()
+        figures.add(story)
+        return f"{figures} {[node.log.last_digest for node in story.nodes]}"
+
+    assert trace(3) == trace(3)
+
+
+def test_the_stories_meet_what_they_are_about() -> None:
+    figures = Figures()
+    for seed in range(40):
+        figures.add(told(seed))
+    print(figures)
+    missing = [name for name in (*FAULTS, *RARE) if not figures.counts[name]]
+    assert not missing, f"40 stories without {missing}"
