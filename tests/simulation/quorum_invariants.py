@@ -88,6 +88,7 @@ class Invariants:
         self._written: dict[tuple[int, int], bytes] = {}
         self._states: dict[int, bytes] = {0: EMPTY_DIGEST}
         self._watched: dict[int, _Watched] = {}
+        self._robbed: list[QuorumNode] = []
 
     @property
     def majority(self) -> int:
@@ -224,12 +225,21 @@ class Invariants:
         """A node has died: what it had promised must have survived."""
         self.check_majority()
 
+    def forgive(self, node: QuorumNode) -> None:
+        """Expect nothing of what a node had promised: its disk was replaced by an empty one."""
+        self._robbed.append(node)
+        del self._epochs[node.id]
+        for promises in (self._votes, self._followed):
+            for each in [each for each in promises if each[0] == node.id]:
+                del promises[each]
+
     def check_majority(self) -> None:
         """A majority of the voters has everything below any high watermark on its disk."""
         end = self.committed_end
         digest = self._committed[end]
         holders = sum(voter.log.durable_digest_at(end) == digest for voter in self.voters)
         ahead = sum(voter.log.start_offset > end for voter in self.voters)
+        holders += sum(voter.log.end_offset < end for voter in self._robbed)
         assert holders + ahead >= self.majority, f"{holders} voters hold the log to {end}"
 
     def _check_request(self, node: QuorumNode, request_id: int, request: RaftRequest) -> None:
@@ -353,6 +363,7 @@ class Invariants:
         assert node.persisted.epoch == epoch, "a leader whose epoch is not on its disk"
         assert epoch not in self._begun, f"epoch {epoch} begins twice: {self._begun[epoch]}"
         self._begun[epoch] = (node.id, node.life)
+        self._note_vote(node.id, epoch, node.id)
         votes = sum(self._votes.get((voter.id, epoch)) == node.id for voter in self.voters)
         assert votes >= self.majority, f"node {node.id} leads {epoch} with {votes} votes"
         own = node.log.digest_at(self.committed_end)

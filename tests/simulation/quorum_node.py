@@ -214,6 +214,12 @@ class QuorumNode:
         self._world.network.break_connections_of(self.id)
         self._world.witness.on_log_lost(self)
 
+    def lose_disk(self) -> None:
+        """Put an empty disk into a dead node."""
+        assert self.core is None
+        self.log = ModelLog()
+        self.quorum_state = None
+
     def stop_cleanly(self) -> None:
         """End the process after a graceful stop: everything is synced."""
         self.log.flush()

@@ -188,6 +188,19 @@ def test_a_leader_heard_by_observers_alone_steps_down() -> None:
     commits_more(story, story.nodes)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_voter_that_lost_its_disk_is_filled_again(seed: int) -> None:
+    story = begun(3, seed=seed)
+    story.run_for(3000)
+    robbed = others(story, leader_of(story))[0]
+    robbed.kill()
+    robbed.lose_disk()
+    story.invariants.forgive(robbed)
+    robbed.start()
+    story.heal()
+    assert robbed.log.end_offset >= story.invariants.committed_end
+
+
 def test_a_sole_voter_leads_for_ever() -> None:
     story = begun(1, observers=2)
     leader = leader_of(story)
