@@ -44,6 +44,7 @@ from tierlog.tests.simulation.quorum_log import EMPTY_DIGEST
 from tierlog.tests.simulation.quorum_network import Exchange
 from tierlog.tests.simulation.quorum_node import QuorumNode
 
+_NEVER_MS = -(1 << 60)
 SLACK_MS = 60
 """How late a timer may be noticed: clocks are whole milliseconds, and a poll takes its turn."""
 
@@ -60,9 +61,13 @@ class _Watched:
     response_to: RaftRequest | None = None
     """The request whose response is handled just now."""
     is_repeated: bool = False
+    is_awaited: bool = False
+    """Whether it is the response to the last fetch that was sent."""
     fetching: int | None = None
+    fetching_in: object = None
+    """The state of the core when it sent that."""
     fetching_since_ms: int = 0
-    fetched_ms: int = -(1 << 60)
+    fetched_ms: int = _NEVER_MS
     """When this node last heard of a live leader in a response to a fetch."""
     leads_epoch: int = -1
     epoch_start: int = -1
@@ -150,7 +155,7 @@ class Invariants:
                 watched.leads_epoch = epoch
                 watched.epoch_start = node.log.batches[-1].base_offset
                 watched.followers.clear()
-                watched.majority_ms = node.clock.now_ms()
+                watched.majority_ms = node.handed_ms
             case TruncateTo():
                 self.check_majority()
             case _:
@@ -180,9 +185,11 @@ class Invariants:
             self._check_quorum(node, watched)
 
     def on_request(self, node: QuorumNode, exchange: Exchange) -> None:
-        """Note what a leader hears of its followers."""
+        """Note what a leader hears of its followers, and they of its end."""
         request = exchange.request
         core = node.core
+        if isinstance(request, EndQuorumEpochRequest):
+            self._of(node).fetched_ms = _NEVER_MS  # its leader resigns: no longer a live one
         if core is None or not core.is_leader:
             return
         if not isinstance(request, FetchRequest | FetchSnapshotRequest):
@@ -194,7 +201,7 @@ class Invariants:
             watched.followers.add(request.replica_id)
             if len(watched.followers) >= self.majority - 1:
                 watched.followers.clear()
-                watched.majority_ms = node.clock.now_ms()
+                watched.majority_ms = node.handed_ms
 
     def on_response(self, node: QuorumNode, request_id: int, response: RaftResponse) -> None:
         """Note what a node hears from those it asked."""
@@ -202,10 +209,11 @@ class Invariants:
         request = watched.requests.get(request_id)
         watched.response_to = request
         watched.is_repeated = request_id in watched.answered
+        watched.is_awaited = watched.fetching == request_id
         watched.answered.add(request_id)
         if watched.fetching == request_id:
             watched.fetching = None
-            if isinstance(response, FetchResponse):
+            if isinstance(response, FetchResponse) and watched.fetching_in is node.role:
                 self._note_live_leader(node, watched, response)
         if watched.is_repeated or request is None:
             return
@@ -219,10 +227,13 @@ class Invariants:
     ) -> None:
         is_good = not (response.error_code or response.partition_error_code)
         if is_good and node.core is not None and response.leader_epoch == node.core.epoch:
-            watched.fetched_ms = node.clock.now_ms()
+            watched.fetched_ms = node.handed_ms
 
     def on_log_lost(self, node: QuorumNode) -> None:
         """A node has died: what it had promised must have survived."""
+        if node.quorum_state is not None:
+            # It may have died after the file was renamed, and before it was told so.
+            self._note_persisted(node, node.persisted)
         self.check_majority()
 
     def forgive(self, node: QuorumNode) -> None:
@@ -269,15 +280,14 @@ class Invariants:
         request_id: int,
         request: FetchRequest | FetchSnapshotRequest,
     ) -> None:
-        now = node.clock.now_ms()
+        now = node.handed_ms
         before = watched.fetching
-        if before is not None and now - watched.fetching_since_ms < 1000:
-            earlier = watched.requests[before]
-            assert isinstance(earlier, FetchRequest | FetchSnapshotRequest)
-            assert earlier.current_leader_epoch != request.current_leader_epoch, (
-                f"node {node.id} has two fetches in flight"
-            )
+        timeout = node.options.request_timeout_ms
+        if before is not None and now - watched.fetching_since_ms < timeout:
+            # Another state forgets what the state before has asked for.
+            assert watched.fetching_in is not node.role, f"node {node.id} has two fetches in flight"
         watched.fetching = request_id
+        watched.fetching_in = node.role
         watched.fetching_since_ms = now
         if isinstance(request, FetchRequest) and node.is_voter:
             flushed = node.log.flushed_offset
@@ -305,7 +315,9 @@ class Invariants:
             return
         assert isinstance(request, VoteRequest)
         log = node.log
-        assert (request.last_offset_epoch, request.last_offset) >= (
+        asked = (request.replica_id, request.replica_epoch)
+        is_repeated = not request.pre_vote and self._votes.get((node.id, asked[1])) == asked[0]
+        assert is_repeated or (request.last_offset_epoch, request.last_offset) >= (
             log.last_epoch,
             log.end_offset,
         ), f"node {node.id} votes for a log that is behind its own (K2)"
@@ -318,6 +330,8 @@ class Invariants:
         assert persisted.epoch == epoch, f"a vote in {epoch} from the disk's {persisted.epoch}"
         assert voted is not None, f"a vote in {epoch} that is not on the disk (K1)"
         assert voted.id == request.replica_id, f"a vote for {voted.id} on the disk (K1)"
+        if is_repeated:
+            return  # the response to it may have been lost; the vote was given long ago
         self._note_vote(node.id, epoch, request.replica_id)
         followed = self._followed.get((node.id, epoch), request.replica_id)
         assert followed == request.replica_id, f"node {node.id} has a leader in {epoch}"
@@ -326,13 +340,22 @@ class Invariants:
         assert not node.is_leading, "a leader grants a pre-vote"
         core = node.core
         assert core is not None
-        heard = node.clock.now_ms() - self._of(node).fetched_ms
+        heard = node.handed_ms - self._of(node).fetched_ms
         timeout = node.options.fetch_timeout_ms
         assert core.leader_id is None or heard >= timeout, (
             f"node {node.id} heard of its leader {heard} ms ago, and grants a pre-vote (K3)"
         )
 
     def _check_persisted(self, node: QuorumNode, state: ElectionState) -> None:
+        before = self._epochs.get(node.id, 0)
+        self._note_persisted(node, state)
+        if state.epoch > before and state.voted_key is not None and state.voted_key.id == node.id:
+            granted = self._of(node).would_vote.get(before, set()) | {node.id}
+            assert len(granted) >= self.majority, (
+                f"node {node.id} is a candidate in {state.epoch}, for {granted} (KIP-996)"
+            )
+
+    def _note_persisted(self, node: QuorumNode, state: ElectionState) -> None:
         before = self._epochs.get(node.id, 0)
         assert state.epoch >= before, f"node {node.id}: epoch {state.epoch} after {before} (K1)"
         self._epochs[node.id] = state.epoch
@@ -341,12 +364,6 @@ class Invariants:
         if state.leader_id is not None:
             self._note_leader(state.epoch, state.leader_id)
             self._followed[node.id, state.epoch] = state.leader_id
-        is_new = state.epoch > before
-        if is_new and state.voted_key is not None and state.voted_key.id == node.id:
-            granted = self._of(node).would_vote.get(before, set()) | {node.id}
-            assert len(granted) >= self.majority, (
-                f"node {node.id} is a candidate in {state.epoch}, for {granted} (KIP-996)"
-            )
 
     def _note_vote(self, voter_id: int, epoch: int, candidate_id: int) -> None:
         known = self._votes.setdefault((voter_id, epoch), candidate_id)
@@ -379,6 +396,7 @@ class Invariants:
         request = watched.response_to
         assert isinstance(request, FetchRequest), "records without a response"
         assert not watched.is_repeated, "records of a response that was handled before"
+        assert watched.is_awaited, "records of a fetch that is not the last one"
         assert request.current_leader_epoch == core.epoch, (
             f"records that were asked for in {request.current_leader_epoch}, now in {core.epoch}"
         )
@@ -412,7 +430,7 @@ class Invariants:
     def _check_quorum(self, node: QuorumNode, watched: _Watched) -> None:
         if len(self.voters) == 1:
             return
-        now = node.clock.now_ms()
+        now = node.handed_ms
         assert node.core is not None
         if (node.core.deadline_ms or now) <= now:
             return  # its clock has leapt, or it was paused: the timers take their turn now

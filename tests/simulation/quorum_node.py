@@ -140,7 +140,8 @@ class QuorumNode:
         self.core: RaftCore | None = None
         self.life = 0
         self.lives = 0
-        self.started_ms = 0
+        self.handed_ms = 0
+        """The time that was handed to the core with its last event."""
         self.is_paused = False
         self.high_watermark: int | None = None
         self.applied = 0
@@ -169,6 +170,11 @@ class QuorumNode:
         return self.core is not None and self.core.is_leader
 
     @property
+    def role(self) -> object:
+        """The core's state: the same object as long as it stays in it."""
+        return None if self.core is None else self.core.state
+
+    @property
     def is_idle(self) -> bool:
         """Whether no action waits to be performed."""
         return not self._is_waiting and not self._inbox
@@ -186,7 +192,6 @@ class QuorumNode:
         world = self._world
         self.lives += 1
         self.life = self.lives
-        self.started_ms = self.clock.now_ms()
         self.high_watermark = None
         self.applied = self.log.start_offset
         self.state = self.log.start.state
@@ -319,8 +324,9 @@ class QuorumNode:
         """Hand in what waits, one event after the other."""
         while self.core is not None and self._inbox and not (self.is_paused or self._is_waiting):
             step = self._inbox.popleft()
+            self.handed_ms = self.clock.now_ms()
             try:
-                actions = step(self.core, self.clock.now_ms())
+                actions = step(self.core, self.handed_ms)
             except _DiskError as error:
                 self._fail(error)
                 return
@@ -358,7 +364,7 @@ class QuorumNode:
         self._world.queue.after(delay, go_on)
 
     def _follow_up(self, core: RaftCore) -> list[Action]:
-        now = self.clock.now_ms()
+        now = self.handed_ms = self.clock.now_ms()
         if self._snapshot_loaded:
             self._snapshot_loaded = self._log_changed = False
             return core.handle_snapshot_loaded(now)

@@ -295,8 +295,10 @@ def _kill_many(story: Story, _: QuorumNode) -> bool:
 
 
 def _pause(story: Story, node: QuorumNode) -> bool:
+    if node.core is None:
+        return False
     node.pause(story.chance.choice((50, 1500, 2500, 6000)))
-    return node.core is not None
+    return True
 
 
 def _part(story: Story, node: QuorumNode) -> bool:
