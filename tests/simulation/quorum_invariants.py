@@ -118,7 +118,8 @@ class Invariants:
     def before_action(self, node: QuorumNode, action: Action) -> None:
         """Check what a node is about to do, with the state and the disk it has now."""
         match action:
-            case Send(request_id, _, request):
+            case Send(request_id, destination, request):
+                assert destination.node_id != node.id, f"node {node.id} asks itself"
                 self._check_request(node, request_id, request)
             case (
                 Reply(Exchange() as exchange, response)
@@ -171,6 +172,7 @@ class Invariants:
         assert epoch == node.persisted.epoch, (
             f"node {node.id} is in epoch {epoch}, its disk in {node.persisted.epoch}"
         )
+        assert core.is_leader or core.leader_id != node.id, f"node {node.id} follows itself"
         log = node.log
         assert log.start_offset == 0 or log.start.id in log.snapshots, "no snapshot at log start"
         if node.applied:
