@@ -28,6 +28,8 @@ class Batch(NamedTuple):
     payload: bytes
     digest: bytes
     is_control: bool
+    voters: tuple[int, ...] = ()
+    """The ids in its Voters record, which is the last of its records; none without one."""
 
 
 class Snapshot(NamedTuple):
@@ -37,6 +39,8 @@ class Snapshot(NamedTuple):
     epoch: int
     digest: bytes
     state: bytes
+    voters: tuple[int, ...] = ()
+    """The ids of the voters, where a Voters record says them."""
 
     @property
     def id(self) -> OffsetAndEpoch:
@@ -44,21 +48,19 @@ class Snapshot(NamedTuple):
 
     def to_bytes(self) -> bytes:
         """The content of its file."""
-        return b"%d|%d|%b|%b|end" % (
-            self.end,
-            self.epoch,
-            self.digest.hex().encode(),
-            self.state.hex().encode(),
-        )
+        voters = ",".join(map(str, self.voters))
+        digests = f"{self.digest.hex()}|{self.state.hex()}"
+        return f"{self.end}|{self.epoch}|{digests}|{voters}|end".encode()
 
 
 def parse_snapshot(content: bytes) -> Snapshot:
     """The snapshot in a file; AssertionError for a file that is not whole."""
     parts = content.split(b"|")
-    assert len(parts) == 5, f"a snapshot is damaged: {content!r}"
+    assert len(parts) == 6, f"a snapshot is damaged: {content!r}"
     assert parts[-1] == b"end", f"a snapshot has no footer: {content!r}"
-    end, epoch, digest, state = (part.decode() for part in parts[:4])
-    return Snapshot(int(end), int(epoch), bytes.fromhex(digest), bytes.fromhex(state))
+    end, epoch, digest, state, voters = (part.decode() for part in parts[:5])
+    ids = tuple(int(voter_id) for voter_id in voters.split(",") if voter_id)
+    return Snapshot(int(end), int(epoch), bytes.fromhex(digest), bytes.fromhex(state), ids)
 
 
 NOTHING = Snapshot(0, 0, EMPTY_DIGEST, EMPTY_DIGEST)
@@ -152,15 +154,42 @@ class ModelLog:
         at = _index_of(self.batches, offset)
         return self.batches[at : at + limit]
 
-    def append(self, count: int, epoch: int, payload: bytes, *, is_control: bool = False) -> Batch:
-        """Append `count` records in one batch."""
+    def append(self, count: int, epoch: int, payload: bytes) -> Batch:
+        """Append `count` records of data in one batch."""
+        return self._append(count, epoch, payload, None)
+
+    def append_control(
+        self, count: int, epoch: int, payload: bytes, voters: tuple[int, ...]
+    ) -> Batch:
+        """Append a control batch of `count` records, the last one Voters if any are given."""
+        return self._append(count, epoch, payload, voters)
+
+    def append_copy(self, batch: Batch) -> Batch:
+        """Append what another log has, with a digest of this one."""
+        count = batch.next_offset - batch.base_offset
+        voters = batch.voters if batch.is_control else None
+        return self._append(count, batch.partition_leader_epoch, batch.payload, voters)
+
+    def _append(
+        self, count: int, epoch: int, payload: bytes, voters: tuple[int, ...] | None
+    ) -> Batch:
         assert count > 0
         assert epoch >= self.last_epoch, "an epoch may not go backwards"
         base = self.end_offset
         digest = digest_of(self.last_digest, base, base + count, epoch, payload)
-        batch = Batch(base, base + count, epoch, payload, digest, is_control)
+        is_control = voters is not None
+        batch = Batch(base, base + count, epoch, payload, digest, is_control, voters or ())
         self.batches.append(batch)
         return batch
+
+    def voter_records(self, below: int) -> list[tuple[int, tuple[int, ...]]]:
+        """The offsets and ids of the Voters records below an offset, the snapshot's first."""
+        found = [(self.start.end - 1, self.start.voters)] if self.start.voters else []
+        return found + [
+            (batch.next_offset - 1, batch.voters)
+            for batch in self.batches
+            if batch.voters and batch.next_offset <= below
+        ]
 
     def truncate_to(self, offset: int) -> None:
         """Cut everything from the boundary at an offset on."""

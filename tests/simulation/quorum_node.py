@@ -152,6 +152,7 @@ class QuorumNode:
         self._poll_at: float | None = None
         self._log_changed = False
         self._snapshot_loaded = False
+        self._new_voters: deque[tuple[int, tuple[int, ...]]] = deque()
         self._download: dict[OffsetAndEpoch, bytearray] = {}
         world.network.hosts[self.id] = self
 
@@ -201,7 +202,12 @@ class QuorumNode:
             self.applied, self.state = self.log.start_offset, self.log.start.state
         chance = random.Random(world.chance.random())
         self.core = world.core(self.options, self.log, self.voters, self.persisted, chance)
+        for offset, ids in self.log.voter_records(self.log.end_offset):
+            self.core.handle_voters(offset, self._voter_set(ids), self.clock.now_ms())
         self._step(lambda core, now: core.start(now))
+
+    def _voter_set(self, ids: tuple[int, ...]) -> VoterSet:
+        return VoterSet(voter for voter in self.voters if voter.key.id in ids)
 
     def kill(self) -> None:
         """End the process; what was not synced is lost as the disk will have it."""
@@ -212,6 +218,7 @@ class QuorumNode:
         self._inbox.clear()
         self._download.clear()
         self._log_changed = self._snapshot_loaded = False
+        self._new_voters.clear()
         self._poll_at = None
         self.disk = DiskFaults()
         if self.log.lose_power(self._world.chance):
@@ -307,7 +314,9 @@ class QuorumNode:
             for batch in reversed(self.log.batches)
             if batch.next_offset <= self.applied
         )
-        snapshot = Snapshot(self.applied, epoch, digest, self.state)
+        records = self.log.voter_records(self.applied)
+        voters = records[-1][1] if records else ()
+        snapshot = Snapshot(self.applied, epoch, digest, self.state, voters)
         self.log.snapshots[snapshot.id] = snapshot
         self._world.counts["snapshot taken"] += 1
         if trims:
@@ -367,7 +376,11 @@ class QuorumNode:
         now = self.handed_ms = self.clock.now_ms()
         if self._snapshot_loaded:
             self._snapshot_loaded = self._log_changed = False
-            return core.handle_snapshot_loaded(now)
+            ids = self.log.start.voters
+            return core.handle_snapshot_loaded(now, self._voter_set(ids) if ids else None)
+        if self._new_voters:
+            offset, ids = self._new_voters.popleft()
+            return core.handle_voters(offset, self._voter_set(ids), now)
         if self._log_changed:
             self._log_changed = False
             return core.handle_log_changed(now)
@@ -422,10 +435,11 @@ class QuorumNode:
         match action:
             case AppendStartOfEpoch() | AppendVoters() | AppendFetched() if self.disk.is_full:
                 raise _DiskError("full disk in append")
-            case AppendStartOfEpoch(epoch, leader_id):
-                self.log.append(1, epoch, b"leader %d" % leader_id, is_control=True)
-            case AppendVoters(epoch, _, voter_set):
-                self.log.append(1, epoch, repr(voter_set.ids).encode(), is_control=True)
+            case AppendStartOfEpoch():
+                self._begin_epoch(action)
+            case AppendVoters(epoch, offset, voter_set):
+                batch = self.log.append_control(1, epoch, b"voters", voter_set.ids)
+                assert batch.base_offset == offset
             case AppendFetched(batches):
                 for batch in batches:
                     assert isinstance(batch, Batch)
@@ -452,13 +466,24 @@ class QuorumNode:
             case _:
                 raise AssertionError(f"an action that nobody performs: {action}")
 
+    def _begin_epoch(self, action: AppendStartOfEpoch) -> None:
+        count = 1 + (action.kraft_version is not None) + (action.voter_set is not None)
+        ids = () if action.voter_set is None else action.voter_set.ids
+        payload = b"leader %d" % action.leader_id
+        batch = self.log.append_control(count, action.epoch, payload, ids)
+        self._note_voters(batch)
+
+    def _note_voters(self, batch: Batch) -> None:
+        if batch.voters:
+            self._world.counts["voters recorded"] += 1
+            self._new_voters.append((batch.next_offset - 1, batch.voters))
+
     def _append_fetched(self, batch: Batch) -> None:
         assert batch.base_offset == self.log.end_offset, (
             f"node {self.id} appends {batch.base_offset} at {self.log.end_offset}"
         )
-        count = batch.next_offset - batch.base_offset
-        epoch = batch.partition_leader_epoch
-        own = self.log.append(count, epoch, batch.payload, is_control=batch.is_control)
+        own = self.log.append_copy(batch)
+        self._note_voters(own)
         assert own.digest == batch.digest, f"node {self.id} diverges below {batch.next_offset}"
 
     def _load(self, snapshot: Snapshot, snapshot_id: OffsetAndEpoch) -> None:

@@ -54,6 +54,7 @@ def plan_of(seed: int, core: type[RaftCore] = RaftCore) -> Plan:
         chaos_ms=chance.choice((10_000, 20_000, 40_000)),
         fault_every_ms=chance.choice((200, 600, 1500)),
         write_every_ms=chance.choice((40, 120, 400)),
+        has_directories=chance.random() < 0.5,
         core=core,
     )
 
