@@ -10,7 +10,7 @@ requests are delivered twice and out of order. In bad weather a response arrives
 import heapq
 import random
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Protocol
@@ -108,7 +108,7 @@ class QuorumNetwork:
         self._queue = queue
         self._chance = chance
         self._counts = counts
-        self._cut: set[tuple[int, int]] = set()
+        self._cut: Counter[tuple[int, int]] = Counter()
         self._held: dict[tuple[int, int], deque[Callable[[], None]]] = {}
         self._connections: dict[tuple[int, int], _Connection] = {}
 
@@ -224,22 +224,30 @@ class QuorumNetwork:
             if host_id in (source_id, target_id):
                 self.reset(source_id, target_id)
 
-    def cut(self, source_id: int, target_id: int) -> None:
-        """Let nothing through in one direction."""
-        self._cut.add((source_id, target_id))
+    def cut(self, *links: tuple[int, int]) -> None:
+        """Let nothing through from the first node of each pair to the second."""
+        self._cut.update(links)
 
-    def is_cut(self, source_id: int, target_id: int) -> bool:
-        """Whether a direction is cut."""
-        return (source_id, target_id) in self._cut
+    def mend(self, links: Iterable[tuple[int, int]]) -> None:
+        """Undo one cut of these links; who cut them twice must mend them twice."""
+        for link in links:
+            self._cut[link] -= 1
+            if self._cut[link] <= 0:
+                del self._cut[link]
+                self._release(link)
 
     def heal(self) -> None:
-        """Let everything through again, and what was held first; it may also be lost."""
+        """Let everything through again."""
         self._cut.clear()
-        held, self._held = self._held, {}
-        for (sender_id, receiver_id), waiting in held.items():
-            if self._chance.random() < 0.5:
-                self.reset(sender_id, receiver_id)
-                self.reset(receiver_id, sender_id)
-                continue
-            for index, arrive in enumerate(waiting):
-                self._queue.after(self._chance.uniform(0, 1) + index, arrive)
+        for link in list(self._held):
+            self._release(link)
+
+    def _release(self, link: tuple[int, int]) -> None:
+        """Deliver what was held in its order, or lose the connections with it."""
+        waiting = self._held.pop(link, ())
+        if waiting and self._chance.random() < 0.5:
+            self.reset(*link)
+            self.reset(*reversed(link))
+            return
+        for index, arrive in enumerate(waiting):
+            self._queue.after(self._chance.uniform(0, 1) + index, arrive)

@@ -142,6 +142,8 @@ class QuorumNode:
         self.lives = 0
         self.handed_ms = 0
         """The time that was handed to the core with its last event."""
+        self.disturbed_ms = 0
+        """When the process last went on after a pause, a leap of its clock or a slow disk."""
         self.is_paused = False
         self.high_watermark: int | None = None
         self.applied = 0
@@ -245,6 +247,7 @@ class QuorumNode:
         def resume() -> None:
             if self.life == life:
                 self.is_paused = False
+                self.disturbed_ms = self.clock.now_ms()
                 self._drain()
 
         self._world.queue.after(for_ms, resume)
@@ -252,6 +255,7 @@ class QuorumNode:
     def leap(self, by_ms: float) -> None:
         """Let the monotonic clock leap; timers may be due at once."""
         self.clock.leap(by_ms)
+        self.disturbed_ms = self.clock.now_ms()
         self._poll_at = None
         if self.core is not None and self.is_idle:
             self._set_timer()
@@ -366,6 +370,7 @@ class QuorumNode:
         def go_on() -> None:
             if self.life == life:
                 self._is_waiting = False
+                self.disturbed_ms = self.clock.now_ms()
                 self._do_watched(action)
                 self._perform(rest)
                 self._drain()

@@ -7,6 +7,7 @@ every event. Then everything heals, and within `HEALED_MS` there must be one lea
 nodes commit, and the same log and the same state on all of them.
 """
 
+import itertools
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -52,7 +53,7 @@ def plan_of(seed: int, core: type[RaftCore] = RaftCore) -> Plan:
         voters=chance.choice((1, 3, 3, 3, 5, 5)),
         observers=chance.choice((0, 0, 1, 3)),
         chaos_ms=chance.choice((10_000, 20_000, 40_000)),
-        fault_every_ms=chance.choice((200, 600, 1500)),
+        fault_every_ms=chance.choice((200, 600, 1500, 4000)),
         write_every_ms=chance.choice((40, 120, 400)),
         has_directories=chance.random() < 0.5,
         core=core,
@@ -306,11 +307,8 @@ def _part(story: Story, node: QuorumNode) -> bool:
     """Split the nodes in two, one of which has `node`."""
     others = [each for each in story.nodes if each is not node]
     side = {node, *story.chance.sample(others, story.chance.randint(0, len(others) // 2))}
-    for one in story.nodes:
-        for other in story.nodes:
-            if (one in side) != (other in side):
-                story.network.cut(one.id, other.id)
-    _heal_later(story)
+    pairs = itertools.permutations(story.nodes, 2)
+    _cut(story, [(one.id, other.id) for one, other in pairs if (one in side) != (other in side)])
     return True
 
 
@@ -318,16 +316,17 @@ def _cut_one_way(story: Story, node: QuorumNode) -> bool:
     """What a node sends, or what is sent to it, does not arrive at some or all others."""
     others = [each for each in story.nodes if each is not node]
     hears_nothing = story.chance.random() < 0.5
-    for other in story.chance.sample(others, story.chance.randint(0, len(others))):
-        link = (other.id, node.id) if hears_nothing else (node.id, other.id)
-        story.network.cut(*link)
-    _heal_later(story)
+    chosen = story.chance.sample(others, story.chance.randint(0, len(others)))
+    pairs = [(each.id, node.id) if hears_nothing else (node.id, each.id) for each in chosen]
+    _cut(story, pairs)
     return True
 
 
-def _heal_later(story: Story) -> None:
-    duration = story.chance.choice((100, 1000, 4000, 10_000))
-    story.queue.after(story.chance.uniform(0, duration), story.network.heal)
+def _cut(story: Story, links: list[tuple[int, int]]) -> None:
+    """Cut links, and mend them after a while."""
+    story.network.cut(*links)
+    duration = story.chance.choice((100, 1000, 4000, 15_000))
+    story.queue.after(story.chance.uniform(0, duration), lambda: story.network.mend(links))
 
 
 def _reset(story: Story, node: QuorumNode) -> bool:

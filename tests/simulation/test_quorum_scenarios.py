@@ -40,7 +40,7 @@ def part(story: Story, side: list[QuorumNode]) -> None:
     """Cut the links between a side and the rest."""
     for one, other in itertools.permutations(story.nodes, 2):
         if (one in side) != (other in side):
-            story.network.cut(one.id, other.id)
+            story.network.cut((one.id, other.id))
 
 
 def commits_more(story: Story, nodes: list[QuorumNode]) -> None:
@@ -140,7 +140,7 @@ def test_a_leader_with_half_a_link_loses_its_place(sends: bool) -> None:
     story = begun(3)
     old = leader_of(story)
     for node in others(story, old):
-        story.network.cut(*((old.id, node.id) if sends else (node.id, old.id)))
+        story.network.cut((old.id, node.id) if sends else (node.id, old.id))
     commits_more(story, others(story, old))
     story.network.heal()
     commits_more(story, story.nodes)
@@ -167,7 +167,7 @@ def test_a_voter_that_hears_nothing_does_not_disturb_the_others() -> None:
     epoch = leader.persisted.epoch
     deaf = others(story, leader)[0]
     for node in others(story, deaf):
-        story.network.cut(node.id, deaf.id)
+        story.network.cut((node.id, deaf.id))
     story.run_for(60_000)
     assert leader.is_leading
     assert leader.persisted.epoch == epoch
@@ -181,8 +181,7 @@ def test_a_leader_heard_by_observers_alone_steps_down() -> None:
     old = leader_of(story)
     for voter in others(story, old):
         if voter.is_voter:
-            story.network.cut(voter.id, old.id)
-            story.network.cut(old.id, voter.id)
+            story.network.cut((voter.id, old.id), (old.id, voter.id))
     story.run_until(lambda: not old.is_leading, CHECK_QUORUM_MS * 1.1, "it steps down")
     story.network.heal()
     commits_more(story, story.nodes)
