@@ -14,6 +14,7 @@ leader that steps down without a majority; and the same state at the same offset
 from collections import Counter
 from dataclasses import dataclass, field
 
+from tierlog.clients.errors import ErrorCode
 from tierlog.replication.quorum import leading
 from tierlog.replication.quorum.election_state import ElectionState
 from tierlog.replication.quorum.raft_actions import (
@@ -302,11 +303,16 @@ class Invariants:
                 f"node {node.id} asks for {request.fetch_offset}, synced to {flushed} (K8)"
             )
 
-    def on_failure(self, node: QuorumNode, request_id: int) -> None:
+    def on_failure(self, node: QuorumNode, request_id: int, error: ErrorCode) -> None:
         """Note that a request has failed."""
         watched = self._of(node)
         if watched.fetching == request_id:
             watched.fetching = None
+        request = watched.requests.get(request_id)
+        if error is ErrorCode.UNSUPPORTED_VERSION and isinstance(request, VoteRequest):
+            # Beside a voter that knows no pre-votes, the election is held without them.
+            everyone = {voter.id for voter in self.voters}
+            watched.would_vote.setdefault(request.replica_epoch, set()).update(everyone)
 
     def _check_response(
         self, node: QuorumNode, request: RaftRequest, response: RaftResponse

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Protocol
 
+from tierlog.clients.errors import ErrorCode
 from tierlog.replication.quorum.raft_messages import RaftRequest, RaftResponse
 from tierlog.replication.quorum.voter_set import Address
 
@@ -62,7 +63,7 @@ class Host(Protocol):
 
     def receive_response(self, request_id: int, response: RaftResponse) -> None: ...
 
-    def receive_failure(self, request_id: int) -> None: ...
+    def receive_failure(self, request_id: int, error: ErrorCode) -> None: ...
 
 
 @dataclass(eq=False, slots=True)
@@ -185,10 +186,17 @@ class QuorumNetwork:
         if (exchange.target.id, exchange.source.id) not in self._cut:
             self._fail(exchange)
 
-    def _fail(self, exchange: Exchange) -> None:
+    def refuse_version(self, exchange: Exchange) -> None:
+        """Tell the sender that the other node does not know the version of its request."""
+        connection = self._connection(exchange.source, exchange.target)
+        if exchange in connection.open:
+            connection.open.remove(exchange)
+            self._fail(exchange, ErrorCode.UNSUPPORTED_VERSION)
+
+    def _fail(self, exchange: Exchange, error: ErrorCode = ErrorCode.NETWORK_EXCEPTION) -> None:
         def fail() -> None:
             if exchange.source.life == exchange.source_life:
-                exchange.source.receive_failure(exchange.request_id)
+                exchange.source.receive_failure(exchange.request_id, error)
 
         self._queue.after(self._chance.uniform(0.1, self.weather.latency_ms_max), fail)
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from tierlog.clients.errors import ErrorCode
 from tierlog.replication.quorum.election_state import ElectionState, parse_election_state
 from tierlog.replication.quorum.raft import RaftCore
 from tierlog.replication.quorum.raft_actions import (
@@ -40,6 +41,7 @@ from tierlog.replication.quorum.raft_messages import (
     FetchResponse,
     FetchSnapshotResponse,
     RaftResponse,
+    VoteRequest,
 )
 from tierlog.replication.quorum.raft_options import RaftOptions
 from tierlog.replication.quorum.voter_set import VoterSet
@@ -110,7 +112,7 @@ class Witness(Protocol):
 
     def on_response(self, node: "QuorumNode", request_id: int, response: RaftResponse) -> None: ...
 
-    def on_failure(self, node: "QuorumNode", request_id: int) -> None: ...
+    def on_failure(self, node: "QuorumNode", request_id: int, error: ErrorCode) -> None: ...
 
     def on_log_lost(self, node: "QuorumNode") -> None: ...
 
@@ -142,6 +144,8 @@ class QuorumNode:
         self.lives = 0
         self.handed_ms = 0
         """The time that was handed to the core with its last event."""
+        self.knows_pre_vote = True
+        """Whether its version of Vote is 2 or later (KIP-996)."""
         self.disturbed_ms = 0
         """When the process last went on after a pause, a leap of its clock or a slow disk."""
         self.is_paused = False
@@ -262,6 +266,11 @@ class QuorumNode:
 
     def receive(self, exchange: Exchange) -> None:
         """Take a request from the network."""
+        request = exchange.request
+        if isinstance(request, VoteRequest) and request.pre_vote and not self.knows_pre_vote:
+            self._world.counts["pre-vote not known"] += 1
+            self._world.network.refuse_version(exchange)
+            return
 
         def handle(core: RaftCore, now: int) -> list[Action]:
             self._world.witness.on_request(self, exchange)
@@ -278,12 +287,14 @@ class QuorumNode:
 
         self._step(handle)
 
-    def receive_failure(self, request_id: int) -> None:
+    def receive_failure(
+        self, request_id: int, error: ErrorCode = ErrorCode.NETWORK_EXCEPTION
+    ) -> None:
         """Hear that a request got no response."""
 
         def handle(core: RaftCore, now: int) -> list[Action]:
-            self._world.witness.on_failure(self, request_id)
-            return core.handle_failure(request_id, now)
+            self._world.witness.on_failure(self, request_id, error)
+            return core.handle_failure(request_id, now, error)
 
         self._step(handle)
 

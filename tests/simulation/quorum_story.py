@@ -42,6 +42,8 @@ class Plan:
     fault_every_ms: float = 700
     write_every_ms: float = 120
     has_directories: bool = False
+    has_old_voter: bool = False
+    """One voter does not know pre-votes."""
     core: type[RaftCore] = RaftCore
 
 
@@ -56,6 +58,7 @@ def plan_of(seed: int, core: type[RaftCore] = RaftCore) -> Plan:
         fault_every_ms=chance.choice((200, 600, 1500, 4000)),
         write_every_ms=chance.choice((40, 120, 400)),
         has_directories=chance.random() < 0.5,
+        has_old_voter=chance.random() < 0.1,
         core=core,
     )
 
@@ -112,6 +115,7 @@ class Story:
         ids = [*voter_set.ids, *range(OBSERVER_IDS, OBSERVER_IDS + plan.observers)]
         self.nodes = [self._node(node_id, voter_set) for node_id in ids]
         self.voters += [node for node in self.nodes if node.is_voter]
+        self.voters[0].knows_pre_vote = not plan.has_old_voter
         self.written = 0
         self.healing_ms = 0.0
         self.is_chaotic = False

@@ -161,6 +161,20 @@ def test_a_voter_that_is_cut_off_does_not_raise_the_epoch() -> None:
     assert leader.persisted.epoch == epoch
 
 
+def test_beside_voters_without_pre_votes_elections_go_on() -> None:
+    """An upgrade from versions before KIP-996: the vote is held without asking first."""
+    story = Story(Plan(1, 3, 0))
+    for voter in story.voters[:2]:
+        voter.knows_pre_vote = False
+    story.begin()
+    old = story.elect()
+    old.kill()
+    commits_more(story, others(story, old))
+    old.start()
+    commits_more(story, story.nodes)
+    assert story.counts["pre-vote not known"]
+
+
 def test_a_voter_that_hears_nothing_does_not_disturb_the_others() -> None:
     story = begun(5)
     leader = leader_of(story)
