@@ -454,8 +454,8 @@ class QuorumNode:
             case AppendStartOfEpoch():
                 self._begin_epoch(action)
             case AppendVoters(epoch, offset, voter_set):
-                batch = self.log.append_control(1, epoch, b"voters", voter_set.ids)
-                assert batch.base_offset == offset
+                own = self.log.append_control(1, epoch, b"voters", voter_set.ids)
+                assert own.base_offset == offset
             case AppendFetched(batches):
                 for batch in batches:
                     assert isinstance(batch, Batch)

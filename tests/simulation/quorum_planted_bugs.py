@@ -196,10 +196,13 @@ def campaigns_in_its_old_epoch(patch: pytest.MonkeyPatch) -> None:
 
     def become_candidate(node: RaftNode, now_ms: int) -> None:
         deadline_ms = node.election_deadline(now_ms)
-        votes = Votes(node.voters, node.key)
+        votes = Votes(node.voters, node.options.key)
         node.begin(
             Candidate(
-                epoch=max(1, node.epoch), voted_key=node.key, deadline_ms=deadline_ms, votes=votes
+                epoch=max(1, node.epoch),
+                voted_key=node.options.key,
+                deadline_ms=deadline_ms,
+                votes=votes,
             ),
             is_durable=True,
         )
@@ -217,7 +220,11 @@ def leads_on_after_a_restart(patch: pytest.MonkeyPatch) -> None:
             return
         start_offset = node.log.end_offset
         progress = ReplicaProgress(
-            node.key, node.voters, start_offset, node.options.check_quorum_timeout_ms, now_ms
+            node.options.key,
+            node.voters,
+            start_offset,
+            node.options.check_quorum_timeout_ms,
+            now_ms,
         )
         leader = Leader(
             epoch=persisted.epoch,
