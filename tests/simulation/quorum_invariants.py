@@ -138,7 +138,7 @@ class Invariants:
                 self._check_append(node)
             case TruncateTo(offset):
                 bound = self._of(node).high_watermark
-                assert offset >= bound, f"node {node.id} truncates {offset} < {bound} (Q5)"
+                assert offset >= bound, f"node {node.id} truncates {offset} < {bound}"
                 assert not node.is_leading, "a leader truncates"
             case TruncateFullyToSnapshot():
                 assert not node.is_leading, "a leader loads a snapshot"
@@ -182,13 +182,13 @@ class Invariants:
         assert log.start_offset == 0 or log.start.id in log.snapshots, "no snapshot at log start"
         if node.applied:
             known = self._states.setdefault(node.applied, node.state)
-            assert known == node.state, f"two states at offset {node.applied} (Q6)"
+            assert known == node.state, f"two states at offset {node.applied}"
         if core.is_leader:
             assert self._begun.get(epoch) == (node.id, node.life), (
                 f"node {node.id}.{node.life} leads epoch {epoch}, begun by {self._begun.get(epoch)}"
             )
             written = self._written.setdefault((log.end_offset, log.last_epoch), log.last_digest)
-            assert written == log.last_digest, f"two logs end at {log.end_offset} in {epoch} (Q4)"
+            assert written == log.last_digest, f"two logs end at {log.end_offset} in {epoch}"
             self._check_quorum(node, watched)
 
     def on_request(self, node: QuorumNode, exchange: Exchange) -> None:
@@ -279,7 +279,7 @@ class Invariants:
             case _:
                 epoch = request.current_leader_epoch
                 self._check_fetch(node, watched, request_id, request)
-        assert epoch <= persisted.epoch, f"node {node.id} tells of epoch {epoch} (Q2)"
+        assert epoch <= persisted.epoch, f"node {node.id} tells of epoch {epoch}"
 
     def _check_fetch(
         self,
@@ -300,7 +300,7 @@ class Invariants:
         if isinstance(request, FetchRequest) and node.is_voter:
             flushed = node.log.flushed_offset
             assert request.fetch_offset <= flushed, (
-                f"node {node.id} asks for {request.fetch_offset}, synced to {flushed} (K8)"
+                f"node {node.id} asks for {request.fetch_offset}, synced to {flushed}"
             )
 
     def on_failure(self, node: QuorumNode, request_id: int, error: ErrorCode) -> None:
@@ -320,7 +320,7 @@ class Invariants:
         persisted = node.persisted
         assert response.leader_epoch <= persisted.epoch, (
             f"node {node.id} answers with epoch {response.leader_epoch}, on its disk is "
-            f"{persisted.epoch} (Q2)"
+            f"{persisted.epoch}"
         )
         if response.leader_id >= 0:
             self._note_leader(response.leader_epoch, response.leader_id)
@@ -333,7 +333,7 @@ class Invariants:
         assert is_repeated or (request.last_offset_epoch, request.last_offset) >= (
             log.last_epoch,
             log.end_offset,
-        ), f"node {node.id} votes for a log that is behind its own (K2)"
+        ), f"node {node.id} votes for a log that is behind its own"
         if request.pre_vote:
             self.counts["pre-vote granted"] += 1
             self._check_pre_vote(node)
@@ -341,8 +341,8 @@ class Invariants:
         epoch = request.replica_epoch
         voted = persisted.voted_key
         assert persisted.epoch == epoch, f"a vote in {epoch} from the disk's {persisted.epoch}"
-        assert voted is not None, f"a vote in {epoch} that is not on the disk (K1)"
-        assert voted.id == request.replica_id, f"a vote for {voted.id} on the disk (K1)"
+        assert voted is not None, f"a vote in {epoch} that is not on the disk"
+        assert voted.id == request.replica_id, f"a vote for {voted.id} on the disk"
         if is_repeated:
             return  # the response to it may have been lost; the vote was given long ago
         self._note_vote(node.id, epoch, request.replica_id)
@@ -357,7 +357,7 @@ class Invariants:
         heard = node.handed_ms - watched.fetched_ms
         is_live = watched.fetched_in == core.epoch and heard < node.options.fetch_timeout_ms
         assert core.leader_id is None or not is_live, (
-            f"node {node.id} heard of its leader {heard} ms ago, and grants a pre-vote (K3)"
+            f"node {node.id} heard of its leader {heard} ms ago, and grants a pre-vote"
         )
 
     def _check_persisted(self, node: QuorumNode, state: ElectionState) -> None:
@@ -371,7 +371,7 @@ class Invariants:
 
     def _note_persisted(self, node: QuorumNode, state: ElectionState) -> None:
         before = self._epochs.get(node.id, 0)
-        assert state.epoch >= before, f"node {node.id}: epoch {state.epoch} after {before} (K1)"
+        assert state.epoch >= before, f"node {node.id}: epoch {state.epoch} after {before}"
         self._epochs[node.id] = state.epoch
         if state.voted_key is not None:
             self._note_vote(node.id, state.epoch, state.voted_key.id)
@@ -382,7 +382,7 @@ class Invariants:
     def _note_vote(self, voter_id: int, epoch: int, candidate_id: int) -> None:
         known = self._votes.setdefault((voter_id, epoch), candidate_id)
         assert known == candidate_id, (
-            f"node {voter_id} votes for {known} and {candidate_id} in epoch {epoch} (Q1)"
+            f"node {voter_id} votes for {known} and {candidate_id} in epoch {epoch}"
         )
 
     def _note_leader(self, epoch: int, leader_id: int) -> None:
@@ -401,7 +401,7 @@ class Invariants:
         before = (end for at, end in self._committed_in.items() if at < epoch)
         end = max(before, default=0)
         assert node.log.digest_at(end) == self._committed[end], (
-            f"node {node.id} leads {epoch} without what was committed to {end} (Q3)"
+            f"node {node.id} leads {epoch} without what was committed to {end}"
         )
 
     def _check_append(self, node: QuorumNode) -> None:
@@ -427,7 +427,7 @@ class Invariants:
         assert digest is not None, f"node {node.id}: no boundary at high watermark {offset}"
         if node.is_leading:
             assert offset > watched.epoch_start, (
-                f"high watermark {offset} commits nothing of the epoch (K6)"
+                f"high watermark {offset} commits nothing of the epoch"
             )
         if offset <= self.committed_end:
             known = self._committed.get(offset)
@@ -450,7 +450,7 @@ class Invariants:
         # After a pause, what has waited is handled before the timers.
         silent = node.handed_ms - max(watched.majority_ms, node.disturbed_ms)
         bound = node.options.check_quorum_timeout_ms + SLACK_MS
-        assert silent <= bound, f"node {node.id} has led {silent} ms without a majority (K7)"
+        assert silent <= bound, f"node {node.id} has led {silent} ms without a majority"
 
 
 def _has_a_place(node: QuorumNode, request: FetchRequest | FetchSnapshotRequest) -> bool:

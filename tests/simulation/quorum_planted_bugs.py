@@ -73,7 +73,7 @@ def find(plant: Plant, seeds: Iterable[int]) -> Found | None:
 _private: Callable[[object, str], Any] = getattr
 
 
-# -- Votes (K1, K2, K3) ------------------------------------------------------------------------
+# -- Votes -------------------------------------------------------------------------------------
 
 
 def votes_twice(patch: pytest.MonkeyPatch) -> None:
@@ -275,7 +275,7 @@ def is_kept_by_observers(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ReplicaProgress, "heard_from", heard_from)
 
 
-# -- High watermark (K6, K8) -------------------------------------------------------------------
+# -- High watermark ----------------------------------------------------------------------------
 
 
 def _announces(place: Callable[[int], int]) -> Callable[[ReplicaProgress], bool]:
@@ -357,7 +357,7 @@ def believes_the_leaders_high_watermark(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(following, "_append", append)
 
 
-# -- Fetching (K5, K8) -------------------------------------------------------------------------
+# -- Fetching ----------------------------------------------------------------------------------
 
 
 def fetches_before_its_flush_ends(patch: pytest.MonkeyPatch) -> None:
