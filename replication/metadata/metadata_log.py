@@ -30,7 +30,7 @@ from ...storage.directory.log_dir import LogDir, ResourcesExhaustedError
 from ...storage.files import FileRegion, Files
 from ...storage.log.fetch_data import FetchIsolation, RemoteRead
 from ...storage.log.unified_log import UnifiedLog
-from ...storage.manager.log_dirs import CLUSTER_METADATA_TOPIC
+from ...storage.manager.log_dirs import CLUSTER_METADATA_TOPIC, METADATA_TOPIC_ID
 from ...storage.manager.log_loader import LoadRequest, load_log
 from ...storage.producer.producer_entry import AppendOrigin
 from .durable_end import refuse_to_cut, write_durable_end
@@ -58,8 +58,6 @@ if TYPE_CHECKING:
     from ...storage.log.local_log import FlushTask
 
 METADATA_PARTITION = TopicPartition(CLUSTER_METADATA_TOPIC, 0)
-METADATA_TOPIC_ID = Uuid(bytes(15) + b"\x01")
-"""The id that Kafka reserves for the metadata topic."""
 
 _READ_BYTES = 1 << 20
 

@@ -22,6 +22,9 @@ from .partition_directory import read_topic_id
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 """Its log is in a log directory, but `LogManager` does not load it."""
 
+METADATA_TOPIC_ID = Uuid(bytes(15) + b"\x01")
+"""The id that Kafka reserves for the metadata topic."""
+
 
 class LogDirs:
     """All log directories, in the order of `log.dirs`."""
