@@ -26,13 +26,10 @@ _FIRST_WITH_TOPIC_IDS = 13
 _FIRST_WITH_REPLICA_STATE = 15
 
 
-def wire_request(
-    request: core.RaftRequest, version: int, fetch_max_bytes: int = 1 << 20
-) -> Message:
-    """The message to be sent in this version.
+def wire_request(request: core.RaftRequest, fetch_max_bytes: int = 1 << 20) -> Message:
+    """The message to be sent. `fetch_max_bytes` is `controller.quorum.fetch.max.bytes`.
 
-    `fetch_max_bytes` is `controller.quorum.fetch.max.bytes`. A pre-vote cannot be encoded before
-    version 2 of Vote.
+    Neither a pre-vote before version 2 of Vote nor a Fetch before version 15 can be encoded.
     """
     match request:
         case core.VoteRequest():
@@ -42,7 +39,7 @@ def wire_request(
         case core.EndQuorumEpochRequest():
             return _end(request)
         case core.FetchRequest():
-            return _fetch(request, version, fetch_max_bytes)
+            return _fetch(request, fetch_max_bytes)
         case core.FetchSnapshotRequest():
             return _snapshot(request)
 
@@ -94,7 +91,7 @@ def _end(request: core.EndQuorumEpochRequest) -> Message:
     )
 
 
-def _fetch(request: core.FetchRequest, version: int, max_bytes: int) -> Message:
+def _fetch(request: core.FetchRequest, max_bytes: int) -> Message:
     partition = fetch.FetchPartition(
         current_leader_epoch=request.current_leader_epoch,
         fetch_offset=request.fetch_offset,
@@ -106,11 +103,9 @@ def _fetch(request: core.FetchRequest, version: int, max_bytes: int) -> Message:
     topic = fetch.FetchTopic(
         topic=CLUSTER_METADATA_TOPIC, topic_id=METADATA_TOPIC_ID, partitions=[partition]
     )
-    has_state = version >= _FIRST_WITH_REPLICA_STATE
     return fetch.FetchRequest(
         cluster_id=request.cluster_id,
-        replica_id=-1 if has_state else request.replica_id,
-        replica_state=fetch.ReplicaState(replica_id=request.replica_id if has_state else -1),
+        replica_state=fetch.ReplicaState(replica_id=request.replica_id),
         max_wait_ms=request.max_wait_ms,
         min_bytes=0,
         max_bytes=_FETCH_RESPONSE_BYTES_MAX,

@@ -1,0 +1,371 @@
+"""The metadata quorum of this process: the shell of `raft.py` (Kafka's `KafkaRaftClient`).
+
+One task hands events to the core, one at a time, and performs the actions of each in order: it
+writes the state file, the log and the snapshots, sends requests and answers those of other nodes.
+Only fsyncs of the log run beside it.
+
+What must be told is told to a `QuorumListener`: the leader, the high watermark, a loaded snapshot,
+and a failure, after which this node takes no further part in the quorum.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from typing import Protocol
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.task_owner import TaskOwner
+from ...storage.files import FileRegion
+from ...storage.log.local_log import FlushTask
+from ...storage.remote.remote_lineage import OffsetAndEpoch
+from .election_state import ElectionState
+from .quorum_channel import QuorumTransport
+from .raft import RaftCore
+from .raft_actions import (
+    Action,
+    AppendFetched,
+    AppendStartOfEpoch,
+    AppendVoters,
+    CreateSnapshot,
+    DropSnapshot,
+    Fatal,
+    Flush,
+    HighWatermark,
+    LeaderChanged,
+    Persist,
+    Reply,
+    ReplyWithRecords,
+    ReplyWithSnapshotBytes,
+    Send,
+    TruncateFullyToSnapshot,
+    TruncateTo,
+    WriteSnapshotChunk,
+)
+from .raft_log import RaftLogView
+from .raft_messages import (
+    FetchedBatch,
+    FetchSnapshotResponse,
+    QuorumDescription,
+    RaftRequest,
+    RaftResponse,
+)
+
+_REQUESTS_MAX = 256
+"""The requests of other nodes that wait for their answers, and ours that are in flight, each."""
+
+_log = logging.getLogger(__name__)
+
+Records = bytes | memoryview | FileRegion
+Event = Callable[[int], list[Action]]
+
+
+class QuorumStorage(RaftLogView, Protocol):
+    """The metadata log, its snapshots and the state file. All methods raise OSError, KafkaError."""
+
+    def persist(self, state: ElectionState) -> None:
+        """Write and sync the state file. Runs in a thread."""
+        ...
+
+    def append_start_of_epoch(self, action: AppendStartOfEpoch) -> None: ...
+
+    def append_voters(self, action: AppendVoters) -> None: ...
+
+    def append_fetched(self, batches: Sequence[FetchedBatch]) -> None: ...
+
+    def truncate_to(self, offset: int) -> None: ...
+
+    def prepare_flush(self) -> FlushTask | None:
+        """The pending fsync, if any."""
+        ...
+
+    def run_flush(self, task: FlushTask) -> None:
+        """Run an fsync. Runs in a thread."""
+        ...
+
+    def complete_flush(self, task: FlushTask) -> None: ...
+
+    def advance_high_watermark(self, offset: int) -> None: ...
+
+    def records_from(self, offset: int) -> Records: ...
+
+    def create_snapshot(self, snapshot_id: OffsetAndEpoch) -> None: ...
+
+    def write_snapshot_chunk(self, action: WriteSnapshotChunk) -> None: ...
+
+    def truncate_fully_to_snapshot(self, snapshot_id: OffsetAndEpoch) -> None: ...
+
+    def drop_snapshot(self, snapshot_id: OffsetAndEpoch) -> None: ...
+
+    def snapshot_bytes(
+        self, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int
+    ) -> Records: ...
+
+
+class QuorumListener(Protocol):
+    """Who is told of what the quorum decides; called from the event loop, must not block."""
+
+    def on_leader(self, leader_id: int | None, epoch: int, epoch_start_offset: int) -> None: ...
+
+    def on_high_watermark(self, offset: int) -> None: ...
+
+    def on_snapshot_loaded(self, snapshot_id: OffsetAndEpoch) -> None: ...
+
+    def on_failure(self, sentence: str) -> None: ...
+
+
+class Answer:
+    """A response, and the records that go with it."""
+
+    __slots__ = ("records", "response")
+
+    def __init__(self, response: RaftResponse, records: Records | None = None) -> None:
+        self.response = response
+        self.records = records
+
+
+class Quorum:
+    """One node of the quorum, as its process sees it."""
+
+    def __init__(
+        self,
+        core: RaftCore,
+        storage: QuorumStorage,
+        transport: QuorumTransport,
+        listener: QuorumListener,
+        executor: Executor,
+    ) -> None:
+        self._core = core
+        self._storage = storage
+        self._transport = transport
+        self._listener = listener
+        self._executor = executor
+        self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._tasks = TaskOwner(_REQUESTS_MAX + 2, self._on_task_failure)
+        self._waiting: set[asyncio.Future[Answer]] = set()
+        self._has_failed = False
+        self._stopped = asyncio.Event()
+
+    @property
+    def epoch(self) -> int:
+        return self._core.epoch
+
+    @property
+    def leader_id(self) -> int | None:
+        """The leader; None while it is unknown."""
+        return self._core.leader_id
+
+    @property
+    def is_leader(self) -> bool:
+        return self._core.is_leader and not self._has_failed
+
+    @property
+    def high_watermark(self) -> int | None:
+        return self._core.high_watermark
+
+    def describe(self) -> QuorumDescription:
+        """The data of a DescribeQuorum response."""
+        return self._core.describe_quorum(self._now_ms())
+
+    async def start(self) -> None:
+        """Take up the persisted state. A sole voter leads when this returns."""
+        await self._handle(self._core.start)
+        self._tasks.start(self._work(), "quorum")
+
+    async def stop(self, timeout_s: float) -> None:
+        """Resign if this node leads, tell the others, and end within the timeout."""
+        if not self._has_failed:
+            self._events.put_nowait(self._core.shutdown)
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await self._stopped.wait()
+            except TimeoutError:
+                _log.info("The quorum was left before all voters had answered.")
+        self._fail_waiting(ErrorCode.BROKER_NOT_AVAILABLE)
+        await self._tasks.stop()
+        await self._transport.close()
+
+    async def handle(self, request: RaftRequest) -> Answer:
+        """Answer a request of another node.
+
+        Raises KafkaError(BROKER_NOT_AVAILABLE) while this node stops or when it has failed.
+        """
+        if self._has_failed or len(self._waiting) >= _REQUESTS_MAX:
+            raise _not_available()
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting.add(answer)
+        try:
+            self._post(lambda now_ms: self._core.handle_request(answer, request, now_ms))
+            return await answer
+        finally:
+            self._waiting.discard(answer)
+
+    def appended(self) -> None:
+        """The controller has appended records as the leader of the current epoch."""
+        self._post(self._core.handle_log_changed)
+
+    def resign(self, epoch: int) -> None:
+        """Give up the leadership of an epoch; does nothing if this node does not lead it."""
+        self._post(lambda now_ms: self._core.resign(epoch, now_ms))
+
+    def _post(self, event: Event) -> None:
+        self._events.put_nowait(event)
+
+    def _now_ms(self) -> int:
+        return int(asyncio.get_running_loop().time() * 1000)
+
+    async def _work(self) -> None:
+        while not (self._has_failed or self._core.is_stopped):
+            deadline_ms = self._core.deadline_ms
+            wait_s = None if deadline_ms is None else max(0, deadline_ms - self._now_ms()) / 1000
+            try:
+                async with asyncio.timeout(wait_s):
+                    event = await self._events.get()
+            except TimeoutError:
+                event = self._core.poll
+            await self._handle(event)
+        self._stopped.set()
+
+    async def _handle(self, event: Event) -> None:
+        """Hand an event to the core and perform its actions, and the actions of what they lead to.
+
+        Raises nothing: a failure ends this node's part in the quorum.
+        """
+        following: list[Event] = [event]
+        try:
+            while following:
+                for action in following.pop(0)(self._now_ms()):
+                    if self._has_failed:
+                        return
+                    if (then := await self._perform(action)) is not None:
+                        following.append(then)
+        except (OSError, KafkaError) as error:
+            self._fail(f"The metadata log failed: {error}")
+
+    async def _perform(self, action: Action) -> Event | None:
+        """Perform one action; returns the event that it leads to at once."""
+        match action:
+            case Persist():
+                await self._in_thread(self._storage.persist, action.state)
+            case Send():
+                self._send(action)
+            case Reply():
+                self._reply(action.token, Answer(action.response))
+            case ReplyWithRecords():
+                records = self._storage.records_from(action.offset)
+                self._reply(action.token, Answer(action.response, records))
+            case HighWatermark():
+                self._storage.advance_high_watermark(action.offset)
+                self._listener.on_high_watermark(action.offset)
+            case LeaderChanged():
+                self._listener.on_leader(action.leader_id, action.epoch, action.epoch_start_offset)
+            case Fatal():
+                self._fail(action.reason)
+            case Flush():
+                self._flush()
+            case _:
+                return await self._write(action)
+        return None
+
+    async def _write(self, action: Action) -> Event | None:
+        """Perform an action that changes the log or the snapshots."""
+        core, storage = self._core, self._storage
+        match action:
+            case AppendStartOfEpoch():
+                storage.append_start_of_epoch(action)
+                return core.handle_log_changed
+            case AppendVoters():
+                storage.append_voters(action)
+                return core.handle_log_changed
+            case AppendFetched():
+                storage.append_fetched(action.batches)
+                return core.handle_log_changed
+            case TruncateTo():
+                storage.truncate_to(action.offset)
+                return core.handle_log_changed
+            case CreateSnapshot():
+                storage.create_snapshot(action.snapshot_id)
+            case WriteSnapshotChunk():
+                await self._in_thread(storage.write_snapshot_chunk, action)
+            case DropSnapshot():
+                storage.drop_snapshot(action.snapshot_id)
+            case TruncateFullyToSnapshot():
+                await self._in_thread(storage.truncate_fully_to_snapshot, action.snapshot_id)
+                self._listener.on_snapshot_loaded(action.snapshot_id)
+                return core.handle_snapshot_loaded
+            case ReplyWithSnapshotBytes():
+                response = action.response
+                assert isinstance(response, FetchSnapshotResponse), "It answers FetchSnapshot."
+                records = storage.snapshot_bytes(
+                    response.snapshot_id, response.position, action.max_bytes
+                )
+                self._reply(action.token, Answer(response, records))
+            case _:
+                raise AssertionError(f"{action} is not performed anywhere.")
+        return None
+
+    async def _in_thread(self, work: Callable[..., None], *arguments: object) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._executor, work, *arguments)
+
+    def _flush(self) -> None:
+        task = self._storage.prepare_flush()
+        if task is not None:
+            self._tasks.start(self._run_flush(task), "metadata log fsync")
+
+    async def _run_flush(self, task: FlushTask) -> None:
+        try:
+            await self._in_thread(self._storage.run_flush, task)
+        except (OSError, KafkaError) as error:
+            self._fail(f"The metadata log could not be synced: {error}")
+            return
+
+        def completed(now_ms: int) -> list[Action]:
+            self._storage.complete_flush(task)
+            return self._core.handle_log_changed(now_ms)
+
+        self._post(completed)
+
+    def _send(self, send: Send) -> None:
+        try:
+            self._tasks.start(self._exchange(send), f"{type(send.request).__name__}")
+        except RuntimeError:
+            # As many are in flight as may be; the core has a timeout of its own for each.
+            request_id = send.request_id
+            self._post(lambda now_ms: self._core.handle_failure(request_id, now_ms))
+
+    async def _exchange(self, send: Send) -> None:
+        request_id = send.request_id
+        try:
+            response = await self._transport.request(send.destination, send.request)
+        except KafkaError as error:
+            code = error.code
+            self._post(lambda now_ms: self._core.handle_failure(request_id, now_ms, code))
+        else:
+            self._post(lambda now_ms: self._core.handle_response(request_id, response, now_ms))
+
+    def _reply(self, token: object, answer: Answer) -> None:
+        assert isinstance(token, asyncio.Future), "Every token is the future of an answer."
+        if not token.done():
+            token.set_result(answer)
+
+    def _fail(self, sentence: str) -> None:
+        if self._has_failed:
+            return
+        self._has_failed = True
+        _log.error("This node takes no further part in the quorum: %s", sentence)
+        self._fail_waiting(ErrorCode.BROKER_NOT_AVAILABLE)
+        self._listener.on_failure(sentence)
+        self._stopped.set()
+
+    def _fail_waiting(self, code: ErrorCode) -> None:
+        for answer in self._waiting:
+            if not answer.done():
+                answer.set_exception(KafkaError(code, "This node has left the quorum."))
+
+    def _on_task_failure(self, _task: asyncio.Task[object], failure: BaseException) -> None:
+        _log.error("Internal error in the quorum", exc_info=failure)
+        self._fail(f"internal error: {failure}")
+
+
+def _not_available() -> KafkaError:
+    return KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "This node takes no part in the quorum.")

@@ -1,0 +1,78 @@
+"""Sends the quorum's requests to the other nodes (Kafka's `KafkaNetworkChannel`).
+
+A node is reached at the address that the core gives with each request: a voter's endpoint, or a
+bootstrap server, which has a negative id.
+"""
+
+from typing import Protocol
+
+from ...clients.environment import Environment
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.network.network import Address, NetworkClient, NetworkConfig
+from .raft_actions import Destination
+from .raft_messages import RaftRequest, RaftResponse
+from .wire_requests import wire_request
+from .wire_responses import RESPONSE_CLASSES, core_response
+
+_RESPONSE_BYTES_MAX = 64 << 20
+"""A batch of the metadata log has at most 8 MiB, a fetched part of it little more than that."""
+
+
+class QuorumTransport(Protocol):
+    """How the nodes of a quorum reach each other."""
+
+    async def request(self, destination: Destination, request: RaftRequest) -> RaftResponse:
+        """Send a request and wait for its response.
+
+        Raises KafkaError: REQUEST_TIMED_OUT, NETWORK_EXCEPTION, UNSUPPORTED_VERSION,
+        INVALID_REQUEST for a response that cannot be understood.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Close all connections."""
+        ...
+
+
+class QuorumChannel:
+    """A `QuorumTransport` over Kafka's protocol."""
+
+    def __init__(
+        self,
+        node_id: int,
+        environment: Environment,
+        *,
+        request_timeout_ms: int = 2_000,
+        fetch_max_bytes: int = 1 << 20,
+    ) -> None:
+        self._fetch_max_bytes = fetch_max_bytes
+        config = NetworkConfig(
+            client_id=f"raft-client-{node_id}",
+            request_timeout_ms=request_timeout_ms,
+            socket_connection_setup_timeout_ms=request_timeout_ms,
+            response_bytes_max=_RESPONSE_BYTES_MAX,
+        )
+        # The addresses come with the requests.
+        self._network = NetworkClient((), environment, config)
+
+    async def request(self, destination: Destination, request: RaftRequest) -> RaftResponse:
+        """See `QuorumTransport`."""
+        address = Address(destination.address.host, destination.address.port)
+        self._network.add_node(destination.node_id, address)
+        response = core_response(
+            await self._network.request(
+                destination.node_id,
+                wire_request(request, self._fetch_max_bytes),
+                RESPONSE_CLASSES[type(request)],
+            )
+        )
+        if response is None:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"The response of {address} does not speak of exactly one partition.",
+            )
+        return response
+
+    async def close(self) -> None:
+        """See `QuorumTransport`."""
+        await self._network.close()
