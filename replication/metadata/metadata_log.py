@@ -16,6 +16,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import Uuid
 from ...clients.protocol.codec import encode_bytes
@@ -33,6 +34,7 @@ from ...storage.log.unified_log import UnifiedLog
 from ...storage.manager.log_dirs import CLUSTER_METADATA_TOPIC, METADATA_TOPIC_ID
 from ...storage.manager.log_loader import LoadRequest, load_log
 from ...storage.producer.producer_entry import AppendOrigin
+from ..quorum.election_state import ElectionState
 from .durable_end import refuse_to_cut, write_durable_end
 from .log_snapshots import LogSnapshots, find_snapshots
 from .metadata_log_config import MetadataLogConfig
@@ -52,6 +54,7 @@ from .quorum import (
     read_quorum_state,
     write_quorum_state,
 )
+from .raft_storage import RaftStorage
 from .snapshot_format import QUORUM_RECORDS, QuorumRecord
 
 if TYPE_CHECKING:
@@ -173,6 +176,11 @@ class MetadataLog:
     def high_watermark(self) -> int:
         """The end of the committed records."""
         return self._log.high_watermark
+
+    def raft_storage(self, environment: Environment) -> RaftStorage:
+        """This log as a quorum of several voters uses it."""
+        state = ElectionState(epoch=self._state.leader_epoch)
+        return RaftStorage(self._log, self._files, self.snapshots, environment, state)
 
     def become_leader(self, now_ms: int) -> None:
         """Begin the next epoch: sync the epoch, append its first records. Call `flush` after it.

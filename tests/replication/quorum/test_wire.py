@@ -103,9 +103,7 @@ def over_the_wire(message: Message, version: int) -> Message:
 
 @pytest.mark.parametrize(("request_", "version"), REQUESTS)
 def test_a_request_arrives_as_it_was_sent(request_: RaftRequest, version: int) -> None:
-    assert (
-        core_request(over_the_wire(wire_request(request_), version), version) == request_
-    )
+    assert core_request(over_the_wire(wire_request(request_), version), version) == request_
 
 
 @pytest.mark.parametrize(("asked", "response", "version"), RESPONSES)

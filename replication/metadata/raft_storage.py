@@ -1,0 +1,271 @@
+"""The metadata log and its snapshots as the quorum uses them: `QuorumStorage` on the disk.
+
+What a node has told others to be durable must be found after a power loss, so the end of the synced
+log stands in a file of its own (`durable_end.py`). Before the log is truncated, that file is put
+back: a start must not refuse what the leader had truncated.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...clients.environment import Environment
+from ...clients.kafka_uuid import uuid_to_string
+from ...clients.protocol.codec import encode_bytes
+from ...clients.protocol.messages.leader_change_message import LeaderChangeMessage, Voter
+from ...clients.protocol.messages.quorum_records import (
+    Endpoint,
+    KRaftVersionFeature,
+    KRaftVersionRecord,
+    Voter as VotersRecordVoter,
+    VotersRecord,
+)
+from ...clients.protocol.schema import Message
+from ...clients.record.batch import RecordBatch
+from ...clients.record.builder import RecordBatchBuilder
+from ...clients.record.control import ControlRecordType
+from ...storage.files import FileRegion, Files
+from ...storage.log.fetch_data import FetchIsolation, RemoteRead
+from ...storage.log.local_log import FlushTask
+from ...storage.log.unified_log import UnifiedLog
+from ...storage.producer.producer_entry import AppendOrigin
+from ...storage.remote.remote_lineage import OffsetAndEpoch
+from ..quorum.election_state import ElectionState
+from ..quorum.raft_actions import AppendStartOfEpoch, AppendVoters, WriteSnapshotChunk
+from ..quorum.raft_messages import FetchedBatch
+from ..quorum.voter_set import VoterKey, VoterSet
+from .durable_end import write_durable_end
+from .log_snapshots import LogSnapshots
+from .metadata_records import encode_record
+from .quorum import QUORUM_STATE_FILE
+from .snapshot_format import SnapshotId
+
+if TYPE_CHECKING:
+    from .metadata_snapshots import SnapshotWriting
+
+_READ_BYTES = 1 << 20
+
+
+class RaftStorage:
+    """See the module; the methods are those of `QuorumStorage` and `RaftLogView`."""
+
+    def __init__(
+        self,
+        log: UnifiedLog,
+        files: Files,
+        snapshots: LogSnapshots,
+        environment: Environment,
+        state: ElectionState,
+    ) -> None:
+        self._log = log
+        self._files = files
+        self._snapshots = snapshots
+        self._environment = environment
+        self._epoch = state.epoch
+        self._download: SnapshotWriting | None = None
+
+    # -- RaftLogView --------------------------------------------------------------------------
+
+    @property
+    def start_offset(self) -> int:
+        return self._log.log_start_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self._log.log_end_offset
+
+    @property
+    def flushed_offset(self) -> int:
+        return self._log.recovery_point
+
+    @property
+    def last_epoch(self) -> int:
+        epochs = self._log.leader_epochs
+        if epochs.entries:
+            return epochs.latest_epoch
+        latest = self._snapshots.latest
+        return 0 if latest is None else latest.epoch
+
+    def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
+        """See `RaftLogView`."""
+        found, end = self._log.end_offset_for_epoch(epoch)
+        if found >= 0:
+            return OffsetAndEpoch(end, found)
+        earliest = self._snapshots.earliest
+        is_at_start = earliest is not None and earliest.offset == self.start_offset
+        return OffsetAndEpoch(
+            self.start_offset, earliest.epoch if is_at_start and earliest is not None else 0
+        )
+
+    @property
+    def latest_snapshot_id(self) -> OffsetAndEpoch | None:
+        return _id(self._snapshots.latest)
+
+    @property
+    def earliest_snapshot_id(self) -> OffsetAndEpoch | None:
+        return _id(self._snapshots.earliest)
+
+    def snapshot_size(self, snapshot_id: OffsetAndEpoch) -> int | None:
+        """See `RaftLogView`."""
+        wanted = SnapshotId(*snapshot_id)
+        return self._snapshots.size(wanted) if wanted in self._snapshots.ids else None
+
+    # -- The state file and the log -----------------------------------------------------------
+
+    def persist(self, state: ElectionState) -> None:
+        """See `QuorumStorage`. Data version 0: the voters are static."""
+        path = f"{self._log.directory}/{QUORUM_STATE_FILE}"
+        self._files.atomic_replace(path, state.to_json(0))
+        self._epoch = state.epoch
+
+    def append_start_of_epoch(self, action: AppendStartOfEpoch) -> None:
+        """See `QuorumStorage`."""
+        version = 0 if action.kraft_version is None else 1
+        message = LeaderChangeMessage(
+            version=version,
+            leader_id=action.leader_id,
+            voters=_voters(action.voters),
+            granting_voters=_voters(action.granting_voters),
+        )
+        now_ms = self._environment.wall_clock_ms()
+        builder = RecordBatchBuilder(is_control=True)
+        builder.append(
+            now_ms, ControlRecordType.LEADER_CHANGE.key(), encode_bytes(message, version)
+        )
+        if action.kraft_version is not None:
+            record = KRaftVersionRecord(version=0, kraft_version=action.kraft_version)
+            key = ControlRecordType.KRAFT_VERSION.key()
+            builder.append(now_ms, key, encode_bytes(record, 0))
+        if action.voter_set is not None:
+            key = ControlRecordType.KRAFT_VOTERS.key()
+            builder.append(now_ms, key, encode_bytes(_voters_record(action.voter_set), 0))
+        self._append(builder.build(), action.epoch, now_ms)
+
+    def append_voters(self, action: AppendVoters) -> None:
+        """See `QuorumStorage`."""
+        assert action.offset == self.end_offset, "The core has counted on this offset."
+        now_ms = self._environment.wall_clock_ms()
+        builder = RecordBatchBuilder(is_control=True)
+        value = encode_bytes(_voters_record(action.voter_set), 0)
+        builder.append(now_ms, ControlRecordType.KRAFT_VOTERS.key(), value)
+        self._append(builder.build(), action.epoch, now_ms)
+
+    def append(self, records: Sequence[Message], epoch: int) -> int:
+        """Append one change of state as the leader of an epoch; returns its last offset.
+
+        Call `Quorum.appended` after it: the change is not committed yet.
+        """
+        now_ms = self._environment.wall_clock_ms()
+        builder = RecordBatchBuilder()
+        for record in records:
+            builder.append(now_ms, None, encode_record(record))
+        self._append(builder.build(), epoch, now_ms)
+        return self.end_offset - 1
+
+    def _append(self, batch: bytearray, epoch: int, now_ms: int) -> None:
+        self._log.append_as_leader(memoryview(batch), epoch, now_ms, AppendOrigin.RAFT_LEADER)
+
+    def append_fetched(self, batches: Sequence[FetchedBatch]) -> None:
+        """See `QuorumStorage`."""
+        now_ms = self._environment.wall_clock_ms()
+        for batch in batches:
+            assert isinstance(batch, RecordBatch), "The shell hands in what it has decoded."
+            self._log.append_as_follower(batch.view, now_ms)
+
+    def truncate_to(self, offset: int) -> None:
+        """See `QuorumStorage`."""
+        write_durable_end(self._files, self._log.directory, offset, self._epoch)
+        self._log.truncate_to(offset)
+
+    def prepare_flush(self) -> FlushTask | None:
+        """See `QuorumStorage`."""
+        return self._log.prepare_flush()
+
+    def run_flush(self, task: FlushTask) -> None:
+        """See `QuorumStorage`."""
+        task.run()
+        write_durable_end(self._files, self._log.directory, task.offset, self._epoch)
+
+    def complete_flush(self, task: FlushTask) -> None:
+        """See `QuorumStorage`."""
+        self._log.complete_flush(task)
+
+    def advance_high_watermark(self, offset: int) -> None:
+        """See `QuorumStorage`."""
+        self._log.update_high_watermark(offset)
+
+    def records_from(self, offset: int) -> bytes | memoryview | FileRegion:
+        """See `QuorumStorage`."""
+        if offset >= self.end_offset:
+            return b""
+        fetched = self._log.read(offset, _READ_BYTES, FetchIsolation.LOG_END, True)
+        assert not isinstance(fetched, RemoteRead), "The metadata log is never tiered."
+        return fetched.records
+
+    # -- Snapshots ----------------------------------------------------------------------------
+
+    def create_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
+        """See `QuorumStorage`."""
+        if self._download is not None:
+            self._download.abandon()
+        unique = uuid_to_string(self._environment.random_uuid())
+        self._download = self._snapshots.begin(SnapshotId(*snapshot_id), unique)
+
+    def write_snapshot_chunk(self, action: WriteSnapshotChunk) -> None:
+        """See `QuorumStorage`."""
+        download = self._download
+        assert download is not None
+        assert download.snapshot_id == SnapshotId(*action.snapshot_id), "One at a time."
+        assert download.size == action.position, "Chunks come in order."
+        download.append(bytes(action.chunk))
+
+    def truncate_fully_to_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
+        """See `QuorumStorage`."""
+        download, self._download = self._download, None
+        assert download is not None
+        assert download.snapshot_id == SnapshotId(*snapshot_id), "One at a time."
+        download.sync()
+        download.freeze()
+        self._snapshots.add(download.snapshot_id)
+        write_durable_end(self._files, self._log.directory, snapshot_id.offset, self._epoch)
+        self._log.truncate_fully_and_start_at(snapshot_id.offset)
+        now_ms = self._environment.wall_clock_ms()
+        self._snapshots.forget_before(snapshot_id.offset, now_ms)
+
+    def drop_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
+        """See `QuorumStorage`."""
+        download, self._download = self._download, None
+        if download is not None and download.snapshot_id == SnapshotId(*snapshot_id):
+            download.abandon()
+
+    def snapshot_bytes(self, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int) -> bytes:
+        """See `QuorumStorage`."""
+        return self._snapshots.read(SnapshotId(*snapshot_id), position, min(max_bytes, _READ_BYTES))
+
+
+def _id(snapshot_id: SnapshotId | None) -> OffsetAndEpoch | None:
+    return None if snapshot_id is None else OffsetAndEpoch(*snapshot_id)
+
+
+def _voters(keys: Sequence[VoterKey]) -> list[Voter]:
+    return [Voter(voter_id=key.id, voter_directory_id=key.directory_id) for key in keys]
+
+
+def _voters_record(voters: VoterSet) -> VotersRecord:
+    return VotersRecord(
+        version=0,
+        voters=[
+            VotersRecordVoter(
+                voter_id=voter.key.id,
+                voter_directory_id=voter.key.directory_id,
+                endpoints=[
+                    Endpoint(name=name, host=address.host, port=address.port)
+                    for name, address in voter.endpoints.items()
+                ],
+                kraft_version_feature=KRaftVersionFeature(
+                    min_supported_version=voter.kraft_version.minimum,
+                    max_supported_version=voter.kraft_version.maximum,
+                ),
+            )
+            for voter in voters
+        ],
+    )

@@ -1,0 +1,208 @@
+"""Nodes of a quorum on real sockets and a real disk, each with the product's core, shell and log.
+
+Only the server is of the tests: it answers ApiVersions and the quorum's requests on a port of
+127.0.0.1. What a node is told by its quorum is kept for the stories to look at.
+"""
+
+import asyncio
+import random
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tierlog.clients.environment import SystemEnvironment
+from tierlog.clients.errors import KafkaError
+from tierlog.clients.protocol.api import APIS, ApiKey, request_class
+from tierlog.clients.protocol.codec import decode, encode
+from tierlog.clients.protocol.connection import FrameReader, frame
+from tierlog.clients.protocol.header import decode_request_header, response_header
+from tierlog.clients.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from tierlog.clients.protocol.schema import Message
+from tierlog.clients.record.batch import batches
+from tierlog.replication.metadata.metadata_log import MetadataLog, open_metadata_log
+from tierlog.replication.metadata.metadata_records import TopicRecord
+from tierlog.replication.metadata.quorum import QUORUM_STATE_FILE
+from tierlog.replication.metadata.raft_storage import RaftStorage
+from tierlog.replication.quorum.election_state import ElectionState, parse_election_state
+from tierlog.replication.quorum.quorum import Quorum
+from tierlog.replication.quorum.quorum_channel import QuorumChannel
+from tierlog.replication.quorum.raft import RaftCore
+from tierlog.replication.quorum.raft_options import RaftOptions
+from tierlog.replication.quorum.voter_set import Address, Voter, VoterKey, VoterSet
+from tierlog.replication.quorum.wire_requests import core_request
+from tierlog.replication.quorum.wire_responses import wire_response
+from tierlog.storage.directory.log_dir import LogDir
+from tierlog.storage.files import FileRegion, OsFiles
+from tierlog.storage.remote.remote_lineage import OffsetAndEpoch
+
+LISTENER = "CONTROLLER"
+SERVED = {
+    key: APIS[key]
+    for key in (
+        ApiKey.API_VERSIONS,
+        ApiKey.FETCH,
+        ApiKey.VOTE,
+        ApiKey.BEGIN_QUORUM_EPOCH,
+        ApiKey.END_QUORUM_EPOCH,
+        ApiKey.FETCH_SNAPSHOT,
+    )
+}
+_FRAME_BYTES_MAX = 64 << 20
+
+
+def voters_at(ports: dict[int, int]) -> VoterSet:
+    """Static voters by their ports."""
+    return VoterSet(
+        Voter(VoterKey(node_id), {LISTENER: Address("127.0.0.1", port)})
+        for node_id, port in ports.items()
+    )
+
+
+@dataclass
+class Told:
+    """What a quorum has told its process."""
+
+    leaders: list[tuple[int | None, int]] = field(default_factory=list[tuple[int | None, int]])
+    high_watermark: int = 0
+    failures: list[str] = field(default_factory=list[str])
+    moved: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def on_leader(self, leader_id: int | None, epoch: int, epoch_start_offset: int) -> None:
+        self.leaders.append((leader_id, epoch))
+        self.moved.set()
+
+    def on_high_watermark(self, offset: int) -> None:
+        assert offset >= self.high_watermark, "the high watermark never falls"
+        self.high_watermark = offset
+        self.moved.set()
+
+    def on_snapshot_loaded(self, snapshot_id: OffsetAndEpoch) -> None:
+        self.moved.set()
+
+    def on_failure(self, sentence: str) -> None:
+        self.failures.append(sentence)
+        self.moved.set()
+
+
+class QuorumNode:
+    """One node of the quorum."""
+
+    def __init__(self, node_id: int, directory: Path, voters: VoterSet, cluster_id: str) -> None:
+        self.node_id = node_id
+        self.told = Told()
+        self._directory = directory
+        self._voters = voters
+        self._cluster_id = cluster_id
+        self._connections: set[asyncio.Task[None]] = set()
+        self._executor = ThreadPoolExecutor(1)
+        self.log: MetadataLog
+        self.storage: RaftStorage
+        self.quorum: Quorum
+
+    async def start(self) -> None:
+        """Open the log, listen, and take part."""
+        environment = SystemEnvironment()
+        files = OsFiles()
+        self._directory.mkdir(parents=True, exist_ok=True)
+        now_ms = environment.wall_clock_ms()
+        self.log = open_metadata_log(LogDir(files, str(self._directory)), self.node_id, now_ms)
+        state_file = Path(self.log.directory) / QUORUM_STATE_FILE
+        persisted = ElectionState()
+        if state_file.exists():
+            persisted = parse_election_state(state_file.read_bytes())
+        own = self._voters.voter(self.node_id)
+        endpoints = {} if own is None else own.endpoints
+        options = RaftOptions(self.node_id, cluster_id=self._cluster_id, endpoints=endpoints)
+        self.storage = self.log.raft_storage(environment)
+        core = RaftCore(options, self.storage, self._voters, persisted, random.Random(self.node_id))
+        channel = QuorumChannel(self.node_id, environment)
+        self.quorum = Quorum(core, self.storage, channel, self.told, self._executor)
+        address = endpoints.get(LISTENER)
+        if address is not None:
+            self._server = await asyncio.start_server(self._accept, address.host, address.port)
+        await self.quorum.start()
+
+    async def kill(self) -> None:
+        """End without a word to the others, as a killed process does."""
+        await self._disconnect()
+        self._executor.shutdown(wait=True)
+
+    async def stop(self) -> None:
+        """Stop gracefully."""
+        await self.quorum.stop(5)
+        await self._disconnect()
+        self._executor.shutdown(wait=True)
+        self.log.close(SystemEnvironment().wall_clock_ms())
+
+    async def _disconnect(self) -> None:
+        self._server.close()
+        await self.quorum.abort()
+        for connection in list(self._connections):
+            connection.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+        # Transports close in the next iteration of the event loop.
+        await asyncio.sleep(0)
+
+    def append(self, name: str) -> int:
+        """Append a topic's record as the leader; returns its offset."""
+        offset = self.storage.append([TopicRecord(name=name)], self.quorum.epoch)
+        self.quorum.appended()
+        return offset
+
+    def bytes_on_disk(self) -> bytes:
+        """The log as it is in its files."""
+        files = sorted(Path(self.log.directory).glob("*.log"))
+        return b"".join(file.read_bytes() for file in files)
+
+    def records_on_disk(self) -> list[tuple[int, int]]:
+        """Base offset and epoch of each batch in the files."""
+        found = batches(self.bytes_on_disk())
+        return [(batch.base_offset, batch.partition_leader_epoch) for batch in found]
+
+    async def until_committed(self, offset: int, timeout_s: float = 60) -> None:
+        """Wait until everything up to and including an offset is known to be committed."""
+        async with asyncio.timeout(timeout_s):
+            while self.told.high_watermark <= offset:
+                self.told.moved.clear()
+                await self.told.moved.wait()
+
+    # -- The server ---------------------------------------------------------------------------
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        frames = FrameReader(_FRAME_BYTES_MAX)
+        try:
+            with suppress(ConnectionError, KafkaError):
+                while data := await reader.read(1 << 16):
+                    for request in frames.feed(memoryview(data)):
+                        writer.writelines(await self._answer(memoryview(bytes(request))))
+                        await writer.drain()
+        finally:
+            writer.transport.abort()
+
+    async def _answer(self, request: memoryview) -> list[bytes]:
+        header, position = decode_request_header(request, SERVED)
+        key, version = header.api_key, header.api_version
+        message, _ = decode(request_class(key), version, request, position)
+        response = await self._response(message, version)
+        head = response_header(key, version, header.correlation_id)
+        chunks = frame([head, *encode(response, version)])
+        return [each.read() if isinstance(each, FileRegion) else bytes(each) for each in chunks]
+
+    async def _response(self, message: Message, version: int) -> Message:
+        if message.api_key == ApiKey.API_VERSIONS:
+            return ApiVersionsResponse(
+                api_keys=[
+                    ApiVersion(
+                        api_key=key, min_version=api.lowest_version, max_version=api.highest_version
+                    )
+                    for key, api in SERVED.items()
+                ]
+            )
+        answer = await self.quorum.handle(core_request(message, version))
+        return wire_response(answer.response, answer.records)
