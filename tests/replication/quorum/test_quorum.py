@@ -56,7 +56,8 @@ async def a_trio(directory: Path) -> AsyncIterator[Trio]:
             await trio.start(node_id)
         yield trio
     finally:
-        for node in trio.alive.values():
+        # The leader first: it waits for the answers of the others.
+        for node in sorted(trio.alive.values(), key=lambda each: not each.quorum.is_leader):
             await node.stop()
     for node in trio.alive.values():
         assert not node.told.failures
