@@ -1,0 +1,138 @@
+"""The shell of a quorum performs actions in order, also where an fsync takes its time."""
+
+import asyncio
+import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tierlog.clients.environment import SystemEnvironment
+from tierlog.clients.errors import KafkaError
+from tierlog.replication.metadata.metadata_log import open_metadata_log
+from tierlog.replication.metadata.metadata_records import TopicRecord
+from tierlog.replication.metadata.raft_storage import RaftStorage
+from tierlog.replication.quorum.election_state import ElectionState
+from tierlog.replication.quorum.quorum import Quorum
+from tierlog.replication.quorum.raft import RaftCore
+from tierlog.replication.quorum.raft_actions import Action, Destination, Flush, TruncateTo
+from tierlog.replication.quorum.raft_messages import RaftRequest, RaftResponse
+from tierlog.replication.quorum.raft_options import RaftOptions
+from tierlog.storage.directory.log_dir import LogDir
+from tierlog.storage.files import OsFiles
+from tierlog.storage.log.local_log import FlushTask
+
+from ...waiting import wait_until
+from .quorum_nodes import Told, voters_at
+
+
+class NoTransport:
+    """Nobody answers."""
+
+    async def request(self, destination: Destination, request: RaftRequest) -> RaftResponse:
+        raise AssertionError("a sole voter sends nothing")
+
+    async def close(self) -> None:
+        pass
+
+
+class HeldStorage(RaftStorage):
+    """Its fsyncs begin, and end when they are let go."""
+
+    def hold(self) -> None:
+        self.began = threading.Event()
+        self.may_end = threading.Event()
+
+    def run_flush(self, task: FlushTask) -> None:
+        if hasattr(self, "may_end"):
+            self.began.set()
+            assert self.may_end.wait(30)
+        super().run_flush(task)
+
+
+class ScriptedCore(RaftCore):
+    """A sole voter whose next action can be written by a test."""
+
+    def act(self, *actions: Action) -> None:
+        self.script = list(actions)
+
+    def handle_log_changed(self, now_ms: int) -> list[Action]:
+        script, self.script = getattr(self, "script", []), []
+        return script or super().handle_log_changed(now_ms)
+
+
+class SoleVoter:
+    """One voter on a directory of the real disk."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        environment = SystemEnvironment()
+        now_ms = environment.wall_clock_ms()
+        self.log = open_metadata_log(LogDir(OsFiles(), str(directory)), 1, now_ms)
+        storage = self.log.raft_storage(environment)
+        self.storage = HeldStorage(
+            storage._log, OsFiles(), self.log.snapshots, environment, ElectionState()
+        )
+        voters = voters_at({1: 1})
+        self.core = ScriptedCore(
+            RaftOptions(1), self.storage, voters, ElectionState(), random.Random(1)
+        )
+        self.told = Told()
+        self.executor = ThreadPoolExecutor(1)
+        self.quorum = Quorum(self.core, self.storage, NoTransport(), self.told, self.executor)
+
+    def append(self, name: str) -> int:
+        return self.storage.append([TopicRecord(name=name)], self.quorum.epoch)
+
+    async def until(self, offset: int) -> None:
+        async with asyncio.timeout(30):
+            while self.told.high_watermark < offset:
+                self.told.moved.clear()
+                await self.told.moved.wait()
+
+
+def test_a_sole_voter_leads_when_its_start_returns(tmp_path: Path) -> None:
+    async def story() -> None:
+        voter = SoleVoter(tmp_path)
+        await voter.quorum.start()
+        assert voter.quorum.is_leader
+        assert voter.told.leaders == [(1, 1)]
+        end = voter.append("a") + 1
+        voter.quorum.appended()
+        await voter.until(end)
+        await voter.quorum.stop(5)
+        voter.executor.shutdown()
+
+    asyncio.run(story())
+
+
+def test_a_truncation_waits_for_the_fsync_of_what_it_truncates(tmp_path: Path) -> None:
+    async def story() -> None:
+        voter = SoleVoter(tmp_path)
+        await voter.quorum.start()
+        committed = voter.append("committed") + 1
+        voter.quorum.appended()
+        await voter.until(committed)
+
+        voter.storage.hold()
+        voter.append("truncated")
+        voter.core.act(Flush(), TruncateTo(committed))
+        voter.quorum.appended()
+        assert await asyncio.to_thread(voter.storage.began.wait, 30)
+        await asyncio.sleep(0.05)
+        assert voter.storage.end_offset == committed + 1, "what is being synced is still there"
+        voter.storage.may_end.set()
+        await asyncio.to_thread(
+            wait_until, lambda: voter.storage.end_offset == committed, 30, "the truncation"
+        )
+        await voter.quorum.abort()
+        voter.executor.shutdown()
+
+        # A power loss now: the start must not miss what was truncated on purpose.
+        try:
+            again = open_metadata_log(LogDir(OsFiles(), str(tmp_path)), 1, 0)
+        except KafkaError as error:
+            raise AssertionError(error.message) from error
+        assert again.end_offset == committed
+        assert voter.storage.flushed_offset == committed
+
+    asyncio.run(story())
