@@ -54,6 +54,10 @@ class SnapshotWriting:
         """Make what was written durable. May run in any thread."""
         self._handle.flush()
 
+    def check(self) -> None:
+        """Read what was written. Raises SnapshotDamagedError. May run in any thread."""
+        SnapshotContent(self.snapshot_id, self._files.read(self._temporary))
+
     def freeze(self) -> None:
         """Give the synced file its final name, durably. May run in any thread."""
         self._handle.close()

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...clients.environment import Environment
+from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import uuid_to_string
 from ...clients.protocol.codec import encode_bytes
 from ...clients.protocol.messages.leader_change_message import LeaderChangeMessage, Voter
@@ -37,7 +38,7 @@ from .durable_end import write_durable_end
 from .log_snapshots import LogSnapshots
 from .metadata_records import encode_record
 from .quorum import QUORUM_STATE_FILE
-from .snapshot_format import SnapshotId
+from .snapshot_format import SnapshotDamagedError, SnapshotId
 
 if TYPE_CHECKING:
     from .metadata_snapshots import SnapshotWriting
@@ -224,6 +225,15 @@ class RaftStorage:
         assert download is not None
         assert download.snapshot_id == SnapshotId(*snapshot_id), "One at a time."
         download.sync()
+        try:
+            download.check()
+        except SnapshotDamagedError as damage:
+            download.abandon()
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"The snapshot {download.snapshot_id} that the leader has sent is damaged: "
+                f"{damage}. The log in {self._log.directory} is left as it was.",
+            ) from damage
         download.freeze()
         self._snapshots.add(download.snapshot_id)
         write_durable_end(self._files, self._log.directory, snapshot_id.offset, self._epoch)
