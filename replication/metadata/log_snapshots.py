@@ -274,15 +274,6 @@ class LogSnapshots:
         )
 
     @on_disk
-    def forget_before(self, offset: int, now_ms: int) -> None:
-        """Delete the snapshots below an offset with which the log begins anew."""
-        self._snapshots.delete_before(offset, now_ms)
-
-    def read(self, snapshot_id: SnapshotId, position: int, max_bytes: int) -> bytes:
-        """Bytes of a snapshot from a position on. Raises OSError."""
-        return self._snapshots.read(snapshot_id, position, max_bytes)
-
-    @on_disk
     def delete_pending(self, now_ms: int) -> int:
         """Remove files deleted a minute ago; returns how many are still to be removed."""
         return self._snapshots.delete_pending(now_ms) + self._log.delete_pending(now_ms)

@@ -127,14 +127,6 @@ class MetadataSnapshots:
             self._ids.append(snapshot_id)
             self._ids.sort()
 
-    def read(self, snapshot_id: SnapshotId, position: int, max_bytes: int) -> bytes:
-        """Bytes of a snapshot from a position on, not checked."""
-        handle = self._files.open(self.path(snapshot_id))
-        try:
-            return handle.pread(position, max_bytes)
-        finally:
-            handle.close()
-
     def load(self, snapshot_id: SnapshotId) -> SnapshotContent:
         """Read and check a snapshot. Raises SnapshotDamagedError."""
         try:

@@ -80,22 +80,11 @@ class RaftStorage:
 
     @property
     def last_epoch(self) -> int:
-        epochs = self._log.leader_epochs
-        if epochs.entries:
-            return epochs.latest_epoch
-        latest = self._snapshots.latest
-        return 0 if latest is None else latest.epoch
+        return self._snapshots.last_epoch
 
     def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
         """See `RaftLogView`."""
-        found, end = self._log.end_offset_for_epoch(epoch)
-        if found >= 0:
-            return OffsetAndEpoch(end, found)
-        earliest = self._snapshots.earliest
-        is_at_start = earliest is not None and earliest.offset == self.start_offset
-        return OffsetAndEpoch(
-            self.start_offset, earliest.epoch if is_at_start and earliest is not None else 0
-        )
+        return OffsetAndEpoch(*self._snapshots.end_offset_for_epoch(epoch))
 
     @property
     def latest_snapshot_id(self) -> OffsetAndEpoch | None:
@@ -235,11 +224,10 @@ class RaftStorage:
                 f"{damage}. The log in {self._log.directory} is left as it was.",
             ) from damage
         download.freeze()
-        self._snapshots.add(download.snapshot_id)
         write_durable_end(self._files, self._log.directory, snapshot_id.offset, self._epoch)
+        # Whatever its epochs: records that were never committed may be younger than the snapshot.
         self._log.truncate_fully_and_start_at(snapshot_id.offset)
-        now_ms = self._environment.wall_clock_ms()
-        self._snapshots.forget_before(snapshot_id.offset, now_ms)
+        self._snapshots.install(download.snapshot_id, self._environment.wall_clock_ms())
 
     def drop_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
         """See `QuorumStorage`."""

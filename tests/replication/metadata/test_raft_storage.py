@@ -41,7 +41,8 @@ def fetch_snapshot(log: MetadataLog, content: bytes) -> None:
 def test_the_log_begins_again_at_a_snapshot_of_the_leader(tmp_path: Path) -> None:
     log = opened(tmp_path)
     storage = log.raft_storage(SystemEnvironment())
-    storage.append([TopicRecord(name="of-the-log")], 1)
+    storage.append([TopicRecord(name="committed")], 1)
+    storage.append([TopicRecord(name="of a later epoch, and never committed")], 9)
     fetch_snapshot(log, a_snapshot())
 
     assert (storage.start_offset, storage.end_offset, storage.last_epoch) == (500, 500, 7)
