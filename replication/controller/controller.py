@@ -1,18 +1,25 @@
 """The controller, which makes every change to the cluster's state, one at a time (KIP-500).
 
-    request -> decision (pure, against the newest image) -> metadata log -> fsync -> image -> answer
+    request -> decision (pure, on the newest image) -> metadata log -> commit -> image -> answer
 
-One worker makes the decisions in order of arrival, each against the image that the previous ones
-will result in; one fsync then flushes all decisions that gathered while the disk was busy. Only
-when the records are on the disk is the image updated, then its listeners are called, and then the
-requests are answered. So when a client learns of a topic, the topic's log already exists.
+One worker makes the decisions in order of arrival, each on the image that the previous ones will
+result in; one fsync then flushes all decisions that gathered while the disk was busy. Only when
+the quorum tells that the records are committed is the image updated, then its listeners are called,
+and then the requests are answered. So when a client learns of a topic, the topic's log already
+exists. Images and states are kept by `controller_state.py`, the log by a `MetadataQuorum`.
 
 Rules:
 
 - no request is answered before its change is committed, and no committed change is lost in a crash;
-- a failed fsync ends the controller's leadership. It is not retried, because the state of the disk
-  is then unknown. Waiting requests are answered NOT_CONTROLLER;
+- a controller that loses the lead answers all waiting requests NOT_CONTROLLER, goes back to the
+  last committed image, and replays what is committed as a standby;
+- an append that fails on a working disk costs the lead: what was decided on top of it is void;
+- a failed fsync ends the controller. It is not retried, because the state of the disk is then
+  unknown;
 - the queue is bounded, and a request whose timeout has passed is not started (REQUEST_TIMED_OUT).
+
+There is no NoOpRecord every metadata.max.idle.interval.ms as in Kafka: it measures how far
+observers are behind, one voter has none, and each would cost an fsync and grow the log.
 """
 
 import asyncio
@@ -20,9 +27,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
-from enum import Enum
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from ...clients.environment import Environment
@@ -33,17 +38,24 @@ from ...clients.task_owner import TaskOwner
 from ...storage.config import LogConfig
 from ..metadata.cluster_image import ClusterDelta, ClusterImage
 from ..metadata.metadata_log import MetadataLog
+from ..metadata.metadata_quorum import SoleVoter
 from .broker_control import (
     PRODUCER_ID_BLOCK_SIZE,
     BrokerRegistration,
     allocate_producer_ids,
-    bootstrap_records,
     controlled_shutdown,
     register_broker,
     unregister_broker,
 )
 from .controller_config import ControllerConfig, Decision, PartitionCharge, no_charge
-from .pending_write import DecidedWrite, PendingWrite
+from .controller_state import (
+    SLOW_EVENT_MS,
+    ControllerCore,
+    ControllerState,
+    not_controller,
+    refuse_late,
+)
+from .pending_write import PendingWrite
 
 if TYPE_CHECKING:
     from ...clients.protocol.messages.alter_partition_reassignments import (
@@ -84,40 +96,6 @@ PUBLICATION = "Publication of metadata"
 """The name under which the supervisor counts failures to apply an image."""
 
 
-class ControllerState(Enum):
-    """Whether the controller accepts writes."""
-
-    STARTING = "replaying the log"
-    ACTIVE = "deciding"
-    FAILED = "the metadata log cannot be written"
-    STOPPED = "stopped"
-
-
-class ControllerEvent(Enum):
-    """The events that change the state."""
-
-    ELECTED = "elected"
-    DISK_FAILED = "disk failed"
-    STOP = "stop"
-
-
-TRANSITIONS: Mapping[tuple[ControllerState, ControllerEvent], ControllerState] = MappingProxyType(
-    {
-        (ControllerState.STARTING, ControllerEvent.ELECTED): ControllerState.ACTIVE,
-        (ControllerState.STARTING, ControllerEvent.DISK_FAILED): ControllerState.FAILED,
-        (ControllerState.STARTING, ControllerEvent.STOP): ControllerState.STOPPED,
-        (ControllerState.ACTIVE, ControllerEvent.DISK_FAILED): ControllerState.FAILED,
-        (ControllerState.ACTIVE, ControllerEvent.STOP): ControllerState.STOPPED,
-        (ControllerState.FAILED, ControllerEvent.DISK_FAILED): ControllerState.FAILED,
-        (ControllerState.FAILED, ControllerEvent.STOP): ControllerState.STOPPED,
-        (ControllerState.STOPPED, ControllerEvent.STOP): ControllerState.STOPPED,
-        # The last change was still being written when the controller was stopped.
-        (ControllerState.STOPPED, ControllerEvent.DISK_FAILED): ControllerState.STOPPED,
-    }
-)
-"""A failed controller accepts no more writes; a restart replays what is on the disk."""
-
-
 class Controller:
     """Decides on changes to the cluster, commits them, and publishes them."""
 
@@ -133,20 +111,21 @@ class Controller:
         self._config = config
         self._environment = environment
         self._metadata_log = metadata_log
-        # fsyncs run here, so that the event loop doesn't wait for the disk.
-        self._flush_executor = flush_executor
+        self._quorum = SoleVoter(metadata_log, config.node_id, environment, flush_executor)
         self._supervisor = supervisor
         self._listeners: list[ImageListener] = []
         self.on_failure: Callable[[str], None] = _log.critical
         """Called with a message when the controller has failed and only a restart helps."""
-        self._state = ControllerState.STARTING
         # None wakes the worker so that it stops.
         self._queue: asyncio.Queue[PendingWrite[object] | None] = asyncio.Queue(_WRITES_MAX)
         self._tasks = TaskOwner(1)
         self._worker: asyncio.Task[None] | None = None
-        # Whether the image matches what is on the disk.
+        self._empty = ClusterImage(cluster_id=cluster_id, controller_id=config.node_id)
+        self._core: ControllerCore[PendingWrite[object]] = ControllerCore(self._empty)
+        # Whether the log ends with what the core knows.
         self._is_in_step = False
-        self.image = ClusterImage(cluster_id=cluster_id, controller_id=config.node_id)
+        # What listeners have; while the changes of one flush are published, the core is ahead.
+        self.image = self._empty
 
     @property
     def config(self) -> ControllerConfig:
@@ -154,7 +133,12 @@ class Controller:
 
     @property
     def state(self) -> ControllerState:
-        return self._state
+        return self._core.state
+
+    @property
+    def leader_id(self) -> int:
+        """The node id of the active controller; -1 if unknown."""
+        return self._quorum.leader_id
 
     @property
     def metadata_log(self) -> MetadataLog:
@@ -165,8 +149,7 @@ class Controller:
         """Call `listener` now with the current image, and later with every new one."""
         self._listeners.append(listener)
         if self.image.offset >= 0:
-            empty = ClusterImage(self.image.cluster_id, self.image.controller_id)
-            listener(self.image, ClusterDelta.between(empty, self.image))
+            listener(self.image, ClusterDelta.between(self._empty, self.image))
 
     def start(
         self,
@@ -178,21 +161,15 @@ class Controller:
         If `check` raises for the replayed image, nothing is written. Blocks on the disk. Raises
         KafkaError when the log can't be read or written.
         """
-        log = self._metadata_log
-        image = self._replay()
+        core = self._core
+        core.replay(self._metadata_log.replay())
         if check is not None:
-            check(image)
-        log.become_leader(self._environment.wall_clock_ms())
-        if image.offset < 0:
-            image = self._stage(image, bootstrap_records())
-        defaults = self._config.log_config
-        registered = register_broker(image, registration, log.end_offset, defaults)
-        image = self._stage(image, registered.records)
+            check(core.committed)
+        self._quorum.start(self)
+        registered = register_broker(core.newest, registration, self._metadata_log.end_offset)
+        self._append(core.change(registered.records), registered.records)
         # One flush for all: nothing has been published or answered yet.
-        log.flush()
-        self._publish(image, ClusterDelta.between(self.image, image))
-        self._apply(ControllerEvent.ELECTED)
-        self._is_in_step = True
+        self._quorum.flush_now()
         self._worker = self._tasks.start(self._work(), "controller")
 
     async def stop(self) -> None:
@@ -200,13 +177,15 @@ class Controller:
 
         The last records are those of this broker's controlled shutdown; no listener gets them.
         """
-        self._apply(ControllerEvent.STOP)
+        leads = self._core.is_active
+        self._core.stop()
         self._fail_queued()
         if self._worker is not None:
             self._queue.put_nowait(None)
             await asyncio.wait([self._worker])
         await self._tasks.stop()
-        if self._is_in_step:
+        _refuse(self._core.abandon())
+        if leads and self._is_in_step:
             self._leave()
         self._metadata_log.close(self._environment.wall_clock_ms())
 
@@ -214,30 +193,51 @@ class Controller:
         records = controlled_shutdown(self.image, self._config.node_id, self._config.log_config)
         try:
             if records:
-                self._metadata_log.append(records, self._environment.wall_clock_ms())
+                self._quorum.append(records, self._core.epoch)
         except KafkaError as error:
             _log.warning(
                 "Could not record the controlled shutdown of the broker in the metadata log: %s",
                 error,
             )
 
-    def _apply(self, event: ControllerEvent) -> None:
-        self._state = TRANSITIONS[self._state, event]
+    def on_elected(self, epoch: int) -> None:
+        """See `QuorumListener`: go before all that is queued."""
+        for records in self._core.claim(epoch, self._metadata_log.is_in_transaction):
+            self._append(self._core.change(records), records)
+        self._is_in_step = True
 
-    def _replay(self) -> ClusterImage:
-        delta = ClusterDelta(self.image)
-        offset = epoch = -1
-        for committed in self._metadata_log.replay():
-            delta.replay_all(committed.records)
-            offset, epoch = committed.last_offset, committed.epoch
-        return delta.apply(offset, epoch)
+    def on_deposed(self) -> None:
+        """See `QuorumListener`: refuse all that waits, and go on as a standby."""
+        self._is_in_step = False
+        _refuse(self._core.renounce())
+        self._fail_queued()
+        reader = self._metadata_log.reader
+        if self._core.committed.offset >= reader.offset:
+            # The active controller has not read what it wrote itself.
+            reader.skip_to(self._core.committed.offset + 1)
 
-    def _stage(self, image: ClusterImage, records: Sequence[Message]) -> ClusterImage:
-        """Write records without a flush; return the image that they will result in."""
-        delta = ClusterDelta(image)
-        delta.replay_all(records)
-        offset = self._metadata_log.append(records, self._environment.wall_clock_ms())
-        return delta.apply(offset, self._metadata_log.epoch)
+    def on_high_watermark(self, offset: int) -> None:
+        """See `QuorumListener`: publish what is committed, and answer who waits for it."""
+        if self._core.state is ControllerState.STANDBY:
+            replayed = self._core.replay(self._metadata_log.reader.read(offset))
+            if replayed is not None:
+                self._publish(replayed.image, replayed.delta)
+            return
+        done = self._core.commit(offset)
+        if done and self._metadata_log.is_in_transaction:
+            # A leader that finds an open transaction begins with its abort.
+            self._metadata_log.reader.skip_to(done[0].image.offset + 1)
+        for change in done:
+            self._publish(change.image, change.delta)
+            for write in change.waiting:
+                write.respond()
+
+    def _append(
+        self, delta: ClusterDelta, records: Sequence[Message], *waiting: PendingWrite[object]
+    ) -> None:
+        """Append a change without a flush. Raises KafkaError."""
+        offset = self._quorum.append(records, self._core.epoch)
+        self._core.appended(delta, offset, *waiting)
 
     def _publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
         self.image = image
@@ -255,8 +255,8 @@ class Controller:
 
         Raises KafkaError: NOT_CONTROLLER, REQUEST_TIMED_OUT, or as `decide` does.
         """
-        if self._state is not ControllerState.ACTIVE:
-            raise _not_controller()
+        if not self._core.is_active:
+            raise not_controller()
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[AnswerT] = loop.create_future()
         write = PendingWrite(decide, answer, loop.time() + timeout_ms / 1000)
@@ -270,27 +270,29 @@ class Controller:
         return await answer
 
     async def _work(self) -> None:
-        while self._state is ControllerState.ACTIVE:
+        while self._core.state in (ControllerState.ACTIVE, ControllerState.STANDBY):
             writes = [await self._queue.get()]
             while len(writes) < _WRITES_PER_FLUSH and not self._queue.empty():
                 writes.append(self._queue.get_nowait())
             await self._commit([write for write in writes if write is not None])
 
     async def _commit(self, writes: list[PendingWrite[object]]) -> None:
-        """Decide on the writes in turn, then commit and answer them together."""
+        """Decide on the writes in turn, and sync their changes together."""
         try:
-            decided = self._decide(writes)
-            await self._flush()
-            for one in decided:
-                if one.delta is not None:
-                    self._publish(one.image, one.delta)
-                one.write.respond()
+            try:
+                self._decide(writes)
+            except KafkaError as error:
+                if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                    raise
+                _log.warning("The controller gives up its lead, for an append failed: %s", error)
+                _refuse(writes)
+                await self._quorum.resign()
+            await self._quorum.flush()
         except BaseException as error:
             # The image may be behind the disk now, or ahead of it: decide nothing more.
             self._is_in_step = False
-            self._apply(ControllerEvent.DISK_FAILED)
-            for write in writes:
-                write.fail(_not_controller())
+            _refuse(self._core.fail())
+            _refuse(writes)
             self._fail_queued()
             is_disk = isinstance(error, (OSError, KafkaError))
             sentence = f"The controller failed and makes no more changes: {error}"
@@ -300,50 +302,39 @@ class Controller:
             if not is_disk:
                 raise
 
-    def _decide(self, writes: list[PendingWrite[object]]) -> list[DecidedWrite]:
-        """Decide on the writes and stage their records. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
-        decided: list[DecidedWrite] = []
-        image = self.image
-        now = asyncio.get_running_loop().time()
+    def _decide(self, writes: list[PendingWrite[object]]) -> None:
+        """Decide on the writes and append their records. Raises KafkaError if an append fails."""
+        core = self._core
+        time = asyncio.get_running_loop().time
+        began = time()
         for write in writes:
             if write.is_given_up:
                 continue
             try:
-                if now > write.deadline:
-                    raise KafkaError(
-                        ErrorCode.REQUEST_TIMED_OUT,
-                        "The change timed out in the queue of the controller.",
-                    )
-                records = write.decide(image).records
-                delta = ClusterDelta(image)
-                delta.replay_all(records)
+                if not core.is_active:
+                    raise not_controller()
+                refuse_late(write.deadline, began)
+                records = write.decide(core.newest).records
+                delta = core.change(records)
             except Exception as error:
                 # Nothing was written: only this write fails. Its caller reports unexpected errors.
                 write.fail(error)
                 continue
-            if not records:
-                decided.append(DecidedWrite(write, image, None))
-                continue
-            offset = self._metadata_log.append(records, self._environment.wall_clock_ms())
-            image = delta.apply(offset, self._metadata_log.epoch)
-            decided.append(DecidedWrite(write, image, delta))
-        return decided
-
-    async def _flush(self) -> None:
-        task = self._metadata_log.prepare_flush()
-        if task is not None:
-            loop = asyncio.get_running_loop()
-            try:
-                await loop.run_in_executor(self._flush_executor, self._metadata_log.run_flush, task)
-            except OSError as error:
-                raise self._metadata_log.fail_flush(error) from error
-            self._metadata_log.complete_flush(task)
+            if records:
+                self._append(delta, records, write)
+            elif not core.wait(write):
+                write.respond()
+        took_ms = (time() - began) * 1_000
+        if took_ms > SLOW_EVENT_MS:
+            _log.warning(
+                "Slow decisions: %d changes took the controller %d ms", len(writes), took_ms
+            )
 
     def _fail_queued(self) -> None:
         while not self._queue.empty():
             write = self._queue.get_nowait()
             if write is not None:
-                write.fail(_not_controller())
+                write.fail(not_controller())
 
     async def create_topics(
         self, request: "CreateTopicsRequest", charge: PartitionCharge = no_charge
@@ -500,8 +491,9 @@ class Controller:
         )
 
 
-def _not_controller() -> KafkaError:
-    return KafkaError(ErrorCode.NOT_CONTROLLER, "This node is no longer the controller.")
+def _refuse(writes: Sequence[PendingWrite[object]]) -> None:
+    for write in writes:
+        write.fail(not_controller())
 
 
 def listener_name(listener: Callable[..., object]) -> str:

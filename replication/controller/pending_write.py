@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from ..metadata.cluster_image import ClusterDelta, ClusterImage
+from ..metadata.cluster_image import ClusterImage
 from .controller_config import Decision
 
 if TYPE_CHECKING:
@@ -44,16 +44,3 @@ class PendingWrite(Generic[AnswerT]):
     def fail(self, error: BaseException) -> None:
         if not self._answer.done():
             self._answer.set_exception(error)
-
-
-class DecidedWrite:
-    """A decided write and the image that results; `delta` is None if nothing changes."""
-
-    __slots__ = ("delta", "image", "write")
-
-    def __init__(
-        self, write: "PendingWrite[object]", image: ClusterImage, delta: ClusterDelta | None
-    ) -> None:
-        self.write = write
-        self.image = image
-        self.delta = delta

@@ -14,36 +14,31 @@ Rules:
 
 import logging
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ...clients.environment import Environment
-from ...clients.errors import ErrorCode, KafkaError
+from ...clients.errors import KafkaError
 from ...clients.kafka_uuid import Uuid
 from ...clients.protocol.codec import encode_bytes
 from ...clients.protocol.schema import Message
-from ...clients.record.batch import RecordBatch, batches
 from ...clients.record.builder import RecordBatchBuilder
 from ...clients.record.control import ControlRecordType
 from ...clients.topic_partition import TopicPartition
 from ...storage.checkpoint import PARTITION_METADATA_FILE, write_partition_metadata
 from ...storage.config import LogConfig
 from ...storage.directory.log_dir import LogDir, ResourcesExhaustedError
-from ...storage.files import FileRegion, Files
-from ...storage.log.fetch_data import FetchIsolation, RemoteRead
+from ...storage.files import Files
 from ...storage.log.unified_log import UnifiedLog
 from ...storage.manager.log_dirs import CLUSTER_METADATA_TOPIC, METADATA_TOPIC_ID
 from ...storage.manager.log_loader import LoadRequest, load_log
 from ...storage.producer.producer_entry import AppendOrigin
 from ..quorum.election_state import ElectionState
+from .committed_reader import CommittedReader, CommittedRecords, decoded, metadata_batches
 from .durable_end import refuse_to_cut, write_durable_end
 from .log_snapshots import LogSnapshots, find_snapshots
 from .metadata_log_config import MetadataLogConfig
 from .metadata_records import (
-    AbortTransactionRecord,
-    BeginTransactionRecord,
-    EndTransactionRecord,
     TopicRecord,
-    decode_record,
     encode_record,
 )
 from .quorum import (
@@ -61,8 +56,6 @@ if TYPE_CHECKING:
     from ...storage.log.local_log import FlushTask
 
 METADATA_PARTITION = TopicPartition(CLUSTER_METADATA_TOPIC, 0)
-
-_READ_BYTES = 1 << 20
 
 _DEFAULTS = MetadataLogConfig()
 
@@ -123,14 +116,6 @@ def _make_directory(files: Files, parent: str, directory: str) -> None:
         write_partition_metadata(files, path, METADATA_TOPIC_ID)
 
 
-class CommittedRecords(NamedTuple):
-    """One change of state: its records, and the offset and epoch of the last record."""
-
-    records: Sequence[Message]
-    last_offset: int
-    epoch: int
-
-
 class MetadataLog:
     """The metadata log of a node that is its quorum's only voter."""
 
@@ -143,12 +128,10 @@ class MetadataLog:
         self._node_id = node_id
         self._state_path = f"{log.directory}/{QUORUM_STATE_FILE}"
         self._state = read_quorum_state(files, self._state_path)
-        self._created_topics: set[Uuid] = set()
+        self.reader = CommittedReader(log, log.log_start_offset)
+        """What has been replayed of the log; a standby goes on with it."""
         # The offset from which `replay` has read the log; what is before it was in a snapshot.
         self._replayed_from = log.log_start_offset
-        self._quorum_records: dict[ControlRecordType, bytes] = {}
-        self.is_in_transaction = False
-        """Whether the log ends within a metadata transaction, as far as it has been replayed."""
 
     @property
     def directory(self) -> str:
@@ -249,58 +232,44 @@ class MetadataLog:
         """
         if self._log.log_start_offset > 0:
             return False
-        if topic_id not in self._created_topics and self._replayed_from > 0:
+        created = self.reader.created_topics
+        if topic_id not in created and self._replayed_from > 0:
             self._note_topics_before(self._replayed_from)
             self._replayed_from = 0
-        return topic_id not in self._created_topics
+        return topic_id not in created
 
     def _note_topics_before(self, offset: int) -> None:
         """Find the topics created below a snapshot, which has no records of deleted ones."""
-        for batch in self._batches(self._log.log_start_offset):
-            if batch.base_offset >= offset:
-                return
+        for batch in metadata_batches(self._log, self._log.log_start_offset, offset):
             for record in () if batch.is_control else batch.records():
-                message = self._decoded(record.value or b"", batch)
+                message = decoded(self._log, record.value or b"", batch)
                 if isinstance(message, TopicRecord):
-                    self._created_topics.add(message.topic_id)
+                    self.reader.created_topics.add(message.topic_id)
+
+    @property
+    def is_in_transaction(self) -> bool:
+        """Whether what has been replayed ends within a metadata transaction."""
+        return self.reader.is_in_transaction
 
     @property
     def quorum_records(self) -> list[QuorumRecord]:
         """The last records on the quorum's version and voters, which a snapshot must repeat."""
-        values = self._quorum_records
+        values = self.reader.quorum_records
         return [QuorumRecord(kind, values[kind]) for kind in QUORUM_RECORDS if kind in values]
 
+    def reader_at(self, offset: int) -> CommittedReader:
+        """A second reader, from an offset outside of any metadata transaction."""
+        return CommittedReader(self._log, offset)
+
     def replay(self) -> Iterator[CommittedRecords]:
-        """Every change of state, oldest first, for the leader to apply before it serves.
+        """Every change of state, oldest first, for the only voter to apply before it serves.
 
         The newest snapshot replaces the log before it. Records left by the previous run are
         committed too once the new leader has flushed. Raises KafkaError(INVALID_RECORD,
         CORRUPT_MESSAGE) for a log that cannot be read.
         """
         yield from self._snapshot_records()
-        bracket: list[Message] | None = None
-        for batch in self._batches(self._replayed_from):
-            if batch.is_control:
-                self._note_quorum_records(batch)
-                continue
-            unbracketed: list[Message] = []
-            for record in batch.records():
-                message = self._decoded(record.value or b"", batch)
-                match message:
-                    case BeginTransactionRecord():
-                        bracket = []
-                    case EndTransactionRecord():
-                        unbracketed += bracket or ()
-                        bracket = None
-                    case AbortTransactionRecord():
-                        bracket = None
-                    case _:
-                        if isinstance(message, TopicRecord):
-                            self._created_topics.add(message.topic_id)
-                        (unbracketed if bracket is None else bracket).append(message)
-            if unbracketed:
-                yield CommittedRecords(unbracketed, batch.last_offset, batch.partition_leader_epoch)
-        self.is_in_transaction = bracket is not None
+        yield from self.reader.read(self._log.log_end_offset)
 
     def _snapshot_records(self) -> Iterator[CommittedRecords]:
         content = self.snapshots.take_newest()
@@ -309,42 +278,11 @@ class MetadataLog:
         offset, epoch = content.snapshot_id
         for records in ((), *content.records()):
             topics = (record for record in records if isinstance(record, TopicRecord))
-            self._created_topics.update(topic.topic_id for topic in topics)
+            self.reader.created_topics.update(topic.topic_id for topic in topics)
             yield CommittedRecords(records, offset - 1, epoch)
-        self._quorum_records.update(content.quorum)
+        self.reader.quorum_records.update(content.quorum)
+        self.reader.skip_to(offset)
         self._replayed_from = offset
-
-    def _note_quorum_records(self, batch: RecordBatch) -> None:
-        for record in batch.records():
-            kind = ControlRecordType.parse(record.key)
-            if kind in QUORUM_RECORDS:
-                self._quorum_records[kind] = record.value or b""
-
-    def _decoded(self, value: bytes, batch: RecordBatch) -> Message:
-        try:
-            return decode_record(value)
-        except KafkaError as error:
-            raise KafkaError(
-                error.code,
-                f"The metadata log in {self._log.directory} is damaged in the batch at offset "
-                f"{batch.base_offset}: {error.message}",
-            ) from error
-
-    def _batches(self, offset: int) -> Iterator[RecordBatch]:
-        while offset < self._log.log_end_offset:
-            fetched = self._log.read(offset, _READ_BYTES, FetchIsolation.LOG_END, True)
-            assert not isinstance(fetched, RemoteRead), "the metadata log is never tiered"
-            records = fetched.records
-            content = records.read() if isinstance(records, FileRegion) else records
-            for batch in batches(content):
-                if not batch.crc_is_valid():
-                    raise KafkaError(
-                        ErrorCode.CORRUPT_MESSAGE,
-                        f"The metadata log in {self._log.directory} is damaged at offset "
-                        f"{batch.base_offset}: the CRC of its record batch is wrong.",
-                    )
-                yield batch
-                offset = batch.next_offset
 
     def close(self, now_ms: int) -> None:
         """Close the log cleanly. On a failed disk it is left as after a crash."""

@@ -13,13 +13,9 @@ from tierlog.clients.protocol.messages.create_partitions import (
     CreatePartitionsTopic,
 )
 from tierlog.clients.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from tierlog.replication.controller.controller import (
-    TRANSITIONS,
-    Controller,
-    ControllerEvent,
-    ControllerState,
-)
+from tierlog.replication.controller.controller import Controller
 from tierlog.replication.controller.controller_config import Decision
+from tierlog.replication.controller.controller_state import ControllerState
 from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage
 from tierlog.tests.replication.node import (
     CLUSTER_ID,
@@ -293,19 +289,6 @@ class CreatingTopics:
 
 def test_what_was_answered_survives_the_power_going_at_any_point() -> None:
     assert cut_power_everywhere(CreatingTopics) > 10
-
-
-@pytest.mark.parametrize("state", ControllerState)
-@pytest.mark.parametrize("event", ControllerEvent)
-def test_every_state_and_event(state: ControllerState, event: ControllerEvent) -> None:
-    after = TRANSITIONS.get((state, event))
-    if event is ControllerEvent.ELECTED:
-        assert after == (ControllerState.ACTIVE if state is ControllerState.STARTING else None)
-    elif event is ControllerEvent.STOP:
-        assert after is ControllerState.STOPPED
-    else:
-        is_stopped = state is ControllerState.STOPPED
-        assert after is (state if is_stopped else ControllerState.FAILED)
 
 
 def test_a_controller_that_was_not_started_decides_nothing() -> None:

@@ -1,0 +1,142 @@
+"""What the controller asks of the quorum that keeps the metadata log, and a quorum of one voter.
+
+    controller -> append, flush, resign
+    quorum     -> HighWatermark, ELECTED(epoch), DEPOSED
+
+With one voter what this node has synced is committed, and an election needs nobody else. Another
+quorum tells the same three things, but late: the high watermark moves when a majority has synced,
+and this node is told that it leads only after it has been told of a high watermark that includes
+everything before its epoch (`LeaderChanged` of the raft core).
+"""
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from typing import Protocol
+
+from ...clients.environment import Environment
+from ...clients.protocol.schema import Message
+from .metadata_log import MetadataLog
+
+NO_LEADER = -1
+
+
+class QuorumListener(Protocol):
+    """Is told what becomes of the metadata log (`RaftClient.Listener`). No call may block."""
+
+    def on_high_watermark(self, offset: int) -> None:
+        """Everything below this offset is committed."""
+        ...
+
+    def on_elected(self, epoch: int) -> None:
+        """This node leads, and all records before its epoch are committed.
+
+        May append before anything else is appended. Raises KafkaError if that fails.
+        """
+        ...
+
+    def on_deposed(self) -> None:
+        """This node no longer leads; what it appended may or may not be committed."""
+        ...
+
+
+class MetadataQuorum(Protocol):
+    """The quorum, as its leader's controller sees it."""
+
+    @property
+    def leader_id(self) -> int:
+        """The leader's node id; -1 if unknown."""
+        ...
+
+    def append(self, records: Sequence[Message], epoch: int) -> int:
+        """Append one change of state as the leader of an epoch; return its last offset.
+
+        Raises KafkaError: KAFKA_STORAGE_ERROR, or another if nothing was appended.
+        """
+        ...
+
+    async def flush(self) -> None:
+        """Sync what was appended. The listener is told when it is committed.
+
+        Raises KafkaError(KAFKA_STORAGE_ERROR).
+        """
+        ...
+
+    async def resign(self) -> None:
+        """Give up the lead. The listener is told at once; another election follows.
+
+        Raises KafkaError(KAFKA_STORAGE_ERROR).
+        """
+        ...
+
+
+class SoleVoter:
+    """A quorum of this node alone."""
+
+    def __init__(
+        self, log: MetadataLog, node_id: int, environment: Environment, flush_executor: Executor
+    ) -> None:
+        self._log = log
+        self._node_id = node_id
+        self._environment = environment
+        # fsyncs run here, so that the event loop doesn't wait for the disk.
+        self._flush_executor = flush_executor
+        self._listener: QuorumListener | None = None
+        self._leads = False
+
+    @property
+    def leader_id(self) -> int:
+        """See `MetadataQuorum`."""
+        return self._node_id if self._leads else NO_LEADER
+
+    def start(self, listener: QuorumListener) -> None:
+        """Begin an epoch as its leader. Call `flush_now` or `flush` after it. Blocks on the disk.
+
+        The log must have been replayed: this voter alone decides that all of it is committed.
+        """
+        self._listener = listener
+        self._log.become_leader(self._environment.wall_clock_ms())
+        self._leads = True
+        listener.on_elected(self._log.epoch)
+
+    def append(self, records: Sequence[Message], epoch: int) -> int:
+        """See `MetadataQuorum`."""
+        assert self._leads, "only the leader appends"
+        assert epoch == self._log.epoch, "a leader appends in its own epoch"
+        return self._log.append(records, self._environment.wall_clock_ms())
+
+    def flush_now(self) -> None:
+        """As `flush`, but block."""
+        self._log.flush()
+        self._tell_high_watermark()
+
+    async def flush(self) -> None:
+        """See `MetadataQuorum`."""
+        log = self._log
+        task = log.prepare_flush()
+        if task is None:
+            return
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.run_in_executor(self._flush_executor, log.run_flush, task)
+        except OSError as error:
+            raise log.fail_flush(error) from error
+        log.complete_flush(task)
+        self._tell_high_watermark()
+
+    async def resign(self) -> None:
+        """See `MetadataQuorum`. Nobody else can be elected: this node leads the next epoch.
+
+        What it appended before is committed then, as by any leader that has it in its log.
+        """
+        listener = self._listener
+        assert listener is not None
+        self._leads = False
+        listener.on_deposed()
+        await self.flush()
+        self.start(listener)
+        await self.flush()
+
+    def _tell_high_watermark(self) -> None:
+        assert self._listener is not None
+        self._listener.on_high_watermark(self._log.high_watermark)
