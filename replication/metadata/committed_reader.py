@@ -63,7 +63,7 @@ class CommittedReader:
         self._bracket = None
 
     def read(self, end: int) -> Iterator[CommittedRecords]:
-        """The changes of state in the batches below `end`, oldest first.
+        """The changes of state in the batches that are whole below `end`, oldest first.
 
         A batch that only ends or aborts a transaction is a change too, perhaps without records. The
         reader is behind a change when it is yielded. Raises KafkaError(INVALID_RECORD,
@@ -107,7 +107,7 @@ class CommittedReader:
 
 
 def metadata_batches(log: UnifiedLog, offset: int, end: int) -> Iterator[RecordBatch]:
-    """The batches from `offset` up to `end`, both at the edge of a batch.
+    """The batches from `offset`, where one begins, that are whole below `end`.
 
     Raises KafkaError(CORRUPT_MESSAGE).
     """
@@ -117,7 +117,7 @@ def metadata_batches(log: UnifiedLog, offset: int, end: int) -> Iterator[RecordB
         records = fetched.records
         content = records.read() if isinstance(records, FileRegion) else records
         for batch in batches(content):
-            if batch.base_offset >= end:
+            if batch.next_offset > end:
                 return
             if not batch.crc_is_valid():
                 raise KafkaError(
