@@ -16,6 +16,7 @@ from tierlog.replication.controller.controller import Controller
 from tierlog.replication.controller.controller_config import ControllerConfig
 from tierlog.replication.metadata.cluster_image import Endpoint
 from tierlog.replication.metadata.metadata_log import open_metadata_log
+from tierlog.replication.metadata.metadata_log_config import MetadataLogConfig
 from tierlog.storage.directory.log_dir import LogDir
 from tierlog.tests.simulation.environment import EPOCH_MS, SimulatedEnvironment
 from tierlog.tests.simulation.files import SimulatedFiles
@@ -43,13 +44,18 @@ def registration(
 
 
 def open_controller(
-    loop: SimulatedLoop, files: SimulatedFiles, config: ControllerConfig | None = None
+    loop: SimulatedLoop,
+    files: SimulatedFiles,
+    config: ControllerConfig | None = None,
+    log_config: MetadataLogConfig | None = None,
 ) -> Controller:
     """A controller that has not been started, over whatever the disk holds."""
     if not files.is_directory(DATA):
         files.mkdirs(DATA)
         files.sync_dir("/")
-    metadata_log = open_metadata_log(LogDir(files, DATA), NODE_ID, EPOCH_MS)
+    metadata_log = open_metadata_log(
+        LogDir(files, DATA), NODE_ID, EPOCH_MS, config=log_config or MetadataLogConfig()
+    )
     # Each life draws other ids.
     environment = SimulatedEnvironment(loop, str(files.disk.operations))
     return Controller(

@@ -15,8 +15,15 @@ from tierlog.clients.protocol.messages.create_partitions import (
 from tierlog.clients.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tierlog.replication.controller.controller import Controller
 from tierlog.replication.controller.controller_config import Decision
-from tierlog.replication.controller.controller_state import ControllerState
+from tierlog.replication.controller.controller_state import ControllerCore, ControllerState
 from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage
+from tierlog.replication.metadata.metadata_log_config import MetadataLogConfig
+from tierlog.replication.metadata.metadata_records import (
+    BeginTransactionRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+    TopicRecord,
+)
 from tierlog.tests.replication.node import (
     CLUSTER_ID,
     create,
@@ -210,6 +217,132 @@ def test_a_disk_that_refuses_to_flush_ends_the_controller() -> None:
         with pytest.raises(KafkaError) as refused:
             await controller.allocate_producer_ids()
         assert refused.value.code is ErrorCode.NOT_CONTROLLER
+
+    simulate(story)
+
+
+def test_an_append_that_fails_on_a_working_disk_costs_only_the_lead() -> None:
+    """What was decided before it is refused, for its end is unknown; then it turns up."""
+
+    def too_large(image: ClusterImage) -> Decision[None]:
+        value = "v" * 3_000
+        return Decision(
+            [
+                ConfigRecord(resource_type=4, resource_name="1", name=f"n{each}", value=value)
+                for each in range(400)
+            ],
+            None,
+        )
+
+    disk = SimulatedDisk()
+
+    async def story(loop: SimulatedLoop) -> ClusterImage:
+        config = MetadataLogConfig(segment_bytes=1 << 20)
+        controller = open_controller(loop, SimulatedFiles(disk), log_config=config)
+        controller.start(registration())
+        published: list[int] = []
+        controller.subscribe(lambda image, delta: published.append(image.offset))
+        epoch = controller.metadata_log.epoch
+        before = asyncio.ensure_future(controller.create_topics(creation("before")))
+        large = asyncio.ensure_future(controller.decide(too_large))
+        after = asyncio.ensure_future(controller.create_topics(creation("after")))
+        with pytest.raises(KafkaError) as refused:
+            await large
+        assert refused.value.code is ErrorCode.NOT_CONTROLLER
+        for each in (before, after):
+            assert (await each).topics[0].error_code == ErrorCode.NOT_CONTROLLER
+        # Until the next election is over.
+        await asyncio.sleep(1)
+        assert controller.leader_id == 1
+        assert controller.metadata_log.epoch == epoch + 1
+        # It was in the log of the next leader.
+        assert list(controller.image.topics_by_name) == ["before"]
+        await create(controller, "next")
+        assert published == sorted(set(published))
+        image = controller.image
+        await controller.stop()
+        return image
+
+    image = simulate(story)
+    assert _replayed(disk, image.offset) == image
+
+
+def _replayed(disk: SimulatedDisk, last_offset: int) -> ClusterImage:
+    """What a standby makes of the log up to an offset."""
+
+    async def story(loop: SimulatedLoop) -> ClusterImage:
+        controller = open_controller(loop, SimulatedFiles(disk))
+        core: ControllerCore[None] = ControllerCore(controller.image)
+        core.replay(controller.metadata_log.reader.read(last_offset + 1))
+        return core.committed
+
+    return simulate(story)
+
+
+def test_a_standby_replays_what_is_committed_and_decides_nothing() -> None:
+    disk = SimulatedDisk()
+
+    async def story(loop: SimulatedLoop) -> ClusterImage:
+        controller = open_controller(loop, SimulatedFiles(disk))
+        controller.start(registration())
+        log = controller.metadata_log
+        await create(controller, "ours")
+        image = controller.image
+        controller.on_deposed()
+        assert controller.state is ControllerState.STANDBY
+        with pytest.raises(KafkaError) as refused:
+            await controller.allocate_producer_ids()
+        assert refused.value.code is ErrorCode.NOT_CONTROLLER
+        log.append([BeginTransactionRecord()], 0)
+        log.append([TopicRecord(name="half", topic_id=Uuid(b"h" * 16))], 0)
+        controller.on_high_watermark(log.end_offset - 1)
+        assert controller.image == image
+        log.append([EndTransactionRecord()], 0)
+        log.append([TopicRecord(name="later", topic_id=Uuid(b"l" * 16))], 0)
+        controller.on_high_watermark(log.end_offset - 1)
+        assert sorted(controller.image.topics_by_name) == ["half", "ours"]
+        controller.on_high_watermark(log.end_offset)
+        log.flush()
+        controller.on_elected(log.epoch + 1)
+        assert controller.state is ControllerState.ACTIVE
+        return controller.image
+
+    image = simulate(story)
+    assert sorted(image.topics_by_name) == ["half", "later", "ours"]
+    assert _replayed(disk, image.offset) == image
+
+
+def test_an_answer_without_a_change_waits_for_the_changes_that_it_saw() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
+        controller.start(registration())
+
+        async def names() -> set[str]:
+            seen = await controller.decide(lambda image: Decision([], set(image.topics_by_name)))
+            assert seen <= controller.image.topics_by_name.keys()
+            return seen
+
+        assert await names() == set()
+        creating = asyncio.ensure_future(create(controller, "t"))
+        asking = asyncio.ensure_future(names())
+        assert await asking == {"t"}
+        await creating
+        await controller.stop()
+
+    simulate(story)
+
+
+def test_decisions_that_take_long_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
+        controller.start(registration())
+        began = loop.time()
+        times = iter([began, began + 2.5])
+        loop.time = lambda: next(times, began + 2.5)  # type: ignore[method-assign]
+        controller._decide([])
+        del loop.time
+        assert "Slow decisions: 0 changes took the controller 2500 ms" in caplog.text
+        await controller.stop()
 
     simulate(story)
 
