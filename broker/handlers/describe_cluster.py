@@ -43,7 +43,7 @@ def handle(
     return DescribeClusterResponse(
         endpoint_type=request.endpoint_type,
         cluster_id=image.cluster_id,
-        controller_id=image.controller_id,
+        controller_id=broker.controller.leader_id,
         brokers=(
             _brokers(broker, context.listener, request.include_fenced_brokers)
             if kind is ListenerKind.BROKER

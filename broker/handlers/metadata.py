@@ -163,7 +163,7 @@ def _response(
     return MetadataResponse(
         brokers=_brokers(image, context.listener),
         cluster_id=image.cluster_id,
-        controller_id=image.controller_id,
+        controller_id=broker.controller.leader_id,
         topics=lazy_list(show, topics),
         cluster_authorized_operations=CLUSTER_OPERATIONS
         if is_requested

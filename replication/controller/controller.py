@@ -120,7 +120,7 @@ class Controller:
         self._queue: asyncio.Queue[PendingWrite[object] | None] = asyncio.Queue(_WRITES_MAX)
         self._tasks = TaskOwner(1)
         self._worker: asyncio.Task[None] | None = None
-        self._empty = ClusterImage(cluster_id=cluster_id, controller_id=config.node_id)
+        self._empty = ClusterImage(cluster_id)
         self._core: ControllerCore[PendingWrite[object]] = ControllerCore(self._empty)
         # Whether the log ends with what the core knows.
         self._is_in_step = False
@@ -418,7 +418,10 @@ class Controller:
         """
         from .feature_control import update_features
 
-        await self._write(lambda image: update_features(image, supported, updates, validate_only))
+        own_id = self._config.node_id
+        await self._write(
+            lambda image: update_features(image, own_id, supported, updates, validate_only)
+        )
 
     def use_topic_defaults(self, log_config: LogConfig) -> None:
         """Set the defaults used to check topic configurations."""

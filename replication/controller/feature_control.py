@@ -36,6 +36,7 @@ class FeatureUpdate(NamedTuple):
 
 def update_features(
     image: ClusterImage,
+    controller_id: int,
     supported: Mapping[str, tuple[int, int]],
     updates: Sequence[FeatureUpdate],
     validate_only: bool,
@@ -43,7 +44,7 @@ def update_features(
     """The records of the changes. Raises KafkaError(INVALID_UPDATE_VERSION)."""
     records: list[Message] = []
     for update in updates:
-        problem = _problem(image, supported, update)
+        problem = _problem(image, controller_id, supported, update)
         if problem:
             raise KafkaError(
                 ErrorCode.INVALID_UPDATE_VERSION,
@@ -56,11 +57,14 @@ def update_features(
 
 
 def _problem(
-    image: ClusterImage, supported: Mapping[str, tuple[int, int]], update: FeatureUpdate
+    image: ClusterImage,
+    controller_id: int,
+    supported: Mapping[str, tuple[int, int]],
+    update: FeatureUpdate,
 ) -> str:
     feature, level, upgrade_type = update
     start = f"Invalid update version {level} for feature {feature}. "
-    controller = f"Local controller {image.controller_id}"
+    controller = f"Local controller {controller_id}"
     if feature not in supported:
         return f"{start}{controller} does not support this feature."
     if upgrade_type not in (1, 2, 3):

@@ -141,7 +141,7 @@ class HostedPartitions:
         self.offline: set[TopicPartition] = set()
         # Partitions with a failed step: when they are published again, all steps are repeated.
         self._unfinished: set[TopicPartition] = set()
-        self._image = ClusterImage("", config.node_id)
+        self._image = ClusterImage("")
         self._backlog = PartitionBacklog(self._make_waiting, self._delete_logs)
 
     def listen(self, topic: str, listener: LeadershipListener) -> None:

@@ -17,7 +17,7 @@ Rules:
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import IntEnum
 from itertools import islice
 from types import MappingProxyType
@@ -162,7 +162,7 @@ class ClusterImage:
     """The committed state of the cluster, up to and including one record."""
 
     cluster_id: str
-    controller_id: int
+    _: KW_ONLY
     # The last record included; -1 before the first.
     offset: int = -1
     epoch: int = -1
@@ -342,7 +342,6 @@ class ClusterDelta:
             by_name, by_id = self._new_topics()
         return ClusterImage(
             cluster_id=base.cluster_id,
-            controller_id=base.controller_id,
             offset=offset,
             epoch=epoch,
             brokers=_merge(base.brokers, self.changed_brokers),

@@ -93,6 +93,6 @@ def test_the_hash_of_the_topics_is_the_number_that_kafka_writes(lives: Lives) ->
     topic = TopicImage(TOPIC, topic_id, {0: partition, 1: partition})
     broker = BrokerImage(1, 0, ZERO_UUID, {}, "shelf", False)
     image = ClusterImage(
-        "", 0, brokers={1: broker}, topics_by_name={TOPIC: topic}, topics_by_id={topic_id: topic}
+        "", brokers={1: broker}, topics_by_name={TOPIC: topic}, topics_by_id={topic_id: topic}
     )
     assert written == {MetadataHashes().of([TOPIC, "nowhere"], image)}

@@ -80,7 +80,7 @@ def content_of(path: Path) -> SnapshotContent:
 
 
 def image_of(content: SnapshotContent) -> ClusterImage:
-    delta = ClusterDelta(ClusterImage("cluster", 1))
+    delta = ClusterDelta(ClusterImage("cluster"))
     for records in content.records():
         delta.replay_all(records)
     return delta.apply(content.snapshot_id.offset - 1, content.snapshot_id.epoch)

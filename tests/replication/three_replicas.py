@@ -39,7 +39,7 @@ class Leader:
         self.environment = SimulatedEnvironment(loop)
         files = SimulatedFiles(SimulatedDisk())
         files.mkdirs("/data")
-        self.image = ClusterImage("cluster", LEADER)
+        self.image = ClusterImage("cluster")
         log_manager = LogManager(files, ["/data"], LogConfig())
         self.replicas = ReplicaManager(
             ReplicaManagerConfig(LEADER), self.environment, log_manager, lambda: self.image

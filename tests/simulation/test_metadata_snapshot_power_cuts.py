@@ -16,7 +16,7 @@ from tierlog.tests.simulation.files import SimulatedFiles
 
 DATA = "/data"
 NODE_ID = 1
-EMPTY = ClusterImage("cluster", NODE_ID)
+EMPTY = ClusterImage("cluster")
 
 
 class Metadata:

@@ -77,7 +77,7 @@ class ConsumerProtocol:
         self._environment = environment
         self._partitions = partitions
         self._carry_out = carry_out
-        self._image = ClusterImage("", -1)
+        self._image = ClusterImage("")
         self._new_topics_version = -1
         self._hashes = MetadataHashes()
         # The pending regex lookup of each group.

@@ -143,7 +143,7 @@ def test_a_part_that_cannot_follow_keeps_no_other_from_it_and_is_tried_again(
     values = ConfigValues({})
     supervisor = Supervisor(Random(0))
     config = DynamicConfig(values, 1, TopicDefaults(values), supervisor)
-    image = ClusterImage("cluster", 1)
+    image = ClusterImage("cluster")
     is_broken = False
     followed: list[int] = []
     others: list[int] = []

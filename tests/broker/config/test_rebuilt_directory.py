@@ -67,7 +67,7 @@ def rebuild(path: Path, what: RebuildPlan) -> None:
 def image_in(path: Path) -> ClusterImage:
     manager = LogManager(OsFiles(), [str(path / "data")], LogConfig())
     log = open_metadata_log(manager.log_dirs[0], 0, 0, had_clean_shutdown=True)
-    delta = ClusterDelta(ClusterImage("", 0))
+    delta = ClusterDelta(ClusterImage(""))
     for committed in log.replay():
         delta.replay_all(committed.records)
     log.close(0)

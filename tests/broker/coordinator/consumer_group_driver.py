@@ -63,7 +63,6 @@ def image_of(topics: Mapping[str, int], version: int = 0) -> ClusterImage:
     ]
     return ClusterImage(
         "cluster",
-        0,
         offset=version,
         topics_by_name={image.name: image for image in images},
         topics_by_id={image.topic_id: image for image in images},

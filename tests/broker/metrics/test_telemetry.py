@@ -37,7 +37,7 @@ ONE = Uuid(b"1" * 16)
 def wanting(**values: str) -> ClusterImage:
     resource = ConfigResource(ConfigResourceType.CLIENT_METRICS, "m")
     named = {name.replace("_", "."): value for name, value in values.items()}
-    return ClusterImage("cluster", 1, configs={resource: named})
+    return ClusterImage("cluster", configs={resource: named})
 
 
 def refusal(telemetry: Telemetry, number: int, now_s: float, *, ends: bool = False) -> ErrorCode:

@@ -26,7 +26,6 @@ def topic(name: str, number: int, partitions: int = 3) -> TopicImage:
 def image_of(*topics: TopicImage) -> ClusterImage:
     return ClusterImage(
         "cluster",
-        1,
         brokers={1: BROKER},
         topics_by_name={each.name: each for each in topics},
         topics_by_id={each.topic_id: each for each in topics},

@@ -70,7 +70,7 @@ def test_what_cannot_be_a_mount_is_refused_in_a_sentence(
 
 
 def cluster() -> ClusterImage:
-    image = ClusterImage("a cluster", 0)
+    image = ClusterImage("a cluster")
     registration = BrokerRegistration(
         0, OTHER_ID, [Endpoint("PLAINTEXT", "localhost", 9092, 0)], [OTHER_ID]
     )

@@ -19,7 +19,7 @@ OTHER = NODE_ID + 1
 
 def after_registration(partition: PartitionRecord) -> tuple[PartitionImage, int]:
     """A partition once the broker has registered, and how many records changed it."""
-    delta = ClusterDelta(ClusterImage("cluster", NODE_ID))
+    delta = ClusterDelta(ClusterImage("cluster"))
     partition.topic_id, partition.partition_id = TOPIC_ID, 0
     partition.replicas = [NODE_ID, OTHER]
     partition.leader_epoch = partition.partition_epoch = 4

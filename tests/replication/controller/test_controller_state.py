@@ -35,7 +35,7 @@ from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.files import SimulatedFiles
 from tierlog.tests.simulation.loop import SimulatedLoop
 
-EMPTY = ClusterImage("cluster", NODE_ID)
+EMPTY = ClusterImage("cluster")
 
 
 def topic(name: str) -> TopicRecord:

@@ -35,15 +35,13 @@ def cluster(partition: PartitionRecord, *, knows_elr: bool = False) -> ClusterIm
     partition.topic_id, partition.partition_id = TOPIC_ID, 0
     partition.leader_epoch = partition.partition_epoch = 4
     records: list[Message] = [
-        *register_broker(
-            ClusterImage("cluster", NODE_ID), registration(directories=[A, B]), 0
-        ).records,
+        *register_broker(ClusterImage("cluster"), registration(directories=[A, B]), 0).records,
         TopicRecord(name="orders", topic_id=TOPIC_ID),
         partition,
     ]
     if knows_elr:
         records.append(FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1))
-    return after(ClusterImage("cluster", NODE_ID), records)
+    return after(ClusterImage("cluster"), records)
 
 
 def after(image: ClusterImage, records: Sequence[Message]) -> ClusterImage:

@@ -48,7 +48,7 @@ def cluster(partition: PartitionRecord, fenced: frozenset[int] = frozenset()) ->
         for number in (1, 2, 3)
     ]
     return after(
-        ClusterImage("cluster", 1),
+        ClusterImage("cluster"),
         [*brokers, TopicRecord(name="orders", topic_id=TOPIC_ID), partition],
     )
 

@@ -23,7 +23,7 @@ class Ids:
 
 
 def cluster(*broker_ids: int) -> ClusterImage:
-    image = ClusterImage("cluster", 1)
+    image = ClusterImage("cluster")
     for broker_id in broker_ids or (1,):
         endpoint = Endpoint("PLAINTEXT", "localhost", 9092, 0)
         registration = BrokerRegistration(broker_id, Uuid(bytes(16)), [endpoint], [])

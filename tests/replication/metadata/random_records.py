@@ -188,6 +188,6 @@ class RecordWalk:
 
 def folded(records: Sequence[Message], base: ClusterImage | None = None) -> ClusterImage:
     """The image of the records, after those of `base`."""
-    delta = ClusterDelta(ClusterImage("cluster", 1) if base is None else base)
+    delta = ClusterDelta(ClusterImage("cluster") if base is None else base)
     delta.replay_all(records)
     return delta.apply(delta.base.offset + len(records), 1)

@@ -26,7 +26,7 @@ from tierlog.replication.metadata.metadata_records import (
 
 from .folded_image import fold
 
-EMPTY = ClusterImage("cluster", 1)
+EMPTY = ClusterImage("cluster")
 A, B = Uuid(b"a" * 16), Uuid(b"b" * 16)
 
 

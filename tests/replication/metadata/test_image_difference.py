@@ -32,7 +32,7 @@ def test_the_changes_from_an_image_to_a_later_one_give_the_later_one(
     base = folded(walk.records(earlier))
     image = folded(walk.records(later), base)
     assert difference(base, image) == image
-    assert difference(ClusterImage("cluster", 1), image) == image
+    assert difference(ClusterImage("cluster"), image) == image
 
 
 @given(PLANS, PLANS)

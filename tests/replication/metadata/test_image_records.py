@@ -20,7 +20,7 @@ from tierlog.replication.metadata.metadata_records import (
 
 from .random_records import PLANS, RecordWalk, Step, folded
 
-EMPTY = ClusterImage("cluster", 1)
+EMPTY = ClusterImage("cluster")
 
 
 def through_bytes(image: ClusterImage) -> ClusterImage:

@@ -36,7 +36,7 @@ from tierlog.tests.simulation.files import SimulatedFiles
 DATA = "/data"
 NODE_ID = 1
 DIRECTORY = f"{DATA}/{METADATA_PARTITION}"
-EMPTY = ClusterImage("cluster", NODE_ID)
+EMPTY = ClusterImage("cluster")
 
 
 class Metadata:

@@ -61,7 +61,7 @@ def test_the_epoch_begins_with_the_leader_change_that_kafka_writes() -> None:
 
 
 def test_kafkas_log_folds_into_the_cluster_that_kafka_showed() -> None:
-    delta = ClusterDelta(ClusterImage("DKtQfi4zRE2QUDwqmEbbHA", 1))
+    delta = ClusterDelta(ClusterImage("DKtQfi4zRE2QUDwqmEbbHA"))
     delta.replay_all(map(decode_record, kafka_values()))
     image = delta.apply(760, 1)
     assert sorted(image.topics_by_name) == ["b.1", "b1", "t1"]

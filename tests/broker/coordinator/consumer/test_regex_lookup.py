@@ -7,7 +7,7 @@ from tierlog.replication.metadata.cluster_image import ClusterImage, TopicImage
 
 def cluster(*names: str) -> ClusterImage:
     topics = {name: TopicImage(name, Uuid(name.encode().rjust(16)), {}) for name in names}
-    return ClusterImage("cluster", 1, offset=7, topics_by_name=topics)
+    return ClusterImage("cluster", offset=7, topics_by_name=topics)
 
 
 def test_each_pattern_gets_its_topics_in_order() -> None:

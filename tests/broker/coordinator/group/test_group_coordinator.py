@@ -350,7 +350,7 @@ def test_offsets_of_an_empty_group_are_forgotten_and_then_the_group() -> None:
 
 def publish_deletion(broker: Broker) -> None:
     """Publish that the topic of the commits was deleted."""
-    base = ClusterImage("cluster", 0)
+    base = ClusterImage("cluster")
     delta = ClusterDelta(base)
     delta.deleted_topics[TOPIC_ID] = TopicImage("topic", TOPIC_ID, {})
     broker.coordinator.publish(base, delta)
@@ -395,7 +395,7 @@ def test_the_topics_own_number_of_partitions_counts() -> None:
         coordinator = Broker(loop).coordinator
         led = PartitionImage((0,), (0,), 0, 0, 0)
         topic = TopicImage(OFFSETS_TOPIC, TOPIC_ID, dict.fromkeys(range(3), led))
-        image = ClusterImage("cluster", 0, topics_by_name={OFFSETS_TOPIC: topic})
+        image = ClusterImage("cluster", topics_by_name={OFFSETS_TOPIC: topic})
         coordinator.publish(image, ClusterDelta(image))
         assert coordinator.partition_of(GROUP) == partition_for(GROUP, 3)
 

@@ -57,8 +57,8 @@ class Broker:
         )
         environment = SimulatedEnvironment(loop)
         self.coordinator = TransactionCoordinator(config, environment, self.log, self.partitions)
-        image = ClusterImage("cluster", 1, features={"transaction.version": 2})
-        empty = ClusterImage("cluster", 1)
+        image = ClusterImage("cluster", features={"transaction.version": 2})
+        empty = ClusterImage("cluster")
         self.coordinator.publish(image, ClusterDelta.between(empty, image))
         self.coordinator.start()
 
