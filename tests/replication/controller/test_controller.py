@@ -337,16 +337,21 @@ def test_an_answer_without_a_change_waits_for_the_changes_that_it_saw() -> None:
     simulate(story)
 
 
-def test_decisions_that_take_long_are_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_decisions_that_take_long_are_told(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def story(loop: SimulatedLoop) -> None:
         controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
         controller.start(registration())
-        began = loop.time()
-        times = iter([began, began + 2.5])
-        loop.time = lambda: next(times, began + 2.5)  # type: ignore[method-assign]
-        controller._decide([])
-        del loop.time
-        assert "Slow decisions: 0 changes took the controller 2500 ms" in caplog.text
+
+        def slow(image: ClusterImage) -> Decision[None]:
+            late = loop.time() + 2.5
+            monkeypatch.setattr(loop, "time", lambda: late)
+            return Decision([], None)
+
+        await controller.decide(slow)
+        monkeypatch.undo()
+        assert "Slow decisions: 1 changes took the controller 2500 ms" in caplog.text
         await controller.stop()
 
     simulate(story)
