@@ -305,8 +305,8 @@ class Controller:
     def _decide(self, writes: list[PendingWrite[object]]) -> None:
         """Decide on the writes and append their records. Raises KafkaError if an append fails."""
         core = self._core
-        time = asyncio.get_running_loop().time
-        began = time()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         for write in writes:
             if write.is_given_up:
                 continue
@@ -324,7 +324,7 @@ class Controller:
                 self._append(delta, records, write)
             elif not core.wait(write):
                 write.respond()
-        took_ms = (time() - began) * 1_000
+        took_ms = (loop.time() - began) * 1_000
         if took_ms > SLOW_EVENT_MS:
             _log.warning(
                 "Slow decisions: %d changes took the controller %d ms", len(writes), took_ms

@@ -5,7 +5,7 @@
 
 With one voter what this node has synced is committed, and an election needs nobody else. Another
 quorum tells the same three things, but late: the high watermark moves when a majority has synced,
-and this node is told that it leads only after it has been told of a high watermark that includes
+and this node learns that it leads only after it has learned of a high watermark that includes
 everything before its epoch (`LeaderChanged` of the raft core).
 """
 
@@ -22,7 +22,7 @@ NO_LEADER = -1
 
 
 class QuorumListener(Protocol):
-    """Is told what becomes of the metadata log (`RaftClient.Listener`). No call may block."""
+    """Hears what becomes of the metadata log (`RaftClient.Listener`). No call may block."""
 
     def on_high_watermark(self, offset: int) -> None:
         """Everything below this offset is committed."""
@@ -56,14 +56,14 @@ class MetadataQuorum(Protocol):
         ...
 
     async def flush(self) -> None:
-        """Sync what was appended. The listener is told when it is committed.
+        """Sync what was appended. The listener hears when it is committed.
 
         Raises KafkaError(KAFKA_STORAGE_ERROR).
         """
         ...
 
     async def resign(self) -> None:
-        """Give up the lead. The listener is told at once; another election follows.
+        """Give up the lead. The listener hears of it at once; another election follows.
 
         Raises KafkaError(KAFKA_STORAGE_ERROR).
         """
