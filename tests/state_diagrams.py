@@ -29,10 +29,8 @@ from tierlog.broker.coordinator.transaction.transaction_state import (
 )
 from tierlog.broker.dispatch.fetch_pacing import TRANSITIONS as PACING, PacingState
 from tierlog.broker.network.connection import TRANSITIONS as CONNECTION, ConnectionState
-from tierlog.replication.controller.controller_state import (
-    TRANSITIONS as CONTROLLER,
-    ControllerState,
-)
+from tierlog.replication.controller.broker_states import TRANSITIONS as BROKER, BrokerState
+from tierlog.replication.controller.controller import TRANSITIONS as CONTROLLER, ControllerState
 from tierlog.replication.follower.fetch_state import NEXT_STATES as FETCH, FetchEvent, FetchState
 from tierlog.replication.partition.isr_state import ISR_TRANSITIONS as ISR, IsrPhase
 from tierlog.replication.partition.partition import TRANSITIONS as PARTITION, PartitionRole
@@ -153,6 +151,12 @@ MACHINES = [
         "replication/controller/controller_state.py",
         "TRANSITIONS",
         moves_by_event(ControllerState.STANDBY, CONTROLLER.items()),
+    ),
+    Machine(
+        "A broker, as the controller sees it",
+        "replication/controller/broker_states.py",
+        "TRANSITIONS",
+        moves_by_event(BrokerState.FENCED, BROKER.items()),
     ),
     Machine(
         "A segment in the remote tier",
