@@ -13,7 +13,6 @@ import logging
 
 from ...storage.files import FileHandle, Files
 from .snapshot_format import (
-    BOOTSTRAP_SNAPSHOT_ID,
     DELETED_SUFFIX,
     PARTIAL_SUFFIX,
     SNAPSHOT_SUFFIX,
@@ -88,12 +87,13 @@ class MetadataSnapshots:
     def _find(self) -> None:
         """Find the snapshots; remove the files of unfinished and of superseded ones."""
         for name in self._files.listdir(self._directory):
-            snapshot_id = snapshot_id_of(name)
-            if snapshot_id is None:
+            snapshot_id, path = snapshot_id_of(name), f"{self._directory}/{name}"
+            if snapshot_id is None or self._files.is_directory(path):
                 continue
             if not name.endswith(SNAPSHOT_SUFFIX):
-                self._files.remove(f"{self._directory}/{name}")
-            elif snapshot_id != BOOTSTRAP_SNAPSHOT_ID:
+                self._files.remove(path)
+            elif path == self.path(snapshot_id) and snapshot_id.offset > 0:
+                # Not a copy under a longer name, nor the bootstrap snapshot.
                 self._ids.append(snapshot_id)
         self._ids.sort()
 

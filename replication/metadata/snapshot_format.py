@@ -27,6 +27,7 @@ DELETED_SUFFIX = SNAPSHOT_SUFFIX + ".deleted"
 
 _OFFSET_WIDTH, _EPOCH_WIDTH = 20, 10
 _ID_WIDTH = _OFFSET_WIDTH + 1 + _EPOCH_WIDTH
+_OFFSET_MAX = 2**63 - 1
 _BATCH_BYTES = 32 * 1024
 """The size from which on a batch is complete: what one batch takes holds up the event loop."""
 
@@ -39,23 +40,6 @@ class SnapshotId(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.offset:0{_OFFSET_WIDTH}d}-{self.epoch:0{_EPOCH_WIDTH}d}"
-
-
-BOOTSTRAP_SNAPSHOT_ID = SnapshotId(0, 0)
-"""The file that formatting a directory writes; it holds no state of a cluster that has run."""
-
-
-class SnapshotHeaderRecord(Message, versions="0", flexible="0+"):
-    """The first control record of a snapshot."""
-
-    version: int16 = field("0+")
-    last_contained_log_timestamp: int64 = field("0+")
-
-
-class SnapshotFooterRecord(Message, versions="0", flexible="0+"):
-    """The last control record of a snapshot."""
-
-    version: int16 = field("0+")
 
 
 QUORUM_RECORDS = (ControlRecordType.KRAFT_VERSION, ControlRecordType.KRAFT_VOTERS)
@@ -80,7 +64,7 @@ def snapshot_id_of(name: str) -> SnapshotId | None:
     offset, dash, epoch = name[:_OFFSET_WIDTH], name[_OFFSET_WIDTH:][:1], name[:_ID_WIDTH][21:]
     if dash != "-" or not (offset + epoch).isascii() or not (offset.isdigit() and epoch.isdigit()):
         return None
-    return SnapshotId(int(offset), int(epoch))
+    return SnapshotId(int(offset), int(epoch)) if int(offset) <= _OFFSET_MAX else None
 
 
 def snapshot_batches(
