@@ -79,9 +79,8 @@ class LogSnapshots:
     @on_disk
     def _settle(self, newest: SnapshotId, now_ms: int) -> None:
         log, epoch = self._log, self._log.leader_epochs.latest_epoch
-        is_behind = newest.epoch > epoch or (
-            newest.epoch == epoch and newest.offset > log.log_end_offset
-        )
+        # The log may end in a later epoch, that of a leader whose records were never committed.
+        is_behind = newest.epoch > epoch or newest.offset > log.log_end_offset
         # An empty log has no epoch: it may have been put at the snapshot already.
         if is_behind and not log.log_start_offset == log.log_end_offset == newest.offset:
             _log.warning(

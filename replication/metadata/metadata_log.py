@@ -14,7 +14,8 @@ Rules:
 
 import logging
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...clients.environment import Environment
 from ...clients.errors import KafkaError
@@ -26,8 +27,9 @@ from ...clients.record.control import ControlRecordType
 from ...clients.topic_partition import TopicPartition
 from ...storage.checkpoint import PARTITION_METADATA_FILE, write_partition_metadata
 from ...storage.config import LogConfig
-from ...storage.directory.log_dir import LogDir, ResourcesExhaustedError
-from ...storage.files import Files
+from ...storage.directory.log_dir import LogDir, LogDirError, ResourcesExhaustedError
+from ...storage.files import FileRegion, Files
+from ...storage.log.fetch_data import FetchIsolation, RemoteRead
 from ...storage.log.unified_log import UnifiedLog
 from ...storage.manager.log_dirs import CLUSTER_METADATA_TOPIC, METADATA_TOPIC_ID
 from ...storage.manager.log_loader import LoadRequest, load_log
@@ -50,7 +52,7 @@ from .quorum import (
     write_quorum_state,
 )
 from .raft_storage import RaftStorage
-from .snapshot_format import QUORUM_RECORDS, QuorumRecord
+from .snapshot_format import QUORUM_RECORDS, SNAPSHOT_SUFFIX, QuorumRecord, SnapshotId
 
 if TYPE_CHECKING:
     from ...storage.log.local_log import FlushTask
@@ -74,7 +76,7 @@ def open_metadata_log(
 
     Without a clean shutdown every batch is checked again and a torn tail is truncated. Raises
     KafkaError(KAFKA_STORAGE_ERROR), or LogDirError if that would truncate flushed records, or if
-    the log's beginning is gone and no snapshot replaces it.
+    the log's beginning is gone and no snapshot replaces it, or for a snapshot of another cluster.
     """
     directory = f"{log_dir.path}/{METADATA_PARTITION}"
     log_dir.check()
@@ -101,9 +103,24 @@ def open_metadata_log(
         had_clean_shutdown=had_clean_shutdown,
     )
     log = load_log(log_dir, request, now_ms)
+    if newest is not None:
+        _refuse_foreign(log, newest.snapshot_id, state.leader_epoch)
     return MetadataLog(
         log, log_dir.files, node_id, LogSnapshots(log, log_dir.files, snapshots, newest, now_ms)
     )
+
+
+def _refuse_foreign(log: UnifiedLog, snapshot_id: SnapshotId, quorum_epoch: int) -> None:
+    """Raise LogDirError for a snapshot of a leader later than any that this node knows of.
+
+    The log would be truncated to it. A node that has lost its `quorum-state` knows of none.
+    """
+    if snapshot_id.epoch > max(quorum_epoch, log.leader_epochs.latest_epoch) and quorum_epoch > 0:
+        raise LogDirError(
+            f"The snapshot {log.directory}/{snapshot_id}{SNAPSHOT_SUFFIX} is of epoch "
+            f"{snapshot_id.epoch}, but the quorum has only been at epoch {quorum_epoch}: it may be "
+            f"a file of another cluster. Move it away, or restore {QUORUM_STATE_FILE}."
+        )
 
 
 def _make_directory(files: Files, parent: str, directory: str) -> None:
@@ -171,7 +188,9 @@ class MetadataLog:
         A metadata transaction that the last leader left open is aborted, or all later records would
         belong to it (Kafka's `ActivationRecordsGenerator`). Call `replay` first.
         """
-        self._state = self._state.elected(self._node_id)
+        # The file may be lost, or older than the log: an epoch has one leader, and never falls.
+        epoch = max(self._state.leader_epoch, self.snapshots.last_epoch)
+        self._state = replace(self._state, leader_epoch=epoch).elected(self._node_id)
         write_quorum_state(self._files, self._state_path, self._state)
         self._append(self._leader_change(now_ms), now_ms)
         if self.is_in_transaction:

@@ -8,7 +8,9 @@ import pytest
 from tierlog.replication.metadata.metadata_log_config import MetadataLogConfig
 from tierlog.replication.metadata.metadata_records import TopicRecord
 from tierlog.replication.metadata.metadata_snapshots import MetadataSnapshots
+from tierlog.replication.metadata.quorum import QUORUM_STATE_FILE
 from tierlog.replication.metadata.snapshot_format import SnapshotId, snapshot_batches
+from tierlog.storage.directory.log_dir import LogDirError
 from tierlog.tests.simulation.disk import SimulatedDisk
 from tierlog.tests.simulation.files import SimulatedFiles
 
@@ -100,3 +102,50 @@ def test_retention_ends_whatever_lies_beside_the_snapshots() -> None:
     config: MetadataLogConfig = replace(NEVER, retention_bytes=0)
     live(disk, first, OFTEN)
     live(disk, second, config)
+
+
+def test_a_snapshot_of_an_epoch_that_no_leader_has_had_stops_the_start(
+    files: SimulatedFiles, led: Metadata
+) -> None:
+    led.create("a")
+    led.create("b")
+    put(files, SnapshotId(3, 900))
+    with pytest.raises(LogDirError, match=r"epoch 900.* of another cluster"):
+        Metadata(files)
+    files.remove(f"{DIRECTORY}/{SnapshotId(3, 900)}.checkpoint")
+    assert next_life(files, "c").topics == ["a", "b", "c"]
+
+
+def test_without_its_quorum_state_the_epochs_rise_above_those_of_the_log(
+    files: SimulatedFiles, led: Metadata
+) -> None:
+    led.create("a")
+    epoch = next_life(files, "b").log.epoch
+    files.remove(f"{DIRECTORY}/{QUORUM_STATE_FILE}")
+    again = next_life(files, "c")
+    assert again.log.epoch == epoch + 1
+    assert again.topics == ["a", "b", "c"]
+
+
+def test_without_its_quorum_state_the_epochs_rise_above_those_of_the_snapshots(
+    files: SimulatedFiles, led: Metadata
+) -> None:
+    """Or the next start would restart the log at the snapshot, which has a later epoch."""
+    put(files, SnapshotId(3, 900))
+    files.remove(f"{DIRECTORY}/{QUORUM_STATE_FILE}")
+    assert next_life(files, "c").topics == ["c", "foreign"]
+    again = next_life(files, "d")
+    assert again.topics == ["c", "d", "foreign"]
+    assert again.log.epoch == 902
+
+
+def test_a_log_never_goes_on_below_the_end_of_its_snapshot(
+    files: SimulatedFiles, led: Metadata
+) -> None:
+    """The records of a cut-off leader may be of a later epoch than the snapshot received after."""
+    led.create("a")
+    next_life(files, "b")
+    put(files, SnapshotId(1_000, 1))
+    first = next_life(files, "c")
+    assert first.log.end_offset > 1_000
+    assert next_life(files, "d").topics == ["c", "d", "foreign"]
