@@ -91,8 +91,11 @@ class SnapshotGenerator:
                 await asyncio.wait_for(self._wake.wait(), timeout)
             self._wake.clear()
             with self._supervisor.attempt(GENERATION):
-                await self._generate_if_due()
-                await self._clean()
+                try:
+                    await self._generate_if_due()
+                finally:
+                    # On a full disk, only this makes room for the snapshot.
+                    await self._clean()
             await asyncio.sleep(self._supervisor.pause_seconds(GENERATION))
 
     def _due_reason(self, image: ClusterImage) -> str:

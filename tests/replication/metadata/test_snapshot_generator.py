@@ -213,6 +213,22 @@ def test_a_full_disk_costs_a_snapshot_and_nothing_else(kind: Kind) -> None:
     live(disk, story, OFTEN)
 
 
+def test_a_disk_too_full_for_a_snapshot_still_gets_its_deleted_files_back() -> None:
+    disk = SimulatedDisk()
+
+    async def story(life: Life) -> None:
+        await many_topics(life, 100)
+        assert life.offsets_of(".deleted")
+        for _ in range(100):
+            disk.faults.append(Fault(Kind.CREATE, errno.ENOSPC, suffix=".part"))
+        await many_topics(life, 40, "u")
+        await asyncio.sleep(200)
+        assert life.supervisor.has_failed(GENERATION)
+        assert not life.offsets_of(".deleted")
+
+    live(disk, story, replace(OFTEN, retention_bytes=6_000))
+
+
 def test_a_snapshot_that_was_being_written_at_the_stop_leaves_nothing() -> None:
     disk = SimulatedDisk()
 
