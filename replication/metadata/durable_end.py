@@ -5,8 +5,8 @@ were never synced, but one flipped bit among committed records would lose every 
 So each flush is recorded in a small file, and a start that would lose flushed records fails
 before it changes anything.
 
-The file is written after the fsync and never synced itself: it may be lost or stale, and then less
-is checked, but it is never ahead of the disk.
+The file is written after the fsync and not synced itself: it may be lost or stale, and then less is
+checked, but it is never ahead of the disk. Only before a truncation is it synced.
 
 Apache Kafka may since have run on the directory, recovered the log its own way and appended to it.
 The records that it truncated are lost, and its log is the valid state. The epochs show this: in a
@@ -42,20 +42,34 @@ class DurableEnd(NamedTuple):
 
 def write_durable_end(files: Files, directory: str, offset: int, epoch: int) -> None:
     """Record that everything below the offset has been synced."""
-    text = f"{offset} {epoch}".encode()
     try:
-        files.atomic_replace(
-            f"{directory}/{DURABLE_END_FILE}", b"%s %08x\n" % (text, crc32c(text)), durable=False
-        )
+        files.atomic_replace(_path(directory), _content(offset, epoch), durable=False)
     except OSError:
         # The records are on the disk, and an older file is still valid.
         return
 
 
+def lower_durable_end(files: Files, directory: str, offset: int, epoch: int) -> None:
+    """Record that everything from the offset on may go; call it before the truncation.
+
+    It is on the disk when this returns: a start would refuse the truncated log. Raises OSError.
+    """
+    files.atomic_replace(_path(directory), _content(offset, epoch))
+
+
+def _path(directory: str) -> str:
+    return f"{directory}/{DURABLE_END_FILE}"
+
+
+def _content(offset: int, epoch: int) -> bytes:
+    text = f"{offset} {epoch}".encode()
+    return b"%s %08x\n" % (text, crc32c(text))
+
+
 def read_durable_end(files: Files, directory: str) -> DurableEnd | None:
     """The last recorded end; None if the file is missing or damaged."""
     try:
-        text, _, checksum = files.read(f"{directory}/{DURABLE_END_FILE}").strip().rpartition(b" ")
+        text, _, checksum = files.read(_path(directory)).strip().rpartition(b" ")
         if int(checksum, 16) != crc32c(text):
             return None
         offset, *epochs = map(int, text.split())

@@ -21,7 +21,7 @@ from ...storage.directory.log_dir import LogDirError, on_disk
 from ...storage.files import FileRegion, Files
 from ...storage.log.fetch_data import FetchIsolation, RemoteRead
 from ...storage.log.unified_log import UnifiedLog
-from .durable_end import first_offset
+from .durable_end import first_offset, lower_durable_end
 from .metadata_log_config import MetadataLogConfig
 from .metadata_snapshots import MetadataSnapshots, SnapshotWriting
 from .snapshot_format import SnapshotContent, SnapshotDamagedError, SnapshotId
@@ -91,6 +91,7 @@ class LogSnapshots:
                 newest,
                 newest.offset,
             )
+            lower_durable_end(self._files, log.directory, newest.offset, newest.epoch)
             log.truncate_fully_and_start_at(newest.offset)
         log.update_high_watermark(newest.offset)
         self._snapshots.delete_before(log.log_start_offset, now_ms)

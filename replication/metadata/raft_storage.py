@@ -33,8 +33,7 @@ from ...storage.remote.remote_lineage import OffsetAndEpoch
 from ..quorum.election_state import ElectionState
 from ..quorum.raft_actions import AppendStartOfEpoch, AppendVoters, WriteSnapshotChunk
 from ..quorum.raft_messages import FetchedBatch
-from ..quorum.voter_set import VoterKey, VoterSet
-from .durable_end import write_durable_end
+from .durable_end import lower_durable_end, write_durable_end
 from .log_snapshots import LogSnapshots
 from .metadata_records import encode_record
 from .quorum import QUORUM_STATE_FILE
@@ -163,7 +162,7 @@ class RaftStorage:
 
     def truncate_to(self, offset: int) -> None:
         """See `QuorumStorage`."""
-        write_durable_end(self._files, self._log.directory, offset, self._epoch)
+        lower_durable_end(self._files, self._log.directory, offset, self._epoch)
         self._log.truncate_to(offset)
 
     def prepare_flush(self) -> FlushTask | None:
@@ -224,7 +223,7 @@ class RaftStorage:
                 f"{damage}. The log in {self._log.directory} is left as it was.",
             ) from damage
         download.freeze()
-        write_durable_end(self._files, self._log.directory, snapshot_id.offset, self._epoch)
+        lower_durable_end(self._files, self._log.directory, snapshot_id.offset, self._epoch)
         # Whatever its epochs: records that were never committed may be younger than the snapshot.
         self._log.truncate_fully_and_start_at(snapshot_id.offset)
         self._snapshots.install(download.snapshot_id, self._environment.wall_clock_ms())
