@@ -219,17 +219,26 @@ def handle_fetch_response(
     if response.diverging_epoch is not None:
         _truncate(node, response.diverging_epoch)
     elif response.snapshot_id is not None:
-        if min(response.snapshot_id) < 0:
+        if min(response.snapshot_id) < 0 or response.snapshot_id.epoch > node.epoch:
             return Verdict.BACK_OFF
-        if state.download is None:
-            state.download = SnapshotDownload(response.snapshot_id)
-            node.act(CreateSnapshot(response.snapshot_id))
+        _begin_download(node, state, response.snapshot_id)
     else:
         if response.records and not _usable(node, response.records):
             return Verdict.BACK_OFF
         _append(node, response)
     _has_heard(node, state, now_ms)
     return Verdict.DONE
+
+
+def _begin_download(node: RaftNode, state: Follower, snapshot_id: OffsetAndEpoch) -> None:
+    if node.high_watermark is not None and snapshot_id.offset < node.high_watermark:
+        node.fail(
+            f"The leader of epoch {node.epoch} has this node begin again at snapshot "
+            f"{snapshot_id}, below its high watermark {node.high_watermark}."
+        )
+    elif state.download is None:
+        state.download = SnapshotDownload(snapshot_id)
+        node.act(CreateSnapshot(snapshot_id))
 
 
 def _has_heard(node: RaftNode, state: Follower, now_ms: int) -> None:
@@ -316,6 +325,8 @@ def handle_fetch_snapshot_response(
         )
         return Verdict.DONE
     chunk = response.unaligned_records
+    if not chunk and download.position < response.size:
+        return Verdict.BACK_OFF
     node.act(WriteSnapshotChunk(download.snapshot_id, download.position, chunk))
     download.position += len(chunk)
     if download.position >= response.size:

@@ -326,10 +326,29 @@ def test_bytes_of_another_place_are_fatal() -> None:
     assert member.fatal is not None
 
 
-def test_a_snapshot_id_that_makes_no_sense_is_not_fetched() -> None:
+@pytest.mark.parametrize("snapshot_id", [OffsetAndEpoch(-1, 4), OffsetAndEpoch(40, EPOCH + 1)])
+def test_a_snapshot_id_that_makes_no_sense_is_not_fetched(snapshot_id: OffsetAndEpoch) -> None:
     member = follower()
-    answer(member, FROM_2._replace(snapshot_id=OffsetAndEpoch(-1, 4)))
+    answer(member, FROM_2._replace(snapshot_id=snapshot_id))
     assert member.follower_state().download is None
+
+
+def test_a_snapshot_never_replaces_committed_records_after_it() -> None:
+    member = follower()
+    answer(member, FROM_2._replace(high_watermark=3))
+    answer(member, FROM_2._replace(snapshot_id=OffsetAndEpoch(2, 1)))
+    assert member.fatal is not None
+    assert "below its high watermark 3" in member.fatal
+
+
+def test_an_empty_part_of_a_snapshot_is_not_asked_for_again_at_once() -> None:
+    """Or the two nodes would do nothing else."""
+    member = follower()
+    answer(member, FROM_2._replace(snapshot_id=SNAPSHOT))
+    # The leader is left alone for a while; somebody else may know a better one.
+    assert answer(member, chunk(0, b"", 5)) == ["Send"]
+    assert isinstance(pending(member).request, FetchRequest)
+    assert pending(member).destination.node_id < 0
 
 
 # -- The common rules of responses ------------------------------------------------------------
