@@ -217,6 +217,8 @@ def handle_fetch_response(
         node.act(DropSnapshot(state.download.snapshot_id))
         state.download = None
     if response.diverging_epoch is not None:
+        if min(response.diverging_epoch) < 0:
+            return Verdict.BACK_OFF
         _truncate(node, response.diverging_epoch)
     elif response.snapshot_id is not None:
         if min(response.snapshot_id) < 0 or response.snapshot_id.epoch > node.epoch:
@@ -231,10 +233,11 @@ def handle_fetch_response(
 
 
 def _begin_download(node: RaftNode, state: Follower, snapshot_id: OffsetAndEpoch) -> None:
-    if node.high_watermark is not None and snapshot_id.offset < node.high_watermark:
+    committed = _committed_end(node)
+    if snapshot_id.offset < committed:
         node.fail(
             f"The leader of epoch {node.epoch} has this node begin again at snapshot "
-            f"{snapshot_id}, below its high watermark {node.high_watermark}."
+            f"{snapshot_id}, below its high watermark {committed}."
         )
     elif state.download is None:
         state.download = SnapshotDownload(snapshot_id)
@@ -253,15 +256,22 @@ def _truncate(node: RaftNode, leader_end: OffsetAndEpoch) -> None:
         offset = min(own.offset, leader_end.offset)
     else:
         offset = own.offset
-    if node.high_watermark is not None and offset < node.high_watermark:
+    committed = _committed_end(node)
+    if offset < committed:
         node.fail(
             f"The leader of epoch {node.epoch} has this node truncate its log to offset {offset}, "
-            f"below its high watermark {node.high_watermark}."
+            f"below its high watermark {committed}."
         )
         return
     node.act(TruncateTo(offset))
     node.history.truncate_to(offset)
     node.log_will_change()
+
+
+def _committed_end(node: RaftNode) -> int:
+    """The high watermark; after a start, as far as the snapshots tell it."""
+    latest = node.log.latest_snapshot_id
+    return max(node.high_watermark or 0, 0 if latest is None else latest.offset)
 
 
 def _append(node: RaftNode, response: FetchResponse) -> None:

@@ -261,6 +261,23 @@ def test_committed_records_are_never_cut() -> None:
     assert member.core.deadline_ms is None
 
 
+def test_after_a_start_the_records_of_a_snapshot_are_known_to_be_committed() -> None:
+    log = log_of(1, 1, 2)
+    log.snapshots[OffsetAndEpoch(2, 1)] = b"committed"
+    member = follower(log)
+    answer(member, FROM_2._replace(diverging_epoch=OffsetAndEpoch(1, 1)))
+    assert member.fatal is not None
+    assert "below its high watermark 2" in member.fatal
+    assert member.log.end_offset == 3
+
+
+def test_an_end_of_an_epoch_that_makes_no_sense_cuts_nothing() -> None:
+    member = follower()
+    answer(member, FROM_2._replace(diverging_epoch=OffsetAndEpoch(-1, 0)))
+    assert member.fatal is None
+    assert member.log.end_offset == 3
+
+
 # -- Snapshots --------------------------------------------------------------------------------
 
 SNAPSHOT = OffsetAndEpoch(40, 4)
