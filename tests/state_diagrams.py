@@ -35,7 +35,7 @@ from tierlog.replication.controller.controller import TRANSITIONS as CONTROLLER,
 from tierlog.replication.follower.fetch_state import NEXT_STATES as FETCH, FetchEvent, FetchState
 from tierlog.replication.partition.isr_state import ISR_TRANSITIONS as ISR, IsrPhase
 from tierlog.replication.partition.partition import TRANSITIONS as PARTITION, PartitionRole
-from tierlog.replication.quorum.raft_state import NEXT_STATES as QUORUM, RaftEvent, Role
+from tierlog.replication.raft.raft_state import NEXT_STATES as QUORUM, RaftEvent, Role
 from tierlog.storage.remote.remote_segment import PARTITION_DELETE_TRANSITIONS, SEGMENT_TRANSITIONS
 from tierlog.tiering.task.copy_state import TRANSITIONS as COPYING, CopyEvent, CopyState
 
@@ -140,7 +140,7 @@ MACHINES = [
     Machine(
         "A node of the metadata quorum; a higher epoch leads to UNATTACHED from everywhere, and "
         "a leader that is named to FOLLOWER",
-        "replication/quorum/raft_state.py",
+        "replication/raft/raft_state.py",
         "NEXT_STATES",
         moves_by_event(
             Role.UNATTACHED,

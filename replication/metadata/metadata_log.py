@@ -34,7 +34,7 @@ from ...storage.log.unified_log import UnifiedLog
 from ...storage.manager.log_dirs import CLUSTER_METADATA_TOPIC, METADATA_TOPIC_ID
 from ...storage.manager.log_loader import LoadRequest, load_log
 from ...storage.producer.producer_entry import AppendOrigin
-from ..quorum.election_state import ElectionState
+from ..raft.election_state import ElectionState
 from .committed_reader import CommittedReader, CommittedRecords, decoded, metadata_batches
 from .durable_end import refuse_to_cut, write_durable_end
 from .log_snapshots import LogSnapshots, find_snapshots

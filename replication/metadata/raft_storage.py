@@ -30,9 +30,10 @@ from ...storage.log.local_log import FlushTask
 from ...storage.log.unified_log import UnifiedLog
 from ...storage.producer.producer_entry import AppendOrigin
 from ...storage.remote.remote_lineage import OffsetAndEpoch
-from ..quorum.election_state import ElectionState
-from ..quorum.raft_actions import AppendStartOfEpoch, AppendVoters, WriteSnapshotChunk
-from ..quorum.raft_messages import FetchedBatch
+from ..quorum.control_records import start_of_epoch_batch, voters_batch
+from ..raft.election_state import ElectionState
+from ..raft.raft_actions import AppendStartOfEpoch, AppendVoters, WriteSnapshotChunk
+from ..raft.raft_messages import FetchedBatch
 from .durable_end import lower_durable_end, write_durable_end
 from .log_snapshots import LogSnapshots
 from .metadata_records import encode_record

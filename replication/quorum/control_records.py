@@ -12,8 +12,8 @@ from ...clients.protocol.schema import Message, Struct, field, int16, int32, uin
 from ...clients.record.batch import RecordBatch
 from ...clients.record.builder import RecordBatchBuilder
 from ...clients.record.control import ControlRecordType
-from .raft_actions import AppendStartOfEpoch
-from .voter_set import Address, KRaftVersionRange, Voter, VoterKey, VoterSet
+from ..raft.raft_actions import AppendStartOfEpoch
+from ..raft.voter_set import Address, KRaftVersionRange, Voter, VoterKey, VoterSet
 
 
 class LeaderChangeVoter(Struct):

@@ -19,10 +19,9 @@ from ...clients.task_owner import TaskOwner
 from ...storage.files import FileRegion
 from ...storage.log.local_log import FlushTask
 from ...storage.remote.remote_lineage import OffsetAndEpoch
-from .election_state import ElectionState
-from .quorum_channel import QuorumTransport
-from .raft import RaftCore
-from .raft_actions import (
+from ..raft.election_state import ElectionState
+from ..raft.raft import RaftCore
+from ..raft.raft_actions import (
     Action,
     AppendFetched,
     AppendStartOfEpoch,
@@ -42,14 +41,15 @@ from .raft_actions import (
     TruncateTo,
     WriteSnapshotChunk,
 )
-from .raft_log import RaftLogView
-from .raft_messages import (
+from ..raft.raft_log import RaftLogView
+from ..raft.raft_messages import (
     FetchedBatch,
     FetchSnapshotResponse,
     QuorumDescription,
     RaftRequest,
     RaftResponse,
 )
+from .quorum_channel import QuorumTransport
 
 _REQUESTS_MAX = 256
 """The requests of other nodes that wait for their answers, and ours that are in flight, each."""

@@ -9,8 +9,8 @@ from typing import Protocol
 from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.network.network import Address, NetworkClient, NetworkConfig
-from .raft_actions import Destination
-from .raft_messages import RaftRequest, RaftResponse
+from ..raft.raft_actions import Destination
+from ..raft.raft_messages import RaftRequest, RaftResponse
 from .wire_requests import wire_request
 from .wire_responses import RESPONSE_CLASSES, core_response
 

@@ -18,8 +18,8 @@ from ...clients.protocol.messages.raft_endpoints import LeaderEndpoint
 from ...clients.protocol.schema import Message
 from ...storage.manager.log_dirs import CLUSTER_METADATA_TOPIC, METADATA_TOPIC_ID
 from ...storage.remote.remote_lineage import OffsetAndEpoch
-from . import raft_messages as core
-from .voter_set import Address, VoterKey
+from ..raft import raft_messages as core
+from ..raft.voter_set import Address, VoterKey
 
 _FETCH_RESPONSE_BYTES_MAX = 0x7FFFFFFF
 _FIRST_WITH_TOPIC_IDS = 13

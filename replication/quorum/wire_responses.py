@@ -17,8 +17,8 @@ from ...clients.record.batch import RecordBatch, batches
 from ...storage.files import FileRegion
 from ...storage.manager.log_dirs import CLUSTER_METADATA_TOPIC, METADATA_TOPIC_ID
 from ...storage.remote.remote_lineage import OffsetAndEpoch
-from . import raft_messages as core
-from .voter_set import Address
+from ..raft import raft_messages as core
+from ..raft.voter_set import Address
 
 _log = logging.getLogger(__name__)
 
@@ -163,7 +163,10 @@ def _snapshot(
 
 
 def core_response(message: Message) -> core.RaftResponse | None:
-    """The value that the core handles; None if the response names anything but one partition."""
+    """The value that the core handles; None if the response names anything but one partition.
+
+    Raises KafkaError(CORRUPT_MESSAGE) for records without an undamaged batch.
+    """
     match message:
         case vote.VoteResponse():
             return _core_vote(message)
@@ -265,7 +268,10 @@ def _core_fetch(message: fetch.FetchResponse) -> core.FetchResponse | None:
 
 
 def _sound(records: object) -> list[RecordBatch]:
-    """The batches up to the first damaged or torn one (KAFKA-18723)."""
+    """The batches up to the first damaged or torn one (KAFKA-18723).
+
+    Raises KafkaError(CORRUPT_MESSAGE) if there is none before it.
+    """
     sound: list[RecordBatch] = []
     if not isinstance(records, bytes | memoryview):
         return sound
@@ -279,6 +285,10 @@ def _sound(records: object) -> list[RecordBatch]:
             sound.append(batch)
     except KafkaError as error:
         _log.warning("A Fetch response of the quorum's leader is damaged: %s", error)
+    if records and not sound:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, "A Fetch response of the leader has no undamaged batch."
+        )
     return sound
 
 

@@ -15,9 +15,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from tierlog.clients.errors import ErrorCode
-from tierlog.replication.quorum import leading
-from tierlog.replication.quorum.election_state import ElectionState
-from tierlog.replication.quorum.raft_actions import (
+from tierlog.replication.raft import leading
+from tierlog.replication.raft.election_state import ElectionState
+from tierlog.replication.raft.raft_actions import (
     Action,
     AppendFetched,
     AppendStartOfEpoch,
@@ -31,7 +31,7 @@ from tierlog.replication.quorum.raft_actions import (
     TruncateFullyToSnapshot,
     TruncateTo,
 )
-from tierlog.replication.quorum.raft_messages import (
+from tierlog.replication.raft.raft_messages import (
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
     FetchRequest,

@@ -16,8 +16,8 @@ from itertools import count
 from typing import Protocol
 
 from tierlog.clients.errors import ErrorCode
-from tierlog.replication.quorum.raft_messages import RaftRequest, RaftResponse
-from tierlog.replication.quorum.voter_set import Address
+from tierlog.replication.raft.raft_messages import RaftRequest, RaftResponse
+from tierlog.replication.raft.voter_set import Address
 
 PORT = 9093
 _APART_MS = 0.001

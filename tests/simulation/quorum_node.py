@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tierlog.clients.errors import ErrorCode
-from tierlog.replication.quorum.election_state import ElectionState, parse_election_state
-from tierlog.replication.quorum.raft import RaftCore
-from tierlog.replication.quorum.raft_actions import (
+from tierlog.replication.raft.election_state import ElectionState, parse_election_state
+from tierlog.replication.raft.raft import RaftCore
+from tierlog.replication.raft.raft_actions import (
     Action,
     AppendFetched,
     AppendStartOfEpoch,
@@ -37,14 +37,14 @@ from tierlog.replication.quorum.raft_actions import (
     TruncateTo,
     WriteSnapshotChunk,
 )
-from tierlog.replication.quorum.raft_messages import (
+from tierlog.replication.raft.raft_messages import (
     FetchResponse,
     FetchSnapshotResponse,
     RaftResponse,
     VoteRequest,
 )
-from tierlog.replication.quorum.raft_options import RaftOptions
-from tierlog.replication.quorum.voter_set import VoterSet
+from tierlog.replication.raft.raft_options import RaftOptions
+from tierlog.replication.raft.voter_set import VoterSet
 from tierlog.storage.remote.remote_lineage import OffsetAndEpoch
 from tierlog.tests.simulation.quorum_log import (
     EMPTY_DIGEST,

@@ -10,10 +10,10 @@ from weakref import WeakKeyDictionary
 
 import pytest
 
-from tierlog.replication.quorum import elections, first_state, following, leading, named_leader
-from tierlog.replication.quorum.election_state import ElectionState
-from tierlog.replication.quorum.named_leader import Verdict
-from tierlog.replication.quorum.raft_actions import (
+from tierlog.replication.raft import elections, first_state, following, leading, named_leader
+from tierlog.replication.raft.election_state import ElectionState
+from tierlog.replication.raft.named_leader import Verdict
+from tierlog.replication.raft.raft_actions import (
     Action,
     AppendFetched,
     Destination,
@@ -22,7 +22,7 @@ from tierlog.replication.quorum.raft_actions import (
     Send,
     Token,
 )
-from tierlog.replication.quorum.raft_messages import (
+from tierlog.replication.raft.raft_messages import (
     FetchRequest,
     FetchResponse,
     FetchSnapshotRequest,
@@ -30,8 +30,8 @@ from tierlog.replication.quorum.raft_messages import (
     RaftRequest,
     VoteRequest,
 )
-from tierlog.replication.quorum.raft_node import RaftNode
-from tierlog.replication.quorum.raft_state import (
+from tierlog.replication.raft.raft_node import RaftNode
+from tierlog.replication.raft.raft_state import (
     Candidate,
     Follower,
     Leader,
@@ -41,9 +41,9 @@ from tierlog.replication.quorum.raft_state import (
     Unattached,
     Votes,
 )
-from tierlog.replication.quorum.replica_progress import ReplicaProgress
-from tierlog.replication.quorum.request_manager import RequestManager
-from tierlog.replication.quorum.voter_set import Address, VoterKey, VoterSet
+from tierlog.replication.raft.replica_progress import ReplicaProgress
+from tierlog.replication.raft.request_manager import RequestManager
+from tierlog.replication.raft.voter_set import Address, VoterKey, VoterSet
 from tierlog.storage.remote.remote_lineage import OffsetAndEpoch
 from tierlog.tests.simulation.quorum_story import Story, plan_of
 

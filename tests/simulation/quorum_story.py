@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
-from tierlog.replication.quorum.raft import RaftCore
-from tierlog.replication.quorum.raft_options import RaftOptions
-from tierlog.replication.quorum.voter_set import Address, Voter, VoterKey, VoterSet
+from tierlog.replication.raft.raft import RaftCore
+from tierlog.replication.raft.raft_options import RaftOptions
+from tierlog.replication.raft.voter_set import Address, Voter, VoterKey, VoterSet
 from tierlog.tests.simulation.quorum_invariants import Invariants
 from tierlog.tests.simulation.quorum_network import PORT, EventQueue, QuorumNetwork, Weather
 from tierlog.tests.simulation.quorum_node import QuorumNode, World

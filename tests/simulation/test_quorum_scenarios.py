@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from tierlog.replication.quorum.raft_messages import (
+from tierlog.replication.raft.raft_messages import (
     BeginQuorumEpochRequest,
     RaftRequest,
     VoteRequest,

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import pytest
 
-from tierlog.replication.quorum import raft_node
-from tierlog.replication.quorum.raft_state import NEXT_STATES, RaftEvent, Role
+from tierlog.replication.raft import raft_node
+from tierlog.replication.raft.raft_state import NEXT_STATES, RaftEvent, Role
 from tierlog.tests.simulation.quorum_story import FAULTS, Figures, Story, plan_of
 
 RARE = (

@@ -5,8 +5,8 @@ from tierlog.replication.metadata.metadata_log import MetadataLog, open_metadata
 from tierlog.replication.metadata.metadata_records import TopicRecord
 from tierlog.replication.metadata.raft_storage import RaftStorage
 from tierlog.replication.metadata.snapshot_format import SnapshotId, snapshot_batches
-from tierlog.replication.quorum.election_state import ElectionState
-from tierlog.replication.quorum.raft_actions import WriteSnapshotChunk
+from tierlog.replication.raft.election_state import ElectionState
+from tierlog.replication.raft.raft_actions import WriteSnapshotChunk
 from tierlog.storage.directory.log_dir import LogDir
 from tierlog.storage.remote.remote_lineage import OffsetAndEpoch
 

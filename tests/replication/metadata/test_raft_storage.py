@@ -9,7 +9,7 @@ from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.replication.metadata.metadata_log import MetadataLog, open_metadata_log
 from tierlog.replication.metadata.metadata_records import TopicRecord
 from tierlog.replication.metadata.snapshot_format import SnapshotId, snapshot_batches
-from tierlog.replication.quorum.raft_actions import WriteSnapshotChunk
+from tierlog.replication.raft.raft_actions import WriteSnapshotChunk
 from tierlog.storage.directory.log_dir import LogDir
 from tierlog.storage.files import OsFiles
 from tierlog.storage.remote.remote_lineage import OffsetAndEpoch

@@ -24,14 +24,14 @@ from tierlog.replication.metadata.metadata_log import MetadataLog, open_metadata
 from tierlog.replication.metadata.metadata_records import TopicRecord
 from tierlog.replication.metadata.quorum import QUORUM_STATE_FILE
 from tierlog.replication.metadata.raft_storage import RaftStorage
-from tierlog.replication.quorum.election_state import ElectionState, parse_election_state
 from tierlog.replication.quorum.quorum import Quorum
 from tierlog.replication.quorum.quorum_channel import QuorumChannel
-from tierlog.replication.quorum.raft import RaftCore
-from tierlog.replication.quorum.raft_options import RaftOptions
-from tierlog.replication.quorum.voter_set import Address, Voter, VoterKey, VoterSet
 from tierlog.replication.quorum.wire_requests import core_request
 from tierlog.replication.quorum.wire_responses import wire_response
+from tierlog.replication.raft.election_state import ElectionState, parse_election_state
+from tierlog.replication.raft.raft import RaftCore
+from tierlog.replication.raft.raft_options import RaftOptions
+from tierlog.replication.raft.voter_set import Address, Voter, VoterKey, VoterSet
 from tierlog.storage.directory.log_dir import LogDir
 from tierlog.storage.files import FileRegion, OsFiles
 from tierlog.storage.remote.remote_lineage import OffsetAndEpoch

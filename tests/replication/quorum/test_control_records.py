@@ -15,8 +15,8 @@ from tierlog.replication.quorum.control_records import (
     voter_sets,
     voters_batch,
 )
-from tierlog.replication.quorum.raft_actions import AppendStartOfEpoch
-from tierlog.replication.quorum.voter_set import (
+from tierlog.replication.raft.raft_actions import AppendStartOfEpoch
+from tierlog.replication.raft.voter_set import (
     Address,
     KRaftVersionRange,
     Voter,

@@ -11,12 +11,12 @@ from tierlog.clients.errors import KafkaError
 from tierlog.replication.metadata.metadata_log import open_metadata_log
 from tierlog.replication.metadata.metadata_records import TopicRecord
 from tierlog.replication.metadata.raft_storage import RaftStorage
-from tierlog.replication.quorum.election_state import ElectionState
 from tierlog.replication.quorum.quorum import Quorum
-from tierlog.replication.quorum.raft import RaftCore
-from tierlog.replication.quorum.raft_actions import Action, Destination, Flush, TruncateTo
-from tierlog.replication.quorum.raft_messages import RaftRequest, RaftResponse
-from tierlog.replication.quorum.raft_options import RaftOptions
+from tierlog.replication.raft.election_state import ElectionState
+from tierlog.replication.raft.raft import RaftCore
+from tierlog.replication.raft.raft_actions import Action, Destination, Flush, TruncateTo
+from tierlog.replication.raft.raft_messages import RaftRequest, RaftResponse
+from tierlog.replication.raft.raft_options import RaftOptions
 from tierlog.storage.directory.log_dir import LogDir
 from tierlog.storage.files import OsFiles
 from tierlog.storage.log.local_log import FlushTask

@@ -2,13 +2,19 @@
 
 import pytest
 
-from tierlog.clients.errors import ErrorCode
+from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
 from tierlog.clients.protocol.codec import decode, encode_bytes
 from tierlog.clients.protocol.messages import fetch as fetch_wire, vote as vote_wire
 from tierlog.clients.protocol.schema import Message
 from tierlog.clients.record.builder import RecordBatchBuilder
-from tierlog.replication.quorum.raft_messages import (
+from tierlog.replication.quorum.wire_requests import core_request, wire_request
+from tierlog.replication.quorum.wire_responses import (
+    RESPONSE_CLASSES,
+    core_response,
+    wire_response,
+)
+from tierlog.replication.raft.raft_messages import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
     EndQuorumEpochRequest,
@@ -23,13 +29,7 @@ from tierlog.replication.quorum.raft_messages import (
     VoteRequest,
     VoteResponse,
 )
-from tierlog.replication.quorum.voter_set import Address, VoterKey
-from tierlog.replication.quorum.wire_requests import core_request, wire_request
-from tierlog.replication.quorum.wire_responses import (
-    RESPONSE_CLASSES,
-    core_response,
-    wire_response,
-)
+from tierlog.replication.raft.voter_set import Address, VoterKey
 from tierlog.storage.remote.remote_lineage import OffsetAndEpoch
 
 DIRECTORY = Uuid(b"a directory of 2")
@@ -158,6 +158,8 @@ def test_batches_arrive_up_to_the_first_damaged_or_torn_one() -> None:
     assert [each.base_offset for each in fetched(whole + damaged + batch(3)).records] == [0, 1]
     assert [each.base_offset for each in fetched(whole + batch(2)[:-1]).records] == [0, 1]
     assert [each.base_offset for each in fetched(whole + bytes(80)).records] == [0, 1]
+    with pytest.raises(KafkaError, match="no undamaged batch"):
+        fetched(bytes(damaged) + batch(3))
 
 
 def test_a_response_without_its_partition_is_no_response() -> None:

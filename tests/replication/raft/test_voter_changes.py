@@ -4,23 +4,23 @@ import pytest
 
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
-from tierlog.replication.quorum.raft_messages import (
+from tierlog.replication.raft.raft_messages import (
     AddVoterRequest,
     RemoveVoterRequest,
     UpdateVoterRequest,
     VoterChangeRequest,
     VoterChangeResponse,
 )
-from tierlog.replication.quorum.raft_options import RaftOptions
-from tierlog.replication.quorum.raft_state import Role
-from tierlog.replication.quorum.voter_set import (
+from tierlog.replication.raft.raft_options import RaftOptions
+from tierlog.replication.raft.raft_state import Role
+from tierlog.replication.raft.voter_set import (
     Address,
     KRaftVersionRange,
     Voter,
     VoterKey,
     VoterSet,
 )
-from tierlog.tests.replication.quorum.members import (
+from tierlog.tests.replication.raft.members import (
     CLUSTER,
     CONTROLLER,
     Member,

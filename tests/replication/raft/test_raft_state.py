@@ -2,9 +2,9 @@
 
 import pytest
 
-from tierlog.replication.quorum.raft_state import NEXT_STATES, RaftEvent, Role, Votes
-from tierlog.replication.quorum.voter_set import VoterKey
-from tierlog.tests.replication.quorum.members import voters_of
+from tierlog.replication.raft.raft_state import NEXT_STATES, RaftEvent, Role, Votes
+from tierlog.replication.raft.voter_set import VoterKey
+from tierlog.tests.replication.raft.members import voters_of
 
 R, E = Role, RaftEvent
 

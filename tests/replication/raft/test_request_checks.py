@@ -4,16 +4,16 @@ import pytest
 
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
-from tierlog.replication.quorum.raft_messages import (
+from tierlog.replication.raft.raft_messages import (
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
     FetchRequest,
     FetchSnapshotRequest,
     VoteRequest,
 )
-from tierlog.replication.quorum.raft_state import Role
+from tierlog.replication.raft.raft_state import Role
 from tierlog.storage.remote.remote_lineage import OffsetAndEpoch
-from tierlog.tests.replication.quorum.members import CLUSTER, Member, quorum_of, voters_of
+from tierlog.tests.replication.raft.members import CLUSTER, Member, quorum_of, voters_of
 
 E = ErrorCode
 OTHER_DIRECTORY = Uuid(bytes(15) + b"\x09")

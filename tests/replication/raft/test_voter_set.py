@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tierlog.clients.kafka_uuid import Uuid
-from tierlog.replication.quorum.voter_set import Voter, VoterKey, VoterSet
-from tierlog.replication.quorum.voter_set_history import VoterSetHistory
-from tierlog.tests.replication.quorum.members import voters_of
+from tierlog.replication.raft.voter_set import Voter, VoterKey, VoterSet
+from tierlog.replication.raft.voter_set_history import VoterSetHistory
+from tierlog.tests.replication.raft.members import voters_of
 
 
 def directory(number: int) -> Uuid:

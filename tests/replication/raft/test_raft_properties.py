@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 from hypothesis import given, settings, strategies as st
 
-from tierlog.replication.quorum.raft_actions import Send, Token
-from tierlog.replication.quorum.raft_messages import VoteResponse
-from tierlog.tests.replication.quorum.members import Batch, Member, voters_of
+from tierlog.replication.raft.raft_actions import Send, Token
+from tierlog.replication.raft.raft_messages import VoteResponse
+from tierlog.tests.replication.raft.members import Batch, Member, voters_of
 
 
 class Chaos:

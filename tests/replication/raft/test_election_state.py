@@ -5,14 +5,14 @@ import pytest
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.kafka_uuid import uuid_from_string
 from tierlog.replication.metadata.quorum import QuorumState
-from tierlog.replication.quorum.election_state import (
+from tierlog.replication.raft.election_state import (
     ElectionState,
     parse_election_state,
     read_election_state,
     write_election_state,
 )
-from tierlog.replication.quorum.voter_set import VoterKey
-from tierlog.tests.replication.quorum.members import Member, voters_of
+from tierlog.replication.raft.voter_set import VoterKey
+from tierlog.tests.replication.raft.members import Member, voters_of
 from tierlog.tests.simulation.disk import SimulatedDisk
 from tierlog.tests.simulation.files import SimulatedFiles
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tierlog.clients.kafka_uuid import Uuid
-from tierlog.replication.quorum.replica_progress import OBSERVER_TIMEOUT_MS, ReplicaProgress
-from tierlog.replication.quorum.voter_set import Voter, VoterKey, VoterSet
-from tierlog.tests.replication.quorum.members import voters_of
+from tierlog.replication.raft.replica_progress import OBSERVER_TIMEOUT_MS, ReplicaProgress
+from tierlog.replication.raft.voter_set import Voter, VoterKey, VoterSet
+from tierlog.tests.replication.raft.members import voters_of
 
 DIRECTORY = Uuid(bytes(15) + b"\x07")
 CHECK_QUORUM_MS = 3000

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
 
-from tierlog.replication.quorum.election_state import ElectionState
-from tierlog.replication.quorum.raft import RaftCore
-from tierlog.replication.quorum.raft_actions import (
+from tierlog.replication.raft.election_state import ElectionState
+from tierlog.replication.raft.raft import RaftCore
+from tierlog.replication.raft.raft_actions import (
     Action,
     AppendFetched,
     AppendStartOfEpoch,
@@ -34,15 +34,15 @@ from tierlog.replication.quorum.raft_actions import (
     TruncateTo,
     WriteSnapshotChunk,
 )
-from tierlog.replication.quorum.raft_messages import (
+from tierlog.replication.raft.raft_messages import (
     FetchResponse,
     FetchSnapshotResponse,
     RaftResponse,
     VoterChangeResponse,
 )
-from tierlog.replication.quorum.raft_options import RaftOptions
-from tierlog.replication.quorum.raft_state import Follower, Leader, Role, State
-from tierlog.replication.quorum.voter_set import Address, Voter, VoterKey, VoterSet
+from tierlog.replication.raft.raft_options import RaftOptions
+from tierlog.replication.raft.raft_state import Follower, Leader, Role, State
+from tierlog.replication.raft.voter_set import Address, Voter, VoterKey, VoterSet
 from tierlog.storage.remote.remote_lineage import OffsetAndEpoch
 
 CLUSTER = "cluster-id"

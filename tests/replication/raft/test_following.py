@@ -6,9 +6,9 @@ import pytest
 
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import ZERO_UUID
-from tierlog.replication.quorum.election_state import ElectionState
-from tierlog.replication.quorum.raft_actions import Send
-from tierlog.replication.quorum.raft_messages import (
+from tierlog.replication.raft.election_state import ElectionState
+from tierlog.replication.raft.raft_actions import Send
+from tierlog.replication.raft.raft_messages import (
     BeginQuorumEpochRequest,
     EndQuorumEpochRequest,
     FetchRequest,
@@ -17,11 +17,11 @@ from tierlog.replication.quorum.raft_messages import (
     FetchSnapshotResponse,
     NodeEndpoint,
 )
-from tierlog.replication.quorum.raft_options import RaftOptions
-from tierlog.replication.quorum.raft_state import Role
-from tierlog.replication.quorum.voter_set import VoterSet
+from tierlog.replication.raft.raft_options import RaftOptions
+from tierlog.replication.raft.raft_state import Role
+from tierlog.replication.raft.voter_set import VoterSet
 from tierlog.storage.remote.remote_lineage import OffsetAndEpoch
-from tierlog.tests.replication.quorum.members import (
+from tierlog.tests.replication.raft.members import (
     CLUSTER,
     CONTROLLER,
     Batch,

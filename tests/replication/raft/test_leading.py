@@ -4,8 +4,8 @@ import pytest
 
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import ZERO_UUID
-from tierlog.replication.quorum.leading import diverging_or_snapshot
-from tierlog.replication.quorum.raft_messages import (
+from tierlog.replication.raft.leading import diverging_or_snapshot
+from tierlog.replication.raft.raft_messages import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
     FetchRequest,
@@ -13,9 +13,9 @@ from tierlog.replication.quorum.raft_messages import (
     FetchSnapshotRequest,
     FetchSnapshotResponse,
 )
-from tierlog.replication.quorum.raft_state import Resigned
+from tierlog.replication.raft.raft_state import Resigned
 from tierlog.storage.remote.remote_lineage import OffsetAndEpoch
-from tierlog.tests.replication.quorum.members import (
+from tierlog.tests.replication.raft.members import (
     CLUSTER,
     Batch,
     Member,

@@ -4,9 +4,9 @@ import pytest
 
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
-from tierlog.replication.quorum.election_state import ElectionState
-from tierlog.replication.quorum.following import election_backoff_ms
-from tierlog.replication.quorum.raft_messages import (
+from tierlog.replication.raft.election_state import ElectionState
+from tierlog.replication.raft.following import election_backoff_ms
+from tierlog.replication.raft.raft_messages import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
     EndQuorumEpochRequest,
@@ -16,15 +16,15 @@ from tierlog.replication.quorum.raft_messages import (
     VoteRequest,
     VoteResponse,
 )
-from tierlog.replication.quorum.raft_state import (
+from tierlog.replication.raft.raft_state import (
     Candidate,
     Prospective,
     Resigned,
     Role,
     Unattached,
 )
-from tierlog.replication.quorum.voter_set import VoterKey
-from tierlog.tests.replication.quorum.members import CLUSTER, Member, quorum_of, voters_of
+from tierlog.replication.raft.voter_set import VoterKey
+from tierlog.tests.replication.raft.members import CLUSTER, Member, quorum_of, voters_of
 
 DIRECTORY = Uuid(bytes(15) + b"\x01")
 

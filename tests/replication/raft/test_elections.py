@@ -6,11 +6,11 @@ import pytest
 
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
-from tierlog.replication.quorum.election_state import ElectionState
-from tierlog.replication.quorum.raft_messages import VoteRequest, VoteResponse
-from tierlog.replication.quorum.raft_state import Candidate, Prospective, Role
-from tierlog.replication.quorum.voter_set import VoterKey
-from tierlog.tests.replication.quorum.members import (
+from tierlog.replication.raft.election_state import ElectionState
+from tierlog.replication.raft.raft_messages import VoteRequest, VoteResponse
+from tierlog.replication.raft.raft_state import Candidate, Prospective, Role
+from tierlog.replication.raft.voter_set import VoterKey
+from tierlog.tests.replication.raft.members import (
     CLUSTER,
     Batch,
     Member,

@@ -2,12 +2,12 @@
 
 import pytest
 
-from tierlog.replication.quorum.election_state import ElectionState
-from tierlog.replication.quorum.raft_actions import AppendStartOfEpoch
-from tierlog.replication.quorum.raft_messages import EndQuorumEpochRequest
-from tierlog.replication.quorum.raft_state import Follower, Leader, Resigned, Role
-from tierlog.replication.quorum.voter_set import VoterKey
-from tierlog.tests.replication.quorum.members import Member, kinds, quorum_of, voters_of
+from tierlog.replication.raft.election_state import ElectionState
+from tierlog.replication.raft.raft_actions import AppendStartOfEpoch
+from tierlog.replication.raft.raft_messages import EndQuorumEpochRequest
+from tierlog.replication.raft.raft_state import Follower, Leader, Resigned, Role
+from tierlog.replication.raft.voter_set import VoterKey
+from tierlog.tests.replication.raft.members import Member, kinds, quorum_of, voters_of
 
 
 def test_a_sole_voter_leads_in_one_poll_and_commits_its_first_record() -> None:
