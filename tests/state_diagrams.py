@@ -29,9 +29,12 @@ from tierlog.broker.coordinator.transaction.transaction_state import (
 )
 from tierlog.broker.dispatch.fetch_pacing import TRANSITIONS as PACING, PacingState
 from tierlog.broker.network.connection import TRANSITIONS as CONNECTION, ConnectionState
-from tierlog.replication.broker_life import TRANSITIONS as LIFE, BrokerLife
-from tierlog.replication.controller.broker_states import TRANSITIONS as BROKER, BrokerState
-from tierlog.replication.controller.controller import TRANSITIONS as CONTROLLER, ControllerState
+from tierlog.replication.brokers.broker_life import TRANSITIONS as LIFE, BrokerLife
+from tierlog.replication.brokers.broker_states import TRANSITIONS as BROKER, BrokerState
+from tierlog.replication.controller.controller_state import (
+    TRANSITIONS as CONTROLLER,
+    ControllerState,
+)
 from tierlog.replication.follower.fetch_state import NEXT_STATES as FETCH, FetchEvent, FetchState
 from tierlog.replication.partition.isr_state import ISR_TRANSITIONS as ISR, IsrPhase
 from tierlog.replication.partition.partition import TRANSITIONS as PARTITION, PartitionRole
@@ -155,13 +158,13 @@ MACHINES = [
     ),
     Machine(
         "A broker, as the controller sees it",
-        "replication/controller/broker_states.py",
+        "replication/brokers/broker_states.py",
         "TRANSITIONS",
         moves_by_event(BrokerState.FENCED, BROKER.items()),
     ),
     Machine(
         "A broker, as it sees itself",
-        "replication/broker_life.py",
+        "replication/brokers/broker_life.py",
         "TRANSITIONS",
         moves_by_event(BrokerLife.STARTING, LIFE.items()),
     ),

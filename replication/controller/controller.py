@@ -166,7 +166,8 @@ class Controller:
         if check is not None:
             check(core.committed)
         self._quorum.start(self)
-        registered = register_broker(core.newest, registration, self._metadata_log.end_offset)
+        end, defaults = self._metadata_log.end_offset, self._config.log_config
+        registered = register_broker(core.newest, registration, end, defaults)
         self._append(core.change(registered.records), registered.records)
         # One flush for all: nothing has been published or answered yet.
         self._quorum.flush_now()

@@ -4,15 +4,13 @@ The decisions themselves (`topic_control.py`, `partition_control.py`, `config_co
 `broker_control.py`) are pure functions of an image, a request and this configuration.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Generic, TypeAlias, TypeVar
+from typing import TypeAlias
 
-from ...clients.protocol.schema import Message
 from ...storage.config import LogConfig
-
-ResultT_co = TypeVar("ResultT_co", covariant=True)
+from ..metadata.decision import Decision as Decision
 
 RECORDS_PER_OPERATION_MAX = 10_000
 """The most metadata records one request may write, and the most partitions it may create."""
@@ -63,11 +61,3 @@ class ControllerConfig:
     tier_metadata_retention_ms: int | None = None
     # The broker properties set in the node's file, by name.
     static_config: Mapping[str, str] = field(default_factory=dict[str, str])
-
-
-@dataclass(frozen=True, slots=True)
-class Decision(Generic[ResultT_co]):
-    """Records to commit, and the answer to send once they are committed."""
-
-    records: Sequence[Message]
-    answer: ResultT_co

@@ -15,7 +15,7 @@ Rules:
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ...clients.environment import Environment
 from ...clients.errors import KafkaError
@@ -28,8 +28,7 @@ from ...clients.topic_partition import TopicPartition
 from ...storage.checkpoint import PARTITION_METADATA_FILE, write_partition_metadata
 from ...storage.config import LogConfig
 from ...storage.directory.log_dir import LogDir, LogDirError, ResourcesExhaustedError
-from ...storage.files import FileRegion, Files
-from ...storage.log.fetch_data import FetchIsolation, RemoteRead
+from ...storage.files import Files
 from ...storage.log.unified_log import UnifiedLog
 from ...storage.manager.log_dirs import CLUSTER_METADATA_TOPIC, METADATA_TOPIC_ID
 from ...storage.manager.log_loader import LoadRequest, load_log
@@ -183,19 +182,15 @@ class MetadataLog:
         return RaftStorage(self._log, self._files, self.snapshots, environment, state)
 
     def become_leader(self, now_ms: int) -> None:
-        """Begin the next epoch: sync the epoch, append its first records. Call `flush` after it.
+        """Begin the next epoch: sync the epoch, append its first record. Call `flush` after it.
 
-        A metadata transaction that the last leader left open is aborted, or all later records would
-        belong to it (Kafka's `ActivationRecordsGenerator`). Call `replay` first.
+        Whoever leads then aborts a transaction that the last leader left open.
         """
         # The file may be lost, or older than the log: an epoch has one leader, and never falls.
         epoch = max(self._state.leader_epoch, self.snapshots.last_epoch)
         self._state = replace(self._state, leader_epoch=epoch).elected(self._node_id)
         write_quorum_state(self._files, self._state_path, self._state)
         self._append(self._leader_change(now_ms), now_ms)
-        if self.is_in_transaction:
-            self.append([AbortTransactionRecord(reason="Its leader did not end it.")], now_ms)
-            self.is_in_transaction = False
 
     def _leader_change(self, now_ms: int) -> bytearray:
         voters = [Voter(voter_id=voter) for voter in self._state.voters]

@@ -11,19 +11,9 @@ from typing import TYPE_CHECKING
 from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import uuid_to_string
-from ...clients.protocol.codec import encode_bytes
-from ...clients.protocol.messages.leader_change_message import LeaderChangeMessage, Voter
-from ...clients.protocol.messages.quorum_records import (
-    Endpoint,
-    KRaftVersionFeature,
-    KRaftVersionRecord,
-    Voter as VotersRecordVoter,
-    VotersRecord,
-)
 from ...clients.protocol.schema import Message
 from ...clients.record.batch import RecordBatch
 from ...clients.record.builder import RecordBatchBuilder
-from ...clients.record.control import ControlRecordType
 from ...storage.files import FileRegion, Files
 from ...storage.log.fetch_data import FetchIsolation, RemoteRead
 from ...storage.log.local_log import FlushTask
@@ -96,8 +86,8 @@ class RaftStorage:
 
     def snapshot_size(self, snapshot_id: OffsetAndEpoch) -> int | None:
         """See `RaftLogView`."""
-        wanted = SnapshotId(*snapshot_id)
-        return self._snapshots.size(wanted) if wanted in self._snapshots.ids else None
+        own_id = SnapshotId(*snapshot_id)
+        return self._snapshots.size(own_id) if own_id in self._snapshots.ids else None
 
     # -- The state file and the log -----------------------------------------------------------
 
@@ -109,35 +99,14 @@ class RaftStorage:
 
     def append_start_of_epoch(self, action: AppendStartOfEpoch) -> None:
         """See `QuorumStorage`."""
-        version = 0 if action.kraft_version is None else 1
-        message = LeaderChangeMessage(
-            version=version,
-            leader_id=action.leader_id,
-            voters=_voters(action.voters),
-            granting_voters=_voters(action.granting_voters),
-        )
         now_ms = self._environment.wall_clock_ms()
-        builder = RecordBatchBuilder(is_control=True)
-        builder.append(
-            now_ms, ControlRecordType.LEADER_CHANGE.key(), encode_bytes(message, version)
-        )
-        if action.kraft_version is not None:
-            record = KRaftVersionRecord(version=0, kraft_version=action.kraft_version)
-            key = ControlRecordType.KRAFT_VERSION.key()
-            builder.append(now_ms, key, encode_bytes(record, 0))
-        if action.voter_set is not None:
-            key = ControlRecordType.KRAFT_VOTERS.key()
-            builder.append(now_ms, key, encode_bytes(_voters_record(action.voter_set), 0))
-        self._append(builder.build(), action.epoch, now_ms)
+        self._append(start_of_epoch_batch(action, now_ms), action.epoch, now_ms)
 
     def append_voters(self, action: AppendVoters) -> None:
         """See `QuorumStorage`."""
         assert action.offset == self.end_offset, "The core has counted on this offset."
         now_ms = self._environment.wall_clock_ms()
-        builder = RecordBatchBuilder(is_control=True)
-        value = encode_bytes(_voters_record(action.voter_set), 0)
-        builder.append(now_ms, ControlRecordType.KRAFT_VOTERS.key(), value)
-        self._append(builder.build(), action.epoch, now_ms)
+        self._append(voters_batch(action.voter_set, now_ms), action.epoch, now_ms)
 
     def append(self, records: Sequence[Message], epoch: int) -> int:
         """Append one change of state as the leader of an epoch; returns its last offset.
@@ -242,28 +211,3 @@ class RaftStorage:
 
 def _id(snapshot_id: SnapshotId | None) -> OffsetAndEpoch | None:
     return None if snapshot_id is None else OffsetAndEpoch(*snapshot_id)
-
-
-def _voters(keys: Sequence[VoterKey]) -> list[Voter]:
-    return [Voter(voter_id=key.id, voter_directory_id=key.directory_id) for key in keys]
-
-
-def _voters_record(voters: VoterSet) -> VotersRecord:
-    return VotersRecord(
-        version=0,
-        voters=[
-            VotersRecordVoter(
-                voter_id=voter.key.id,
-                voter_directory_id=voter.key.directory_id,
-                endpoints=[
-                    Endpoint(name=name, host=address.host, port=address.port)
-                    for name, address in voter.endpoints.items()
-                ],
-                kraft_version_feature=KRaftVersionFeature(
-                    min_supported_version=voter.kraft_version.minimum,
-                    max_supported_version=voter.kraft_version.maximum,
-                ),
-            )
-            for voter in voters
-        ],
-    )

@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from ...clients.errors import ErrorCode, KafkaError, ProtocolError
 from ...clients.protocol.codec import decode, encode_bytes
-from ...clients.protocol.schema import Message, field, int16, int64
+from ...clients.protocol.messages.quorum_records import SnapshotFooterRecord, SnapshotHeaderRecord
+from ...clients.protocol.schema import Message
 from ...clients.record.batch import NO_TIMESTAMP, Record, RecordBatch, batches
 from ...clients.record.builder import RecordBatchBuilder
 from ...clients.record.control import ControlRecordType

@@ -6,68 +6,14 @@ directories; it is written from `kraft.version` 1 on.
 
 from collections.abc import Iterator
 
-from ...clients.kafka_uuid import Uuid
 from ...clients.protocol.codec import decode, encode_bytes
-from ...clients.protocol.schema import Message, Struct, field, int16, int32, uint16
+from ...clients.protocol.messages import quorum_records as records
+from ...clients.protocol.messages.leader_change_message import LeaderChangeMessage, Voter as Elector
 from ...clients.record.batch import RecordBatch
 from ...clients.record.builder import RecordBatchBuilder
 from ...clients.record.control import ControlRecordType
 from ..raft.raft_actions import AppendStartOfEpoch
 from ..raft.voter_set import Address, KRaftVersionRange, Voter, VoterKey, VoterSet
-
-
-class LeaderChangeVoter(Struct):
-    """A voter in a LeaderChange."""
-
-    voter_id: int32 = field("0+")
-    voter_directory_id: Uuid = field("1+")
-
-
-class LeaderChangeMessage(Message, versions="0-1", flexible="0+"):
-    """The value of the control record that begins every epoch."""
-
-    version: int16 = field("0+")
-    leader_id: int32 = field("0+")
-    voters: list[LeaderChangeVoter] = field("0+")
-    granting_voters: list[LeaderChangeVoter] = field("0+")
-
-
-class KRaftVersionRecord(Message, versions="0", flexible="0+"):
-    """The value of the control record that sets `kraft.version`."""
-
-    version: int16 = field("0+")
-    k_raft_version: int16 = field("0+")
-
-
-class VotersEndpoint(Struct):
-    """An address of a voter on one controller listener."""
-
-    name: str = field("0+")
-    host: str = field("0+")
-    port: uint16 = field("0+")
-
-
-class VotersKRaftVersion(Struct):
-    """The versions of `kraft.version` that a voter supports."""
-
-    min_supported_version: int16 = field("0+")
-    max_supported_version: int16 = field("0+")
-
-
-class VotersVoter(Struct):
-    """A voter in a Voters record."""
-
-    voter_id: int32 = field("0+")
-    voter_directory_id: Uuid = field("0+")
-    endpoints: list[VotersEndpoint] = field("0+")
-    k_raft_version_feature: VotersKRaftVersion = field("0+")
-
-
-class VotersRecord(Message, versions="0", flexible="0+"):
-    """The value of the control record that sets the voters."""
-
-    version: int16 = field("0+")
-    voters: list[VotersVoter] = field("0+")
 
 
 def start_of_epoch_batch(action: AppendStartOfEpoch, now_ms: int) -> bytearray:
@@ -82,7 +28,7 @@ def start_of_epoch_batch(action: AppendStartOfEpoch, now_ms: int) -> bytearray:
     builder = RecordBatchBuilder(is_control=True)
     builder.append(now_ms, ControlRecordType.LEADER_CHANGE.key(), encode_bytes(message, version))
     if action.kraft_version is not None:
-        record = KRaftVersionRecord(version=0, k_raft_version=action.kraft_version)
+        record = records.KRaftVersionRecord(version=0, kraft_version=action.kraft_version)
         builder.append(now_ms, ControlRecordType.KRAFT_VERSION.key(), encode_bytes(record, 0))
     if action.voter_set is not None:
         builder.append(
@@ -91,8 +37,8 @@ def start_of_epoch_batch(action: AppendStartOfEpoch, now_ms: int) -> bytearray:
     return builder.build()
 
 
-def _voter(key: VoterKey) -> LeaderChangeVoter:
-    return LeaderChangeVoter(voter_id=key.id, voter_directory_id=key.directory_id)
+def _voter(key: VoterKey) -> Elector:
+    return Elector(voter_id=key.id, voter_directory_id=key.directory_id)
 
 
 def voters_batch(voters: VoterSet, now_ms: int) -> bytearray:
@@ -104,17 +50,17 @@ def voters_batch(voters: VoterSet, now_ms: int) -> bytearray:
 
 def encode_voters(voters: VoterSet) -> bytes:
     """The value of a Voters record, version 0."""
-    record = VotersRecord(
+    record = records.VotersRecord(
         version=0,
         voters=[
-            VotersVoter(
+            records.Voter(
                 voter_id=voter.key.id,
                 voter_directory_id=voter.key.directory_id,
                 endpoints=[
-                    VotersEndpoint(name=name, host=address.host, port=address.port)
+                    records.Endpoint(name=name, host=address.host, port=address.port)
                     for name, address in voter.endpoints.items()
                 ],
-                k_raft_version_feature=VotersKRaftVersion(
+                kraft_version_feature=records.KRaftVersionFeature(
                     min_supported_version=voter.kraft_version.minimum,
                     max_supported_version=voter.kraft_version.maximum,
                 ),
@@ -127,14 +73,14 @@ def encode_voters(voters: VoterSet) -> bytes:
 
 def decode_voters(value: bytes) -> VoterSet:
     """The voter set of a Voters record. Raises KafkaError(CORRUPT_MESSAGE) for anything else."""
-    record = decode(VotersRecord, 0, memoryview(value))[0]
+    record = decode(records.VotersRecord, 0, memoryview(value))[0]
     return VoterSet(
         Voter(
             VoterKey(voter.voter_id, voter.voter_directory_id),
             {each.name: Address(each.host, each.port) for each in voter.endpoints},
             KRaftVersionRange(
-                voter.k_raft_version_feature.min_supported_version,
-                voter.k_raft_version_feature.max_supported_version,
+                voter.kraft_version_feature.min_supported_version,
+                voter.kraft_version_feature.max_supported_version,
             ),
         )
         for voter in record.voters

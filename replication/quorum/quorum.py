@@ -4,15 +4,15 @@ One task hands events to the core, one at a time, and performs the actions of ea
 writes the state file, the log and the snapshots, sends requests and answers those of other nodes.
 Only fsyncs of the log run beside it.
 
-What must be told is told to a `QuorumListener`: the leader, the high watermark, a loaded snapshot,
-and a failure, after which this node takes no further part in the quorum.
+A `QuorumListener` learns of the leader, the high watermark, a loaded snapshot, and of a failure,
+after which this node takes no further part in the quorum.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from typing import Protocol
+from typing import Protocol, cast
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.task_owner import TaskOwner
@@ -103,7 +103,7 @@ class QuorumStorage(RaftLogView, Protocol):
 
 
 class QuorumListener(Protocol):
-    """Who is told of what the quorum decides; called from the event loop, must not block."""
+    """Learns what the quorum decides. Called from the event loop; no call may block."""
 
     def on_leader(self, leader_id: int | None, epoch: int, epoch_start_offset: int) -> None: ...
 
@@ -143,6 +143,7 @@ class Quorum:
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._tasks = TaskOwner(_REQUESTS_MAX + 2, self._on_task_failure)
         self._waiting: set[asyncio.Future[Answer]] = set()
+        self._flushes: set[asyncio.Task[None]] = set()
         self._has_failed = False
         self._stopped = asyncio.Event()
 
@@ -286,6 +287,7 @@ class Quorum:
                 storage.append_fetched(action.batches)
                 return core.handle_log_changed
             case TruncateTo():
+                await self._flushes_ended()
                 storage.truncate_to(action.offset)
                 return core.handle_log_changed
             case CreateSnapshot():
@@ -295,6 +297,7 @@ class Quorum:
             case DropSnapshot():
                 storage.drop_snapshot(action.snapshot_id)
             case TruncateFullyToSnapshot():
+                await self._flushes_ended()
                 await self._in_thread(storage.truncate_fully_to_snapshot, action.snapshot_id)
                 self._listener.on_snapshot_loaded(action.snapshot_id)
                 return core.handle_snapshot_loaded
@@ -315,7 +318,14 @@ class Quorum:
     def _flush(self) -> None:
         task = self._storage.prepare_flush()
         if task is not None:
-            self._tasks.start(self._run_flush(task), "metadata log fsync")
+            flush = self._tasks.start(self._run_flush(task), "metadata log fsync")
+            self._flushes.add(flush)
+            flush.add_done_callback(self._flushes.discard)
+
+    async def _flushes_ended(self) -> None:
+        """Wait for the fsyncs in progress: what they sync must not be truncated meanwhile."""
+        if self._flushes:
+            await asyncio.wait(self._flushes)
 
     async def _run_flush(self, task: FlushTask) -> None:
         try:
@@ -323,12 +333,9 @@ class Quorum:
         except (OSError, KafkaError) as error:
             self._fail(f"The metadata log could not be synced: {error}")
             return
-
-        def completed(now_ms: int) -> list[Action]:
-            self._storage.complete_flush(task)
-            return self._core.handle_log_changed(now_ms)
-
-        self._post(completed)
+        # At once, not as an event: a truncation may be waiting for this fsync.
+        self._storage.complete_flush(task)
+        self._post(self._core.handle_log_changed)
 
     def _send(self, send: Send) -> None:
         try:
@@ -349,9 +356,9 @@ class Quorum:
             self._post(lambda now_ms: self._core.handle_response(request_id, response, now_ms))
 
     def _reply(self, token: object, answer: Answer) -> None:
-        assert isinstance(token, asyncio.Future), "Every token is the future of an answer."
-        if not token.done():
-            token.set_result(answer)
+        future = cast("asyncio.Future[Answer]", token)
+        if not future.done():
+            future.set_result(answer)
 
     def _fail(self, sentence: str) -> None:
         if self._has_failed:

@@ -156,17 +156,17 @@ def core_request(message: Message, version: int) -> core.RaftRequest:
 
 def _core_vote(message: vote.VoteRequest) -> core.VoteRequest:
     topic = message.topics[0] if message.topics else vote.TopicData()
-    asked = topic.partitions[0] if topic.partitions else vote.PartitionData()
+    partition = topic.partitions[0] if topic.partitions else vote.PartitionData()
     return core.VoteRequest(
         cluster_id=message.cluster_id,
         voter_id=message.voter_id,
-        voter_directory_id=asked.voter_directory_id,
-        replica_id=asked.replica_id,
-        replica_directory_id=asked.replica_directory_id,
-        replica_epoch=asked.replica_epoch,
-        last_offset=asked.last_offset,
-        last_offset_epoch=asked.last_offset_epoch,
-        pre_vote=asked.pre_vote,
+        voter_directory_id=partition.voter_directory_id,
+        replica_id=partition.replica_id,
+        replica_directory_id=partition.replica_directory_id,
+        replica_epoch=partition.replica_epoch,
+        last_offset=partition.last_offset,
+        last_offset_epoch=partition.last_offset_epoch,
+        pre_vote=partition.pre_vote,
         is_metadata_partition=_is_metadata(
             [
                 (each.topic_name, [p.partition_index for p in each.partitions])
@@ -178,13 +178,13 @@ def _core_vote(message: vote.VoteRequest) -> core.VoteRequest:
 
 def _core_begin(message: begin.BeginQuorumEpochRequest) -> core.BeginQuorumEpochRequest:
     topic = message.topics[0] if message.topics else begin.TopicData()
-    told = topic.partitions[0] if topic.partitions else begin.PartitionData()
+    partition = topic.partitions[0] if topic.partitions else begin.PartitionData()
     return core.BeginQuorumEpochRequest(
         cluster_id=message.cluster_id,
         voter_id=message.voter_id,
-        voter_directory_id=told.voter_directory_id,
-        leader_id=told.leader_id,
-        leader_epoch=told.leader_epoch,
+        voter_directory_id=partition.voter_directory_id,
+        leader_id=partition.leader_id,
+        leader_epoch=partition.leader_epoch,
         leader_endpoints=_core_endpoints(message.leader_endpoints),
         is_metadata_partition=_is_metadata(
             [
@@ -197,19 +197,19 @@ def _core_begin(message: begin.BeginQuorumEpochRequest) -> core.BeginQuorumEpoch
 
 def _core_end(message: end.EndQuorumEpochRequest, version: int) -> core.EndQuorumEpochRequest:
     topic = message.topics[0] if message.topics else end.TopicData()
-    told = topic.partitions[0] if topic.partitions else end.PartitionData()
+    partition = topic.partitions[0] if topic.partitions else end.PartitionData()
     candidates = (
         [
             VoterKey(each.candidate_id, each.candidate_directory_id)
-            for each in told.preferred_candidates
+            for each in partition.preferred_candidates
         ]
         if version >= 1
-        else [VoterKey(successor) for successor in told.preferred_successors]
+        else [VoterKey(successor) for successor in partition.preferred_successors]
     )
     return core.EndQuorumEpochRequest(
         cluster_id=message.cluster_id,
-        leader_id=told.leader_id,
-        leader_epoch=told.leader_epoch,
+        leader_id=partition.leader_id,
+        leader_epoch=partition.leader_epoch,
         preferred_candidates=tuple(candidates),
         leader_endpoints=_core_endpoints(message.leader_endpoints),
         is_metadata_partition=_is_metadata(
@@ -223,17 +223,17 @@ def _core_end(message: end.EndQuorumEpochRequest, version: int) -> core.EndQuoru
 
 def _core_fetch(message: fetch.FetchRequest, version: int) -> core.FetchRequest:
     topic = message.topics[0] if message.topics else fetch.FetchTopic()
-    asked = topic.partitions[0] if topic.partitions else fetch.FetchPartition()
+    partition = topic.partitions[0] if topic.partitions else fetch.FetchPartition()
     by_id = version >= _FIRST_WITH_TOPIC_IDS
     state = message.replica_state
     return core.FetchRequest(
         cluster_id=message.cluster_id,
         replica_id=state.replica_id if version >= _FIRST_WITH_REPLICA_STATE else message.replica_id,
-        replica_directory_id=asked.replica_directory_id,
-        current_leader_epoch=asked.current_leader_epoch,
-        fetch_offset=asked.fetch_offset,
-        last_fetched_epoch=asked.last_fetched_epoch,
-        high_watermark=asked.high_watermark,
+        replica_directory_id=partition.replica_directory_id,
+        current_leader_epoch=partition.current_leader_epoch,
+        fetch_offset=partition.fetch_offset,
+        last_fetched_epoch=partition.last_fetched_epoch,
+        high_watermark=partition.high_watermark,
         max_wait_ms=message.max_wait_ms,
         is_metadata_partition=_is_metadata(
             [
@@ -249,15 +249,15 @@ def _core_fetch(message: fetch.FetchRequest, version: int) -> core.FetchRequest:
 
 def _core_snapshot(message: snapshot.FetchSnapshotRequest) -> core.FetchSnapshotRequest:
     topic = message.topics[0] if message.topics else snapshot.TopicSnapshot()
-    asked = topic.partitions[0] if topic.partitions else snapshot.PartitionSnapshot()
+    partition = topic.partitions[0] if topic.partitions else snapshot.PartitionSnapshot()
     named = [(each.name, [p.partition for p in each.partitions]) for each in message.topics]
     return core.FetchSnapshotRequest(
         cluster_id=message.cluster_id,
         replica_id=message.replica_id,
-        replica_directory_id=asked.replica_directory_id,
-        current_leader_epoch=asked.current_leader_epoch,
-        snapshot_id=OffsetAndEpoch(asked.snapshot_id.end_offset, asked.snapshot_id.epoch),
-        position=asked.position,
+        replica_directory_id=partition.replica_directory_id,
+        current_leader_epoch=partition.current_leader_epoch,
+        snapshot_id=OffsetAndEpoch(partition.snapshot_id.end_offset, partition.snapshot_id.epoch),
+        position=partition.position,
         max_bytes=message.max_bytes,
         is_single_partition=_is_single(named),
         is_metadata_partition=_is_metadata(named),

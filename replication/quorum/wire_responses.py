@@ -12,7 +12,7 @@ from ...clients.protocol.messages import (
     vote,
 )
 from ...clients.protocol.messages.raft_endpoints import NodeEndpoint
-from ...clients.protocol.schema import Message
+from ...clients.protocol.schema import Chunk, Message
 from ...clients.record.batch import RecordBatch, batches
 from ...storage.files import FileRegion
 from ...storage.manager.log_dirs import CLUSTER_METADATA_TOPIC, METADATA_TOPIC_ID
@@ -249,7 +249,7 @@ def _core_fetch(message: fetch.FetchResponse) -> core.FetchResponse | None:
     if len(message.responses) != 1 or len(message.responses[0].partitions) != 1:
         return None
     (partition,) = message.responses[0].partitions
-    diverging, wanted = partition.diverging_epoch, partition.snapshot_id
+    diverging, snapshot_id = partition.diverging_epoch, partition.snapshot_id
     return core.FetchResponse(
         partition_error_code=_error(partition.error_code),
         leader_id=partition.current_leader.leader_id,
@@ -261,19 +261,21 @@ def _core_fetch(message: fetch.FetchResponse) -> core.FetchResponse | None:
             OffsetAndEpoch(diverging.end_offset, diverging.epoch) if diverging.epoch >= 0 else None
         ),
         snapshot_id=(
-            OffsetAndEpoch(wanted.end_offset, wanted.epoch) if wanted.epoch >= 0 else None
+            OffsetAndEpoch(snapshot_id.end_offset, snapshot_id.epoch)
+            if snapshot_id.epoch >= 0
+            else None
         ),
         records=_sound(partition.records),
     )
 
 
-def _sound(records: object) -> list[RecordBatch]:
+def _sound(records: Chunk | None) -> list[RecordBatch]:
     """The batches up to the first damaged or torn one (KAFKA-18723).
 
     Raises KafkaError(CORRUPT_MESSAGE) if there is none before it.
     """
     sound: list[RecordBatch] = []
-    if not isinstance(records, bytes | memoryview):
+    if not isinstance(records, bytes | bytearray | memoryview):
         return sound
     try:
         for batch in batches(memoryview(records)):

@@ -9,9 +9,8 @@ from tierlog.replication.raft.election_state import ElectionState
 from tierlog.replication.raft.raft_actions import WriteSnapshotChunk
 from tierlog.storage.directory.log_dir import LogDir
 from tierlog.storage.remote.remote_lineage import OffsetAndEpoch
-
-from .crash_points import cut_power_everywhere
-from .files import SimulatedFiles
+from tierlog.tests.simulation.crash_points import cut_power_everywhere
+from tierlog.tests.simulation.files import SimulatedFiles
 
 DATA = "/data"
 SNAPSHOT = OffsetAndEpoch(4, 3)

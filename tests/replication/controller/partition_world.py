@@ -57,7 +57,7 @@ class PartitionWorld:
 
     def __init__(self, *, has_elr: bool) -> None:
         self.has_elr = has_elr
-        self.image = ClusterImage("cluster", 1)
+        self.image = ClusterImage("cluster")
         # Whether the step may elect a leader that has lost records.
         self._may_lose = False
         # The replicas that the leader says are in sync.
@@ -117,7 +117,10 @@ class PartitionWorld:
         self._replay(unregister_broker(self.image, 0, broker_id).records)
 
     def lose_directory(self, broker_id: int, index: int) -> None:
+        """A directory fails. A broker whose last one fails stops, and says nothing of it."""
         failed = [directories_of(broker_id)[index]]
+        if set(self.image.brokers[broker_id].directories) <= set(failed):
+            return
         self._replay(directories_failed(self.image, broker_id, failed).records)
 
     def alter_isr(self, number: int, isr: Sequence[int], *, is_late: bool = False) -> ErrorCode:

@@ -50,7 +50,7 @@ def cluster(*brokers: RegisterBrokerRecord, **changes: int | list[int]) -> Clust
     )
     for name, value in changes.items():
         setattr(partition, name, value)
-    delta = ClusterDelta(ClusterImage("cluster", 1))
+    delta = ClusterDelta(ClusterImage("cluster"))
     delta.replay_all([broker(number) for number in (1, 2, 3, 4)])
     delta.replay_all(brokers)
     delta.replay_all([TopicRecord(name="orders", topic_id=TOPIC_ID), partition])

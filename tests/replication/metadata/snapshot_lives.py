@@ -1,7 +1,8 @@
 """Shared by tests: lives of a controller that takes snapshots, on one simulated disk."""
 
+import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tierlog.clients.supervisor import Supervisor
 from tierlog.replication.controller.controller import Controller
@@ -10,13 +11,27 @@ from tierlog.replication.metadata.metadata_log import METADATA_PARTITION, open_m
 from tierlog.replication.metadata.metadata_log_config import MetadataLogConfig
 from tierlog.replication.metadata.snapshot_generator import SnapshotGenerator
 from tierlog.storage.directory.log_dir import LogDir
-from tierlog.tests.replication.node import CLUSTER_ID, DATA, NODE_ID, LoopExecutor, registration
+from tierlog.tests.replication.node import (
+    CLUSTER_ID,
+    DATA,
+    NODE_ID,
+    LoopExecutor,
+    create,
+    registration,
+)
 from tierlog.tests.simulation.disk import SimulatedDisk
 from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.files import SimulatedFiles
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 
 DIRECTORY = f"{DATA}/{METADATA_PARTITION}"
+NEVER = MetadataLogConfig(
+    max_record_bytes_between_snapshots=1 << 40,
+    max_snapshot_interval_ms=0,
+    retention_bytes=-1,
+    retention_ms=-1,
+)
+OFTEN = replace(NEVER, max_record_bytes_between_snapshots=2_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +80,9 @@ def live(
             await controller.stop()
 
     simulate(life)
+
+
+async def many_topics(life: Life, count: int, prefix: str = "t") -> None:
+    for number in range(count):
+        await create(life.controller, f"{prefix}{number}")
+    await asyncio.sleep(1)

@@ -14,9 +14,8 @@ from tierlog.storage.directory.log_dir import LogDirError
 from tierlog.tests.simulation.disk import SimulatedDisk
 from tierlog.tests.simulation.files import SimulatedFiles
 
-from .snapshot_lives import Life, live
-from .test_log_snapshots import DATA, DIRECTORY, Metadata, id_of
-from .test_snapshot_generator import NEVER, OFTEN, many_topics
+from .opened_metadata import DATA, DIRECTORY, Metadata, id_of
+from .snapshot_lives import NEVER, OFTEN, Life, live, many_topics
 
 
 @pytest.fixture

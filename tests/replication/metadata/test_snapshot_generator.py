@@ -7,27 +7,12 @@ from dataclasses import replace
 import pytest
 
 from tierlog.replication.metadata.cluster_image import ClusterImage
-from tierlog.replication.metadata.metadata_log_config import MetadataLogConfig
 from tierlog.replication.metadata.snapshot_format import SnapshotId
 from tierlog.replication.metadata.snapshot_generator import GENERATION
 from tierlog.tests.replication.node import create, delete
 from tierlog.tests.simulation.disk import Fault, Kind, SimulatedDisk
 
-from .snapshot_lives import DIRECTORY, Life, live
-
-NEVER = MetadataLogConfig(
-    max_record_bytes_between_snapshots=1 << 40,
-    max_snapshot_interval_ms=0,
-    retention_bytes=-1,
-    retention_ms=-1,
-)
-OFTEN = replace(NEVER, max_record_bytes_between_snapshots=2_000)
-
-
-async def many_topics(life: Life, count: int, prefix: str = "t") -> None:
-    for number in range(count):
-        await create(life.controller, f"{prefix}{number}")
-    await asyncio.sleep(1)
+from .snapshot_lives import DIRECTORY, NEVER, OFTEN, Life, live, many_topics
 
 
 def lasting(image: ClusterImage) -> object:

@@ -6,6 +6,7 @@ Only the server is of the tests: it answers ApiVersions and the quorum's request
 
 import asyncio
 import random
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.errors import KafkaError
-from tierlog.clients.protocol.api import APIS, ApiKey, request_class
+from tierlog.clients.protocol.api import APIS, Api, ApiKey, request_class
 from tierlog.clients.protocol.codec import decode, encode
 from tierlog.clients.protocol.connection import FrameReader, frame
 from tierlog.clients.protocol.header import decode_request_header, response_header
@@ -37,7 +38,7 @@ from tierlog.storage.files import FileRegion, OsFiles
 from tierlog.storage.remote.remote_lineage import OffsetAndEpoch
 
 LISTENER = "CONTROLLER"
-SERVED = {
+SERVED: dict[int, Api] = {
     key: APIS[key]
     for key in (
         ApiKey.API_VERSIONS,
@@ -112,7 +113,7 @@ class QuorumNode:
         if state_file.exists():
             persisted = parse_election_state(state_file.read_bytes())
         own = self._voters.voter(self.node_id)
-        endpoints = {} if own is None else own.endpoints
+        endpoints: Mapping[str, Address] = {} if own is None else own.endpoints
         options = RaftOptions(self.node_id, cluster_id=self._cluster_id, endpoints=endpoints)
         self.storage = self.log.raft_storage(environment)
         core = RaftCore(options, self.storage, self._voters, persisted, random.Random(self.node_id))
@@ -192,7 +193,14 @@ class QuorumNode:
         response = await self._response(message, version)
         head = response_header(key, version, header.correlation_id)
         chunks = frame([head, *encode(response, version)])
-        return [each.read() if isinstance(each, FileRegion) else bytes(each) for each in chunks]
+        flat: list[bytes] = []
+        for chunk in chunks:
+            if isinstance(chunk, bytes | bytearray | memoryview):
+                flat.append(bytes(chunk))
+            else:
+                assert isinstance(chunk, FileRegion), "The log is in files."
+                flat.append(chunk.read())
+        return flat
 
     async def _response(self, message: Message, version: int) -> Message:
         if message.api_key == ApiKey.API_VERSIONS:

@@ -1,7 +1,7 @@
 """Three nodes of a quorum on real sockets and disks elect, replicate and lose one another."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -49,7 +49,7 @@ class Trio:
 
 
 @asynccontextmanager
-async def a_trio(directory: Path) -> AsyncIterator[Trio]:
+async def a_trio(directory: Path) -> AsyncGenerator[Trio, None]:
     trio = Trio(directory)
     try:
         for node_id in (1, 2, 3):
@@ -75,9 +75,8 @@ def test_three_voters_elect_a_leader_and_hold_the_same_bytes(tmp_path: Path) -> 
     async def story() -> None:
         async with a_trio(tmp_path) as trio:
             leader = await trio.leader()
-            for number in range(20):
-                offset = leader.append(f"topic-{number}")
-            await replicated(trio, offset)
+            offsets = [leader.append(f"topic-{number}") for number in range(20)]
+            await replicated(trio, offsets[-1])
             assert leader.records_on_disk()[0] == (0, leader.quorum.epoch), (
                 "a LeaderChange is first"
             )

@@ -3,8 +3,10 @@
 import asyncio
 import random
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.errors import KafkaError
@@ -19,10 +21,12 @@ from tierlog.replication.raft.raft_messages import RaftRequest, RaftResponse
 from tierlog.replication.raft.raft_options import RaftOptions
 from tierlog.storage.directory.log_dir import LogDir
 from tierlog.storage.files import OsFiles
-from tierlog.storage.log.local_log import FlushTask
 
 from ...waiting import wait_until
 from .quorum_nodes import Told, voters_at
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class NoTransport:
@@ -35,18 +39,26 @@ class NoTransport:
         pass
 
 
-class HeldStorage(RaftStorage):
+class HeldExecutor(ThreadPoolExecutor):
     """Its fsyncs begin, and end when they are let go."""
 
-    def hold(self) -> None:
+    def __init__(self) -> None:
+        super().__init__(1)
         self.began = threading.Event()
         self.may_end = threading.Event()
+        self.may_end.set()
 
-    def run_flush(self, task: FlushTask) -> None:
-        if hasattr(self, "may_end"):
-            self.began.set()
-            assert self.may_end.wait(30)
-        super().run_flush(task)
+    def hold(self) -> None:
+        self.may_end.clear()
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
+        def held() -> T:
+            if fn.__name__ == RaftStorage.run_flush.__name__:
+                self.began.set()
+                assert self.may_end.wait(30)
+            return fn(*args, **kwargs)
+
+        return super().submit(held)
 
 
 class ScriptedCore(RaftCore):
@@ -68,16 +80,13 @@ class SoleVoter:
         environment = SystemEnvironment()
         now_ms = environment.wall_clock_ms()
         self.log = open_metadata_log(LogDir(OsFiles(), str(directory)), 1, now_ms)
-        storage = self.log.raft_storage(environment)
-        self.storage = HeldStorage(
-            storage._log, OsFiles(), self.log.snapshots, environment, ElectionState()
-        )
+        self.storage = self.log.raft_storage(environment)
         voters = voters_at({1: 1})
         self.core = ScriptedCore(
             RaftOptions(1), self.storage, voters, ElectionState(), random.Random(1)
         )
         self.told = Told()
-        self.executor = ThreadPoolExecutor(1)
+        self.executor = HeldExecutor()
         self.quorum = Quorum(self.core, self.storage, NoTransport(), self.told, self.executor)
 
     def append(self, name: str) -> int:
@@ -113,14 +122,15 @@ def test_a_truncation_waits_for_the_fsync_of_what_it_truncates(tmp_path: Path) -
         voter.quorum.appended()
         await voter.until(committed)
 
-        voter.storage.hold()
+        voter.executor.hold()
+        voter.executor.began.clear()
         voter.append("truncated")
         voter.core.act(Flush(), TruncateTo(committed))
         voter.quorum.appended()
-        assert await asyncio.to_thread(voter.storage.began.wait, 30)
+        assert await asyncio.to_thread(voter.executor.began.wait, 30)
         await asyncio.sleep(0.05)
         assert voter.storage.end_offset == committed + 1, "what is being synced is still there"
-        voter.storage.may_end.set()
+        voter.executor.may_end.set()
         await asyncio.to_thread(
             wait_until, lambda: voter.storage.end_offset == committed, 30, "the truncation"
         )

@@ -1,6 +1,11 @@
 """A broker's life from its start to its end."""
 
-from tierlog.replication.broker_life import TRANSITIONS, BrokerLife, LifeEvent, request_delay_ms
+from tierlog.replication.brokers.broker_life import (
+    TRANSITIONS,
+    BrokerLife,
+    LifeEvent,
+    request_delay_ms,
+)
 
 
 def test_a_broker_starts_runs_and_stops() -> None:

@@ -16,6 +16,7 @@ from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import Uuid, uuid_to_string
 from ...clients.protocol.schema import Message
 from ..metadata.cluster_image import BrokerImage, ClusterImage, Endpoint
+from ..metadata.decision import Decision
 from ..metadata.metadata_records import (
     METADATA_VERSION_FEATURE,
     BrokerEndpoint,
@@ -26,7 +27,6 @@ from ..metadata.metadata_records import (
     RegisterControllerRecord,
     UnregisterBrokerRecord,
 )
-from .controller_config import Decision
 
 NO_PREVIOUS_EPOCH = -1
 """The previous broker epoch of a broker that found no clean-shutdown file."""

@@ -3,7 +3,7 @@
 from hypothesis import given, strategies as st
 
 from tierlog.clients.kafka_uuid import ZERO_UUID
-from tierlog.replication.controller.sessions import (
+from tierlog.replication.brokers.sessions import (
     BrokerIdAndEpoch,
     BrokerSessions,
     SessionConfig,
@@ -104,7 +104,7 @@ def test_a_shut_down_broker_has_no_session_only_where_that_is_on() -> None:
 
 
 def test_only_the_registration_of_the_session_is_fenced() -> None:
-    cluster = ClusterImage("cluster", 3000, brokers={1: image(ONE, False), 2: image(TWO, True)})
+    cluster = ClusterImage("cluster", brokers={1: image(ONE, False), 2: image(TWO, True)})
     assert is_stale(cluster, ONE)
     assert not is_stale(cluster, TWO)
     assert not is_stale(cluster, BrokerIdAndEpoch(1, 9))

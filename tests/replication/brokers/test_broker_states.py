@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from tierlog.clients.kafka_uuid import ZERO_UUID
-from tierlog.replication.controller.broker_states import (
+from tierlog.replication.brokers.broker_states import (
     TRANSITIONS,
     BrokerProgress,
     BrokerState,

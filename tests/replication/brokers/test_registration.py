@@ -8,14 +8,14 @@ import pytest
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.protocol.schema import Message
-from tierlog.replication.controller.controller_config import Decision
-from tierlog.replication.controller.registration import (
+from tierlog.replication.brokers.registration import (
     BrokerRegistrationData,
     ControllerRegistrationData,
     decide_broker_registration,
     decide_controller_registration,
     decide_unregistration,
 )
+from tierlog.replication.controller.controller_config import Decision
 from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage, Endpoint
 from tierlog.replication.metadata.metadata_records import (
     METADATA_VERSION,
@@ -38,7 +38,7 @@ REQUEST = BrokerRegistrationData(
 
 def cluster(*records: Message) -> ClusterImage:
     """A cluster after its bootstrap record and the given ones."""
-    delta = ClusterDelta(ClusterImage("cluster", 3000))
+    delta = ClusterDelta(ClusterImage("cluster"))
     bootstrap = FeatureLevelRecord(name=METADATA_VERSION_FEATURE, feature_level=METADATA_VERSION)
     delta.replay_all([bootstrap, *records])
     return delta.apply(len(records), 1)
