@@ -9,7 +9,7 @@ the first records of the batch never sees a fresh broker in an old ISR. The same
 registers again, because an answer was lost or a listener changed, keeps its epoch and its state.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...clients.errors import ErrorCode, KafkaError
@@ -219,23 +219,33 @@ def _check_level(name: str, level: int, lowest: int, highest: int) -> None:
         )
 
 
+def broker_endpoints(endpoints: Iterable[Endpoint]) -> list[BrokerEndpoint]:
+    """A broker's addresses as its record has them."""
+    return [
+        BrokerEndpoint(
+            name=endpoint.listener,
+            host=endpoint.host,
+            port=endpoint.port,
+            security_protocol=endpoint.security_protocol,
+        )
+        for endpoint in endpoints
+    ]
+
+
+def broker_features(features: Mapping[str, tuple[int, int]]) -> list[BrokerFeature]:
+    """The lowest and highest levels of a broker's features as its record has them."""
+    return [
+        BrokerFeature(name=name, min_supported_version=lowest, max_supported_version=highest)
+        for name, (lowest, highest) in features.items()
+    ]
+
+
 def _broker_record(request: BrokerRegistrationData) -> RegisterBrokerRecord:
     return RegisterBrokerRecord(
         broker_id=request.broker_id,
         incarnation_id=request.incarnation_id,
-        end_points=[
-            BrokerEndpoint(
-                name=endpoint.listener,
-                host=endpoint.host,
-                port=endpoint.port,
-                security_protocol=endpoint.security_protocol,
-            )
-            for endpoint in request.endpoints
-        ],
-        features=[
-            BrokerFeature(name=name, min_supported_version=lowest, max_supported_version=highest)
-            for name, (lowest, highest) in request.features.items()
-        ],
+        end_points=broker_endpoints(request.endpoints),
+        features=broker_features(request.features),
         rack=request.rack,
         fenced=True,
         log_dirs=list(request.directories),

@@ -16,12 +16,11 @@ from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import Uuid
 from ...clients.protocol.schema import Message
 from ...storage.config import LogConfig
+from ..brokers.registration import broker_endpoints, broker_features
 from ..metadata.cluster_image import ClusterDelta, ClusterImage, Endpoint
 from ..metadata.metadata_records import (
     NO_LEADER,
     SUPPORTED_FEATURES,
-    BrokerEndpoint,
-    BrokerFeature,
     BrokerRegistrationChangeRecord,
     FeatureLevelRecord,
     PartitionChangeRecord,
@@ -80,19 +79,8 @@ def register_broker(
         broker_id=registration.broker_id,
         incarnation_id=registration.incarnation_id,
         broker_epoch=offset,
-        end_points=[
-            BrokerEndpoint(
-                name=endpoint.listener,
-                host=endpoint.host,
-                port=endpoint.port,
-                security_protocol=endpoint.security_protocol,
-            )
-            for endpoint in registration.endpoints
-        ],
-        features=[
-            BrokerFeature(name=name, min_supported_version=lowest, max_supported_version=highest)
-            for name, (lowest, highest) in SUPPORTED_FEATURES.items()
-        ],
+        end_points=broker_endpoints(registration.endpoints),
+        features=broker_features(SUPPORTED_FEATURES),
         rack=registration.rack,
         fenced=True,
         log_dirs=sorted(registration.directories),

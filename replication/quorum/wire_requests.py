@@ -167,12 +167,7 @@ def _core_vote(message: vote.VoteRequest) -> core.VoteRequest:
         last_offset=partition.last_offset,
         last_offset_epoch=partition.last_offset_epoch,
         pre_vote=partition.pre_vote,
-        is_metadata_partition=_is_metadata(
-            [
-                (each.topic_name, [p.partition_index for p in each.partitions])
-                for each in message.topics
-            ]
-        ),
+        is_metadata_partition=_names_metadata(message.topics),
     )
 
 
@@ -186,12 +181,7 @@ def _core_begin(message: begin.BeginQuorumEpochRequest) -> core.BeginQuorumEpoch
         leader_id=partition.leader_id,
         leader_epoch=partition.leader_epoch,
         leader_endpoints=_core_endpoints(message.leader_endpoints),
-        is_metadata_partition=_is_metadata(
-            [
-                (each.topic_name, [p.partition_index for p in each.partitions])
-                for each in message.topics
-            ]
-        ),
+        is_metadata_partition=_names_metadata(message.topics),
     )
 
 
@@ -212,12 +202,7 @@ def _core_end(message: end.EndQuorumEpochRequest, version: int) -> core.EndQuoru
         leader_epoch=partition.leader_epoch,
         preferred_candidates=tuple(candidates),
         leader_endpoints=_core_endpoints(message.leader_endpoints),
-        is_metadata_partition=_is_metadata(
-            [
-                (each.topic_name, [p.partition_index for p in each.partitions])
-                for each in message.topics
-            ]
-        ),
+        is_metadata_partition=_names_metadata(message.topics),
     )
 
 
@@ -266,6 +251,14 @@ def _core_snapshot(message: snapshot.FetchSnapshotRequest) -> core.FetchSnapshot
 
 def _name(topic_id: Uuid) -> str:
     return CLUSTER_METADATA_TOPIC if topic_id == METADATA_TOPIC_ID else ""
+
+
+def _names_metadata(
+    topics: Sequence[vote.TopicData] | Sequence[begin.TopicData] | Sequence[end.TopicData],
+) -> bool:
+    return _is_metadata(
+        [(each.topic_name, [p.partition_index for p in each.partitions]) for each in topics]
+    )
 
 
 def _is_single(named: Sequence[tuple[str, Sequence[int]]]) -> bool:

@@ -9,7 +9,7 @@ from ..schema import Message, Struct, field, int16, int32, int64, uint16
 
 
 class Listener(Struct):
-    """An address for clients or brokers."""
+    """An address of a broker or a controller."""
 
     name: str = field("0+")
     host: str = field("0+")
@@ -18,7 +18,7 @@ class Listener(Struct):
 
 
 class Feature(Struct):
-    """The versions of a feature that the broker supports."""
+    """The versions of a feature that a broker or a controller supports."""
 
     name: str = field("0+")
     min_supported_version: int16 = field("0+")

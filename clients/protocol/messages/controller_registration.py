@@ -4,24 +4,8 @@ The only version is 0, which is flexible.
 """
 
 from ...kafka_uuid import Uuid
-from ..schema import Message, Struct, field, int16, int32, uint16
-
-
-class Listener(Struct):
-    """An address for controllers, brokers or administrators."""
-
-    name: str = field("0+")
-    host: str = field("0+")
-    port: uint16 = field("0+")
-    security_protocol: int16 = field("0+")
-
-
-class Feature(Struct):
-    """The versions of a feature that the controller supports."""
-
-    name: str = field("0+")
-    min_supported_version: int16 = field("0+")
-    max_supported_version: int16 = field("0+")
+from ..schema import Message, field, int16, int32
+from .broker_registration import Feature, Listener
 
 
 class ControllerRegistrationRequest(Message, key=70, versions="0", flexible="0+"):

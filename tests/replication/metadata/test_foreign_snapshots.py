@@ -14,24 +14,8 @@ from tierlog.storage.directory.log_dir import LogDirError
 from tierlog.tests.simulation.disk import SimulatedDisk
 from tierlog.tests.simulation.files import SimulatedFiles
 
-from .opened_metadata import DATA, DIRECTORY, Metadata, id_of
+from .opened_metadata import DIRECTORY, Metadata, id_of
 from .snapshot_lives import NEVER, OFTEN, Life, live, many_topics
-
-
-@pytest.fixture
-def files() -> SimulatedFiles:
-    made = SimulatedFiles(SimulatedDisk())
-    made.mkdirs(DATA)
-    return made
-
-
-@pytest.fixture
-def led(files: SimulatedFiles) -> Metadata:
-    """A log in its first epoch."""
-    metadata = Metadata(files)
-    metadata.log.become_leader(0)
-    metadata.log.flush()
-    return metadata
 
 
 def next_life(files: SimulatedFiles, *names: str) -> Metadata:

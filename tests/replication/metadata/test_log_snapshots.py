@@ -31,22 +31,6 @@ from tierlog.tests.simulation.files import SimulatedFiles
 from .opened_metadata import DATA, DIRECTORY, EMPTY, Metadata, id_of
 
 
-@pytest.fixture
-def files() -> SimulatedFiles:
-    made = SimulatedFiles(SimulatedDisk())
-    made.mkdirs(DATA)
-    return made
-
-
-@pytest.fixture
-def led(files: SimulatedFiles) -> Metadata:
-    """A log in its first epoch."""
-    metadata = Metadata(files)
-    metadata.log.become_leader(0)
-    metadata.log.flush()
-    return metadata
-
-
 def damage(files: SimulatedFiles, path: str) -> None:
     content = bytearray(files.read(path))
     content[-1] ^= 1
