@@ -73,6 +73,7 @@ class MixedQuorum:
                 },
             )
         self.ours = self._our_node()
+        self.times_led = 0
 
     def _our_node(self) -> QuorumNode:
         voters = voters_at(self._ports)
@@ -80,7 +81,17 @@ class MixedQuorum:
 
     async def start(self) -> None:
         await self.ours.start()
+        self._yielding = asyncio.create_task(self._yield_to_kafka())
         await asyncio.gather(*(asyncio.to_thread(node.start) for node in self.kafka.values()))
+
+    async def _yield_to_kafka(self) -> None:
+        """Resign whenever our node is elected: it has no controller, and no broker can register."""
+        while True:
+            quorum = self.ours.quorum
+            if quorum.is_leader:
+                self.times_led += 1
+                quorum.resign(quorum.epoch)
+            await asyncio.sleep(0.05)
 
     async def restart_ours(self) -> None:
         await self.ours.kill()
@@ -88,18 +99,17 @@ class MixedQuorum:
         await self.ours.start()
 
     async def stop(self) -> None:
+        self._yielding.cancel()
         for node in self.kafka.values():
             node.kill()
         await self.ours.kill()
 
     async def kafka_leads(self, not_in_epoch: int = -1) -> int:
-        """Wait until a node of Kafka leads, as ours sees it; where ours is elected, it resigns."""
+        """Wait until a node of Kafka leads, as ours sees it."""
         quorum = self.ours.quorum
         async with asyncio.timeout(120):
             while True:
-                if quorum.is_leader:
-                    quorum.resign(quorum.epoch)
-                elif quorum.leader_id in self.kafka and quorum.epoch != not_in_epoch:
+                if quorum.leader_id in self.kafka and quorum.epoch != not_in_epoch:
                     assert quorum.leader_id is not None
                     return quorum.leader_id
                 await asyncio.sleep(0.05)

@@ -11,10 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol, cast
 
 from tierlog.clients.environment import SystemEnvironment
-from tierlog.clients.errors import KafkaError
-from tierlog.clients.protocol.api import APIS, Api, ApiKey, request_class
+from tierlog.clients.errors import ErrorCode, KafkaError
+from tierlog.clients.protocol.api import APIS, Api, ApiKey, request_class, response_class
 from tierlog.clients.protocol.codec import decode, encode
 from tierlog.clients.protocol.connection import FrameReader, frame
 from tierlog.clients.protocol.header import decode_request_header, response_header
@@ -49,7 +50,28 @@ SERVED: dict[int, Api] = {
         ApiKey.FETCH_SNAPSHOT,
     )
 }
+FOR_THE_ACTIVE_CONTROLLER: dict[int, Api] = {
+    key: APIS[key]
+    for key in (
+        ApiKey.ALTER_PARTITION,
+        ApiKey.ENVELOPE,
+        ApiKey.BROKER_REGISTRATION,
+        ApiKey.BROKER_HEARTBEAT,
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+        ApiKey.CONTROLLER_REGISTRATION,
+        ApiKey.ASSIGN_REPLICAS_TO_DIRS,
+    )
+}
+"""What brokers ask of the active controller, which these nodes never are."""
+
+ANNOUNCED = {**SERVED, **FOR_THE_ACTIVE_CONTROLLER}
 _FRAME_BYTES_MAX = 64 << 20
+
+
+class HasErrorCode(Protocol):
+    """A response with an error for all of it."""
+
+    error_code: int
 
 
 def voters_at(ports: dict[int, int]) -> VoterSet:
@@ -187,7 +209,7 @@ class QuorumNode:
             writer.transport.abort()
 
     async def _answer(self, request: memoryview) -> list[bytes]:
-        header, position = decode_request_header(request, SERVED)
+        header, position = decode_request_header(request, ANNOUNCED)
         key, version = header.api_key, header.api_version
         message, _ = decode(request_class(key), version, request, position)
         response = await self._response(message, version)
@@ -209,8 +231,12 @@ class QuorumNode:
                     ApiVersion(
                         api_key=key, min_version=api.lowest_version, max_version=api.highest_version
                     )
-                    for key, api in SERVED.items()
+                    for key, api in ANNOUNCED.items()
                 ]
             )
+        if message.api_key in FOR_THE_ACTIVE_CONTROLLER:
+            refused = response_class(message.api_key)()
+            cast("HasErrorCode", refused).error_code = ErrorCode.NOT_CONTROLLER
+            return refused
         answer = await self.quorum.handle(core_request(message, version))
         return wire_response(answer.response, answer.records)
