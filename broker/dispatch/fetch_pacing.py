@@ -15,8 +15,8 @@ minutes, then for twice as long each time.
 
 An application that works for a second after each batch pauses as well, and spacing does not help
 it. The size of its batches changes, so the cycle before pacing does not tell for long: every fifth
-cycle is unpaced, to compare the next ones with it. The first one comes after five seconds without a
-pause at the latest.
+or sixth cycle is unpaced, to compare the next ones with it. The first one comes after five seconds
+without a pause at the latest.
 
     FREE     --pause-->   PACED
     PACED    --check-->   CHECKING
@@ -51,13 +51,18 @@ _GROWTH_A_SECOND_MORE = 0.006
 """By how much the slow growth increases with each second since the last pause: the application may
 have become faster, or another one may read now."""
 
+_RATE_FACTOR_MAX = 2.0
+"""How far the speed may be above that of the last cycle when the client pauses."""
+
 _CEILING_FRACTION = 0.97
 _SLOW_FROM = 0.9
 _GAIN_MIN = 1.1
 _FLOOR_FACTOR = 1.5
 _OUTGROWN_FACTOR = 1.3
 _TRIAL_S = 3.0
-_PAUSES_A_CHECK = 4
+_PAUSES_A_CHECK = (4, 4, 5)
+"""After how many paced cycles an unpaced one comes, in turn: not always the same number, or batches
+that repeat with that period would meet their smallest one at each check."""
 _UNPROVEN_S = 5.0
 """How long a paced cycle may last before the first unpaced one has shown that pacing helps."""
 
@@ -126,6 +131,7 @@ class FetchPacing:
         "_began",
         "_bytes",
         "_ceiling",
+        "_checks",
         "_delivered",
         "_is_confirmed",
         "_is_proven",
@@ -160,6 +166,7 @@ class FetchPacing:
         """What the last paced cycle delivered."""
         self._pauses = 0
         """Pauses since pacing began or since the last unpaced cycle."""
+        self._checks = 0
         self._ceiling = 0.0
         self._is_confirmed = False
         """Whether the ceiling was found while pacing; the first one is only the unpaced speed."""
@@ -200,8 +207,10 @@ class FetchPacing:
 
     def _wait(self, now: float, nbytes: int) -> float:
         assert self.rate > 0, "The speed is that of a burst, which had bytes."
-        self._next_at = max(self._next_at, now - _CREDIT_S) + nbytes / self.rate
-        wait_s = min(self._next_at - now, _WAIT_MAX_S)
+        next_at = max(self._next_at, now - _CREDIT_S) + nbytes / self.rate
+        # What is beyond the longest wait is forgiven: later responses would pay for ever.
+        self._next_at = min(next_at, now + _WAIT_MAX_S)
+        wait_s = self._next_at - now
         if wait_s < _WAIT_MIN_S:
             return 0.0
         self._ready_at = now + wait_s
@@ -266,6 +275,9 @@ class FetchPacing:
         held_s = self._last_at - self._began
         gains = delivered >= _GAIN_MIN * self._unpaced
         floor = _FLOOR_FACTOR * self._unpaced
+        # Without a pause for minutes, the rate grows far beyond any speed that filled the queue.
+        speed = self._bytes / max(self._ready_at - self._began, 1e-6)
+        self.rate = min(self.rate, _RATE_FACTOR_MAX * speed)
         self._ceiling = _CEILING_FRACTION * self.rate
         self._is_confirmed = True
         # The sooner the queue was full, the further the speed is above the application's.
@@ -275,7 +287,8 @@ class FetchPacing:
         self._delivered = delivered
         if not gains and (self.rate <= floor or held_s >= _TRIAL_S):
             self._rest(now, PacingEvent.GIVE_UP)
-        elif self._pauses == _PAUSES_A_CHECK:
+        elif self._pauses >= _PAUSES_A_CHECK[self._checks % len(_PAUSES_A_CHECK)]:
+            self._checks += 1
             self._move(PacingEvent.CHECK)
         self.rate = max(self.rate, floor)
 

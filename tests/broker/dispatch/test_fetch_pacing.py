@@ -136,6 +136,19 @@ def test_a_client_whose_pause_was_its_last_is_soon_as_fast_as_before() -> None:
     assert run.bytes_a_second > 0.95 * free.bytes_a_second
 
 
+@pytest.mark.parametrize("network", [100e6, 200e6, 500e6])
+@pytest.mark.parametrize("small_at", range(5))
+def test_batches_that_repeat_as_often_as_the_checks_are_not_slowed_for_ever(
+    small_at: int, network: float
+) -> None:
+    five = [100e6] * 5
+    five[small_at] = 4e6
+    batches = five * 60
+    paced = batching(batches, network, is_paced=True)
+    unpaced = batching(batches, network, is_paced=False)
+    assert paced.bytes_a_second >= 0.85 * unpaced.bytes_a_second
+
+
 @pytest.mark.parametrize("batch_bytes", [40e6, 200e6, 400e6])
 def test_batches_that_grow_while_pacing_is_tried_are_not_slowed_for_ever(
     batch_bytes: float,
@@ -212,3 +225,53 @@ def test_a_first_response_proves_nothing_about_what_a_cycle_delivers() -> None:
         pacing.responded(now, now, SMALL_BYTES - 1)
         now += 0.1
     assert pacing.state is PacingState.PACED
+
+
+def _paced_at(rate_bytes: int) -> tuple[FetchPacing, float]:
+    """A connection whose pacing has begun, after a burst of ten responses and a pause."""
+    pacing = FetchPacing()
+    now = 0.0
+    for _ in range(10):
+        pacing.requested(now)
+        now += _MIB / rate_bytes
+        assert pacing.responded(now, now, _MIB) == 0
+    now += 1.0
+    pacing.requested(now)
+    assert pacing.state is PacingState.PACED
+    return pacing, now
+
+
+def test_responses_that_take_longer_than_the_longest_wait_leave_no_debt() -> None:
+    pacing, now = _paced_at(30 * _MIB)
+    for _ in range(15):
+        pacing.requested(now)
+        now += 0.001
+        now += pacing.responded(now - 0.001, now, 50 * _MIB)
+    assert pacing.state is PacingState.PACED
+    # What follows is small, and half a second later it owes nothing for the time before.
+    waits: list[float] = []
+    for _ in range(5):
+        now += 0.1
+        pacing.requested(now)
+        waits.append(pacing.responded(now, now, SMALL_BYTES))
+    assert waits[-1] == 0
+
+
+def test_after_minutes_without_a_pause_a_slower_application_is_paced_again() -> None:
+    """The rate had grown by a fifth a second, to 10 to the 25th, and halved at each pause."""
+    pacing, now = _paced_at(100 * _MIB)
+    # Four pauses, an unpaced cycle with the fifth: pacing is proven.
+    for responses in (*[100] * 4, 2):
+        for _ in range(responses):
+            pacing.requested(now)
+            now += 0.001
+            now += pacing.responded(now - 0.001, now, _MIB)
+        now += 1.0
+    for _ in range(600 * 50):
+        pacing.requested(now)
+        now += 0.02
+        now += pacing.responded(now - 0.02, now, _MIB)
+    now += 1.0
+    pacing.requested(now)
+    assert pacing.state is PacingState.PACED
+    assert pacing.rate <= 100 * _MIB
