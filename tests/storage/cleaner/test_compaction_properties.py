@@ -20,7 +20,8 @@ KEYS = st.sampled_from(
     ["a", "b", "c", "a key of more than sixteen bytes", "another such key, long"]
 )
 PAIRS: st.SearchStrategy[Pair] = st.tuples(KEYS, st.none() | st.sampled_from(["x", "y" * 30]))
-WRITE = st.tuples(st.just("write"), st.lists(PAIRS, min_size=1, max_size=6), st.booleans())
+# Five of the longest records would be more than a segment of these logs may hold.
+WRITE = st.tuples(st.just("write"), st.lists(PAIRS, min_size=1, max_size=4), st.booleans())
 CLEAN = st.tuples(st.just("clean"), st.integers(1, 6), st.integers(0, HOUR_MS))
 ROLL = st.just(("roll",))
 STEPS = st.lists(WRITE | WRITE | CLEAN | ROLL, max_size=25)
