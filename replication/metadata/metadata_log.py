@@ -14,16 +14,12 @@ Rules:
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...clients.environment import Environment
 from ...clients.errors import KafkaError
 from ...clients.kafka_uuid import Uuid
-from ...clients.protocol.codec import encode_bytes
 from ...clients.protocol.schema import Message
-from ...clients.record.builder import RecordBatchBuilder
-from ...clients.record.control import ControlRecordType
 from ...clients.topic_partition import TopicPartition
 from ...storage.checkpoint import PARTITION_METADATA_FILE, write_partition_metadata
 from ...storage.config import LogConfig
@@ -33,23 +29,20 @@ from ...storage.log.unified_log import UnifiedLog
 from ...storage.manager.log_dirs import CLUSTER_METADATA_TOPIC, METADATA_TOPIC_ID
 from ...storage.manager.log_loader import LoadRequest, load_log
 from ...storage.producer.producer_entry import AppendOrigin
-from ..raft.election_state import ElectionState
+from ..quorum.control_records import start_of_epoch_batch
+from ..raft.election_state import (
+    QUORUM_STATE_FILE,
+    ElectionState,
+    read_election_state,
+    write_election_state,
+)
+from ..raft.raft_actions import AppendStartOfEpoch
+from ..raft.voter_set import VoterKey
 from .committed_reader import CommittedReader, CommittedRecords, decoded, metadata_batches
 from .durable_end import refuse_to_cut, write_durable_end
 from .log_snapshots import LogSnapshots, find_snapshots
 from .metadata_log_config import MetadataLogConfig
-from .metadata_records import (
-    TopicRecord,
-    encode_record,
-)
-from .quorum import (
-    QUORUM_STATE_FILE,
-    LeaderChangeMessage,
-    QuorumState,
-    Voter,
-    read_quorum_state,
-    write_quorum_state,
-)
+from .metadata_records import TopicRecord, change_batch
 from .raft_storage import RaftStorage
 from .snapshot_format import QUORUM_RECORDS, SNAPSHOT_SUFFIX, QuorumRecord, SnapshotId
 
@@ -81,10 +74,10 @@ def open_metadata_log(
     log_dir.check()
     try:
         _make_directory(log_dir.files, log_dir.path, directory)
-        state = read_quorum_state(log_dir.files, f"{directory}/{QUORUM_STATE_FILE}")
+        state = read_election_state(log_dir.files, f"{directory}/{QUORUM_STATE_FILE}")
         snapshots, newest = find_snapshots(log_dir.files, directory)
         covered = 0 if newest is None else newest.snapshot_id.offset
-        refuse_to_cut(log_dir.files, directory, state.leader_epoch, covered)
+        refuse_to_cut(log_dir.files, directory, state.epoch, covered)
     except OSError as error:
         raise log_dir.fail(error) from error
     request = LoadRequest(
@@ -103,7 +96,7 @@ def open_metadata_log(
     )
     log = load_log(log_dir, request, now_ms)
     if newest is not None:
-        _refuse_foreign(log, newest.snapshot_id, state.leader_epoch)
+        _refuse_foreign(log, newest.snapshot_id, state.epoch)
     return MetadataLog(
         log, log_dir.files, node_id, LogSnapshots(log, log_dir.files, snapshots, newest, now_ms)
     )
@@ -143,7 +136,7 @@ class MetadataLog:
         self._files = files
         self._node_id = node_id
         self._state_path = f"{log.directory}/{QUORUM_STATE_FILE}"
-        self._state = read_quorum_state(files, self._state_path)
+        self._state = read_election_state(files, self._state_path)
         self.reader = CommittedReader(log, log.log_start_offset)
         """What has been replayed of the log; a standby goes on with it."""
         # The offset from which `replay` has read the log; what is before it was in a snapshot.
@@ -155,10 +148,10 @@ class MetadataLog:
 
     @property
     def epoch(self) -> int:
-        return self._state.leader_epoch
+        return self._state.epoch
 
     @property
-    def state(self) -> QuorumState:
+    def state(self) -> ElectionState:
         return self._state
 
     @property
@@ -178,8 +171,7 @@ class MetadataLog:
 
     def raft_storage(self, environment: Environment) -> RaftStorage:
         """This log as a quorum of several voters uses it."""
-        state = ElectionState(epoch=self._state.leader_epoch)
-        return RaftStorage(self._log, self._files, self.snapshots, environment, state)
+        return RaftStorage(self._log, self._files, self.snapshots, environment, self._state)
 
     def become_leader(self, now_ms: int) -> None:
         """Begin the next epoch: sync the epoch, append its first record. Call `flush` after it.
@@ -187,30 +179,22 @@ class MetadataLog:
         Whoever leads then aborts a transaction that the last leader left open.
         """
         # The file may be lost, or older than the log: an epoch has one leader, and never falls.
-        epoch = max(self._state.leader_epoch, self.snapshots.last_epoch)
-        self._state = replace(self._state, leader_epoch=epoch).elected(self._node_id)
-        write_quorum_state(self._files, self._state_path, self._state)
-        self._append(self._leader_change(now_ms), now_ms)
-
-    def _leader_change(self, now_ms: int) -> bytearray:
-        voters = [Voter(voter_id=voter) for voter in self._state.voters]
-        message = LeaderChangeMessage(
-            version=0, leader_id=self._node_id, voters=voters, granting_voters=voters
-        )
-        builder = RecordBatchBuilder(is_control=True)
-        builder.append(now_ms, ControlRecordType.LEADER_CHANGE.key(), encode_bytes(message, 0))
-        return builder.build()
+        epoch = max(self._state.epoch, self.snapshots.last_epoch) + 1
+        own_id = self._node_id
+        assert self._state.voter_ids in ((), (own_id,)), "more voters take more than one vote"
+        self._state = ElectionState(epoch, own_id, voter_ids=(own_id,))
+        write_election_state(self._files, self._state_path, self._state, 0)
+        voters = (VoterKey(own_id),)
+        first = AppendStartOfEpoch(epoch, own_id, voters, voters)
+        self._append(start_of_epoch_batch(first, now_ms), now_ms)
 
     def append(self, records: Sequence[Message], now_ms: int) -> int:
         """Append one change of state and return its last offset. It is not committed yet."""
-        builder = RecordBatchBuilder()
-        for record in records:
-            builder.append(now_ms, None, encode_record(record))
-        return self._append(builder.build(), now_ms)
+        return self._append(change_batch(records, now_ms), now_ms)
 
     def _append(self, batch: bytearray, now_ms: int) -> int:
         info = self._log.append_as_leader(
-            memoryview(batch), self._state.leader_epoch, now_ms, AppendOrigin.RAFT_LEADER
+            memoryview(batch), self._state.epoch, now_ms, AppendOrigin.RAFT_LEADER
         )
         return info.last_offset
 

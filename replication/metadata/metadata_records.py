@@ -9,7 +9,7 @@ metadata.version; `WRITTEN_VERSIONS` are those of metadata.version 30, which Apa
 finalises for a new cluster. Older ones can be read.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from ...clients.errors import ErrorCode, KafkaError, ProtocolError
@@ -26,6 +26,7 @@ from ...clients.protocol.schema import (
     int64,
     uint16,
 )
+from ...clients.record.builder import RecordBatchBuilder
 from ...clients.record.varint import encode_unsigned_varint, read_unsigned_varint
 
 _FRAME_VERSION = 1
@@ -313,6 +314,14 @@ def encode_record(record: Message) -> bytes:
     version = WRITTEN_VERSIONS[record.api_key]
     head = (_FRAME_VERSION, record.api_key, version)
     return b"".join(map(encode_unsigned_varint, head)) + encode_bytes(record, version)
+
+
+def change_batch(records: Sequence[Message], now_ms: int) -> bytearray:
+    """One change of state as a batch; its offset and epoch are stamped when it is appended."""
+    builder = RecordBatchBuilder()
+    for record in records:
+        builder.append(now_ms, None, encode_record(record))
+    return builder.build()
 
 
 def decode_record(value: bytes) -> Message:

@@ -13,7 +13,6 @@ from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import uuid_to_string
 from ...clients.protocol.schema import Message
 from ...clients.record.batch import RecordBatch
-from ...clients.record.builder import RecordBatchBuilder
 from ...storage.files import FileRegion, Files
 from ...storage.log.fetch_data import FetchIsolation, RemoteRead
 from ...storage.log.local_log import FlushTask
@@ -21,13 +20,12 @@ from ...storage.log.unified_log import UnifiedLog
 from ...storage.producer.producer_entry import AppendOrigin
 from ...storage.remote.remote_lineage import OffsetAndEpoch
 from ..quorum.control_records import start_of_epoch_batch, voters_batch
-from ..raft.election_state import ElectionState
+from ..raft.election_state import QUORUM_STATE_FILE, ElectionState, write_election_state
 from ..raft.raft_actions import AppendStartOfEpoch, AppendVoters, WriteSnapshotChunk
 from ..raft.raft_messages import FetchedBatch
 from .durable_end import lower_durable_end, write_durable_end
 from .log_snapshots import LogSnapshots
-from .metadata_records import encode_record
-from .quorum import QUORUM_STATE_FILE
+from .metadata_records import change_batch
 from .snapshot_format import SnapshotDamagedError, SnapshotId
 
 if TYPE_CHECKING:
@@ -94,7 +92,7 @@ class RaftStorage:
     def persist(self, state: ElectionState) -> None:
         """See `QuorumStorage`. Data version 0: the voters are static."""
         path = f"{self._log.directory}/{QUORUM_STATE_FILE}"
-        self._files.atomic_replace(path, state.to_json(0))
+        write_election_state(self._files, path, state, 0)
         self._epoch = state.epoch
 
     def append_start_of_epoch(self, action: AppendStartOfEpoch) -> None:
@@ -114,10 +112,7 @@ class RaftStorage:
         Call `Quorum.appended` after it: the change is not committed yet.
         """
         now_ms = self._environment.wall_clock_ms()
-        builder = RecordBatchBuilder()
-        for record in records:
-            builder.append(now_ms, None, encode_record(record))
-        self._append(builder.build(), epoch, now_ms)
+        self._append(change_batch(records, now_ms), epoch, now_ms)
         return self.end_offset - 1
 
     def _append(self, batch: bytearray, epoch: int, now_ms: int) -> None:

@@ -6,11 +6,11 @@ from tierlog.clients.record.batch import batches
 from tierlog.clients.record.checksum import crc32c
 from tierlog.replication.metadata.durable_end import DURABLE_END_FILE
 from tierlog.replication.metadata.metadata_log import METADATA_PARTITION, open_metadata_log
-from tierlog.replication.metadata.quorum import (
+from tierlog.replication.raft.election_state import (
     QUORUM_STATE_FILE,
-    QuorumState,
-    read_quorum_state,
-    write_quorum_state,
+    ElectionState,
+    read_election_state,
+    write_election_state,
 )
 from tierlog.storage.directory.log_dir import LogDir, LogDirError
 from tierlog.tests.replication.node import DATA, NODE_ID, create, open_controller, registration
@@ -146,8 +146,8 @@ def led_by_kafka(files: SimulatedFiles, epoch: int = 7) -> None:
     files.atomic_replace(
         LOG, b"".join([*(each.view for each in kept), put(election.view, end, epoch)])
     )
-    state = QuorumState(leader_epoch=epoch, leader_id=1, voters=(1,))
-    write_quorum_state(files, f"{FOLDER}/{QUORUM_STATE_FILE}", state)
+    state = ElectionState(epoch, 1, voter_ids=(1,))
+    write_election_state(files, f"{FOLDER}/{QUORUM_STATE_FILE}", state, 0)
 
 
 def test_a_log_that_another_has_cut_and_led_since_is_taken_as_it_is(
@@ -166,8 +166,8 @@ def test_a_log_that_another_has_led_without_cutting_it_is_still_protected() -> N
     election = next(batch for batch in sound if batch.is_control)
     end = sound[-1].next_offset
     files.atomic_replace(LOG, files.read(LOG) + put(election.view, end, 7))
-    state = QuorumState(leader_epoch=7, leader_id=1, voters=(1,))
-    write_quorum_state(files, f"{FOLDER}/{QUORUM_STATE_FILE}", state)
+    state = ElectionState(7, 1, voter_ids=(1,))
+    write_election_state(files, f"{FOLDER}/{QUORUM_STATE_FILE}", state, 0)
     flip(files, end_of_batch(files, 2) - 1)
     with pytest.raises(LogDirError, match=r"would be lost\. Restore"):
         topics_after_start(files)
@@ -186,9 +186,9 @@ def test_a_flipped_epoch_beside_other_damage_is_nobody_elses_leadership(number: 
 
 def test_a_later_epoch_that_the_quorum_does_not_know_is_damage() -> None:
     files = killed()
-    state = read_quorum_state(files, f"{FOLDER}/{QUORUM_STATE_FILE}")
+    state = read_election_state(files, f"{FOLDER}/{QUORUM_STATE_FILE}")
     led_by_kafka(files)
-    write_quorum_state(files, f"{FOLDER}/{QUORUM_STATE_FILE}", state)
+    write_election_state(files, f"{FOLDER}/{QUORUM_STATE_FILE}", state, 0)
     with pytest.raises(LogDirError, match=r"would be lost\. Restore"):
         topics_after_start(files)
 

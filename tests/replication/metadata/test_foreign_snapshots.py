@@ -8,8 +8,8 @@ import pytest
 from tierlog.replication.metadata.metadata_log_config import MetadataLogConfig
 from tierlog.replication.metadata.metadata_records import TopicRecord
 from tierlog.replication.metadata.metadata_snapshots import MetadataSnapshots
-from tierlog.replication.metadata.quorum import QUORUM_STATE_FILE
 from tierlog.replication.metadata.snapshot_format import SnapshotId, snapshot_batches
+from tierlog.replication.raft.election_state import QUORUM_STATE_FILE
 from tierlog.storage.directory.log_dir import LogDirError
 from tierlog.tests.simulation.disk import SimulatedDisk
 from tierlog.tests.simulation.files import SimulatedFiles

@@ -7,6 +7,7 @@ import pytest
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.kafka_uuid import Uuid, uuid_to_string
 from tierlog.clients.protocol.codec import decode, encode_bytes
+from tierlog.clients.protocol.messages.leader_change_message import LeaderChangeMessage, Voter
 from tierlog.clients.protocol.schema import Message
 from tierlog.clients.record.batch import batches
 from tierlog.clients.record.control import ControlRecordType
@@ -20,7 +21,6 @@ from tierlog.replication.metadata.metadata_records import (
     decode_record,
     encode_record,
 )
-from tierlog.replication.metadata.quorum import LeaderChangeMessage, Voter
 
 LOG = Path(__file__).with_name("kafka_metadata_log.hex")
 

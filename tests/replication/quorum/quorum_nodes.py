@@ -24,13 +24,12 @@ from tierlog.clients.protocol.schema import Message
 from tierlog.clients.record.batch import batches
 from tierlog.replication.metadata.metadata_log import MetadataLog, open_metadata_log
 from tierlog.replication.metadata.metadata_records import TopicRecord
-from tierlog.replication.metadata.quorum import QUORUM_STATE_FILE
 from tierlog.replication.metadata.raft_storage import RaftStorage
 from tierlog.replication.quorum.quorum import Quorum
 from tierlog.replication.quorum.quorum_channel import QuorumChannel
 from tierlog.replication.quorum.wire_requests import core_request
 from tierlog.replication.quorum.wire_responses import wire_response
-from tierlog.replication.raft.election_state import ElectionState, parse_election_state
+from tierlog.replication.raft.election_state import QUORUM_STATE_FILE, read_election_state
 from tierlog.replication.raft.raft import RaftCore
 from tierlog.replication.raft.raft_options import RaftOptions
 from tierlog.replication.raft.voter_set import Address, Voter, VoterKey, VoterSet
@@ -130,10 +129,7 @@ class QuorumNode:
         self._directory.mkdir(parents=True, exist_ok=True)
         now_ms = environment.wall_clock_ms()
         self.log = open_metadata_log(LogDir(files, str(self._directory)), self.node_id, now_ms)
-        state_file = Path(self.log.directory) / QUORUM_STATE_FILE
-        persisted = ElectionState()
-        if state_file.exists():
-            persisted = parse_election_state(state_file.read_bytes())
+        persisted = read_election_state(files, f"{self.log.directory}/{QUORUM_STATE_FILE}")
         own = self._voters.voter(self.node_id)
         endpoints: Mapping[str, Address] = {} if own is None else own.endpoints
         options = RaftOptions(self.node_id, cluster_id=self._cluster_id, endpoints=endpoints)

@@ -4,7 +4,6 @@ import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.kafka_uuid import uuid_from_string
-from tierlog.replication.metadata.quorum import QuorumState
 from tierlog.replication.raft.election_state import (
     ElectionState,
     parse_election_state,
@@ -60,9 +59,9 @@ def test_both_versions_are_those_that_kafka_writes(
 def test_a_sole_voter_leaves_the_bytes_of_the_broker_with_one_voter() -> None:
     member = Member(1, voters_of(1))
     member.start()
-    assert member.persisted.to_json(0) == QuorumState().elected(1).to_json()
+    assert member.persisted.to_json(0) == ElectionState(1, 1, voter_ids=(1,)).to_json(0)
     member.restart()
-    assert member.persisted.to_json(0) == QuorumState().elected(1).elected(1).to_json()
+    assert member.persisted.to_json(0) == ElectionState(2, 1, voter_ids=(1,)).to_json(0)
 
 
 def test_a_vote_without_directory_counts_for_the_id_in_any_directory() -> None:

@@ -3,7 +3,11 @@
 import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
-from tierlog.replication.metadata.quorum import QuorumState, read_quorum_state, write_quorum_state
+from tierlog.replication.raft.election_state import (
+    ElectionState,
+    read_election_state,
+    write_election_state,
+)
 from tierlog.tests.simulation.disk import SimulatedDisk
 from tierlog.tests.simulation.files import SimulatedFiles
 
@@ -15,10 +19,10 @@ KAFKAS = (
 
 def test_the_file_is_the_one_that_kafka_writes() -> None:
     files = SimulatedFiles(SimulatedDisk())
-    state = QuorumState().elected(1)
-    write_quorum_state(files, "/quorum-state", state)
+    state = ElectionState(1, 1, voter_ids=(1,))
+    write_election_state(files, "/quorum-state", state, 0)
     assert files.read("/quorum-state") == KAFKAS
-    assert read_quorum_state(files, "/quorum-state") == state
+    assert read_election_state(files, "/quorum-state") == state
 
 
 @pytest.mark.parametrize("more", [b"\n", bytes(12), b"\xff{", KAFKAS])
@@ -26,17 +30,12 @@ def test_what_stands_behind_the_state_says_nothing(more: bytes) -> None:
     """Kafka's parser does not look at it either."""
     files = SimulatedFiles(SimulatedDisk())
     files.atomic_replace("/quorum-state", KAFKAS + more)
-    assert read_quorum_state(files, "/quorum-state") == QuorumState().elected(1)
-
-
-def test_every_election_is_of_the_next_epoch() -> None:
-    state = QuorumState().elected(1).elected(1)
-    assert (state.leader_epoch, state.leader_id, state.voters) == (2, 1, (1,))
+    assert read_election_state(files, "/quorum-state") == ElectionState(1, 1, voter_ids=(1,))
 
 
 def test_who_has_never_voted_knows_nothing() -> None:
     files = SimulatedFiles(SimulatedDisk())
-    assert read_quorum_state(files, "/quorum-state") == QuorumState()
+    assert read_election_state(files, "/quorum-state") == ElectionState()
 
 
 @pytest.mark.parametrize(
@@ -46,5 +45,5 @@ def test_an_epoch_is_never_guessed(content: bytes) -> None:
     files = SimulatedFiles(SimulatedDisk())
     files.atomic_replace("/quorum-state", content)
     with pytest.raises(KafkaError) as refused:
-        read_quorum_state(files, "/quorum-state")
+        read_election_state(files, "/quorum-state")
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
