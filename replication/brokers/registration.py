@@ -9,7 +9,7 @@ the first records of the batch never sees a fresh broker in an old ISR. The same
 registers again, because an answer was lost or a listener changed, keeps its epoch and its state.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...clients.errors import ErrorCode, KafkaError
@@ -19,14 +19,13 @@ from ..metadata.cluster_image import BrokerImage, ClusterImage, Endpoint
 from ..metadata.decision import Decision
 from ..metadata.metadata_records import (
     METADATA_VERSION_FEATURE,
-    BrokerEndpoint,
-    BrokerFeature,
     ControllerEndpoint,
     ControllerFeature,
     RegisterBrokerRecord,
     RegisterControllerRecord,
     UnregisterBrokerRecord,
 )
+from .broker_records import broker_endpoints, broker_features
 
 NO_PREVIOUS_EPOCH = -1
 """The previous broker epoch of a broker that found no clean-shutdown file."""
@@ -217,27 +216,6 @@ def _check_level(name: str, level: int, lowest: int, highest: int) -> None:
             f"{level} of {name}. The broker wants a version between {lowest} and {highest}, "
             "inclusive.",
         )
-
-
-def broker_endpoints(endpoints: Iterable[Endpoint]) -> list[BrokerEndpoint]:
-    """A broker's addresses as its record has them."""
-    return [
-        BrokerEndpoint(
-            name=endpoint.listener,
-            host=endpoint.host,
-            port=endpoint.port,
-            security_protocol=endpoint.security_protocol,
-        )
-        for endpoint in endpoints
-    ]
-
-
-def broker_features(features: Mapping[str, tuple[int, int]]) -> list[BrokerFeature]:
-    """The lowest and highest levels of a broker's features as its record has them."""
-    return [
-        BrokerFeature(name=name, min_supported_version=lowest, max_supported_version=highest)
-        for name, (lowest, highest) in features.items()
-    ]
 
 
 def _broker_record(request: BrokerRegistrationData) -> RegisterBrokerRecord:

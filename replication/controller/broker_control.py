@@ -16,7 +16,7 @@ from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import Uuid
 from ...clients.protocol.schema import Message
 from ...storage.config import LogConfig
-from ..brokers.registration import broker_endpoints, broker_features
+from ..brokers.broker_records import broker_endpoints, broker_features
 from ..metadata.cluster_image import ClusterDelta, ClusterImage, Endpoint
 from ..metadata.metadata_records import (
     NO_LEADER,

@@ -29,25 +29,24 @@ from ...storage.log.unified_log import UnifiedLog
 from ...storage.manager.log_dirs import CLUSTER_METADATA_TOPIC, METADATA_TOPIC_ID
 from ...storage.manager.log_loader import LoadRequest, load_log
 from ...storage.producer.producer_entry import AppendOrigin
-from ..quorum.control_records import start_of_epoch_batch
+from ..quorum.control_records import sole_voter_batch
 from ..raft.election_state import (
     QUORUM_STATE_FILE,
     ElectionState,
     read_election_state,
     write_election_state,
 )
-from ..raft.raft_actions import AppendStartOfEpoch
 from ..raft.voter_set import VoterKey
 from .committed_reader import CommittedReader, CommittedRecords, decoded, metadata_batches
 from .durable_end import refuse_to_cut, write_durable_end
 from .log_snapshots import LogSnapshots, find_snapshots
 from .metadata_log_config import MetadataLogConfig
 from .metadata_records import TopicRecord, change_batch
-from .raft_storage import RaftStorage
 from .snapshot_format import QUORUM_RECORDS, SNAPSHOT_SUFFIX, QuorumRecord, SnapshotId
 
 if TYPE_CHECKING:
     from ...storage.log.local_log import FlushTask
+    from .raft_storage import RaftStorage
 
 METADATA_PARTITION = TopicPartition(CLUSTER_METADATA_TOPIC, 0)
 
@@ -169,8 +168,10 @@ class MetadataLog:
         """The end of the committed records."""
         return self._log.high_watermark
 
-    def raft_storage(self, environment: Environment) -> RaftStorage:
+    def raft_storage(self, environment: Environment) -> "RaftStorage":
         """This log as a quorum of several voters uses it."""
+        from .raft_storage import RaftStorage
+
         return RaftStorage(self._log, self._files, self.snapshots, environment, self._state)
 
     def become_leader(self, now_ms: int) -> None:
@@ -184,9 +185,7 @@ class MetadataLog:
         assert self._state.voter_ids in ((), (own_id,)), "more voters take more than one vote"
         self._state = ElectionState(epoch, own_id, voter_ids=(own_id,))
         write_election_state(self._files, self._state_path, self._state, 0)
-        voters = (VoterKey(own_id),)
-        first = AppendStartOfEpoch(epoch, own_id, voters, voters)
-        self._append(start_of_epoch_batch(first, now_ms), now_ms)
+        self._append(sole_voter_batch(VoterKey(own_id), now_ms), now_ms)
 
     def append(self, records: Sequence[Message], now_ms: int) -> int:
         """Append one change of state and return its last offset. It is not committed yet."""

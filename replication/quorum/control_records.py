@@ -4,7 +4,8 @@ Every epoch begins with one control batch of its leader. Version 1 of LeaderChan
 directories; it is written from `kraft.version` 1 on.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from ...clients.protocol.codec import decode, encode_bytes
 from ...clients.protocol.messages import quorum_records as records
@@ -12,21 +13,15 @@ from ...clients.protocol.messages.leader_change_message import LeaderChangeMessa
 from ...clients.record.batch import RecordBatch
 from ...clients.record.builder import RecordBatchBuilder
 from ...clients.record.control import ControlRecordType
-from ..raft.raft_actions import AppendStartOfEpoch
 from ..raft.voter_set import Address, KRaftVersionRange, Voter, VoterKey, VoterSet
 
+if TYPE_CHECKING:
+    from ..raft.raft_actions import AppendStartOfEpoch
 
-def start_of_epoch_batch(action: AppendStartOfEpoch, now_ms: int) -> bytearray:
+
+def start_of_epoch_batch(action: "AppendStartOfEpoch", now_ms: int) -> bytearray:
     """The first batch of an epoch; its offset and epoch are stamped when it is appended."""
-    version = 1 if any(key.has_directory for key in action.voters) else 0
-    message = LeaderChangeMessage(
-        version=version,
-        leader_id=action.leader_id,
-        voters=[_voter(key) for key in action.voters],
-        granting_voters=[_voter(key) for key in action.granting_voters],
-    )
-    builder = RecordBatchBuilder(is_control=True)
-    builder.append(now_ms, ControlRecordType.LEADER_CHANGE.key(), encode_bytes(message, version))
+    builder = _begun(action.leader_id, action.voters, action.granting_voters, now_ms)
     if action.kraft_version is not None:
         record = records.KRaftVersionRecord(version=0, kraft_version=action.kraft_version)
         builder.append(now_ms, ControlRecordType.KRAFT_VERSION.key(), encode_bytes(record, 0))
@@ -35,6 +30,27 @@ def start_of_epoch_batch(action: AppendStartOfEpoch, now_ms: int) -> bytearray:
             now_ms, ControlRecordType.KRAFT_VOTERS.key(), encode_voters(action.voter_set)
         )
     return builder.build()
+
+
+def sole_voter_batch(leader: VoterKey, now_ms: int) -> bytearray:
+    """The first batch of an epoch whose leader is the only voter."""
+    return _begun(leader.id, (leader,), (leader,), now_ms).build()
+
+
+def _begun(
+    leader_id: int, voters: Sequence[VoterKey], granting: Sequence[VoterKey], now_ms: int
+) -> RecordBatchBuilder:
+    """A batch that begins with the LeaderChange of an epoch."""
+    version = 1 if any(key.has_directory for key in voters) else 0
+    message = LeaderChangeMessage(
+        version=version,
+        leader_id=leader_id,
+        voters=[_voter(key) for key in voters],
+        granting_voters=[_voter(key) for key in granting],
+    )
+    builder = RecordBatchBuilder(is_control=True)
+    builder.append(now_ms, ControlRecordType.LEADER_CHANGE.key(), encode_bytes(message, version))
+    return builder
 
 
 def _voter(key: VoterKey) -> Elector:
