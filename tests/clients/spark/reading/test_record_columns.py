@@ -95,6 +95,14 @@ def test_whatever_is_broken_is_refused_as_one_by_one(
     assert decoded([batch]) == expected
 
 
+def test_a_length_with_the_sign_of_a_negative_one_is_refused() -> None:
+    content = build_batch([Record(0, 5, b"k", b"v", (("h", b"1"),))])
+    content[BATCH_OVERHEAD] |= 1
+    batch = RecordBatch(memoryview(content))
+    with pytest.raises(KafkaError, match="of negative length"):
+        COLUMNS.decode([batch])
+
+
 @given(st.lists(st.sampled_from(SCHEMA.names), min_size=1, unique=True))
 def test_columns_are_those_that_are_wanted_in_their_order(names: list[str]) -> None:
     records = [Record(0, 5, b"k", b"v", (("h", b"1"),)), Record(0, 6, None, b"w", ())]
