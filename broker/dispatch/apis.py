@@ -26,7 +26,16 @@ from struct import Struct as Format
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ...clients.errors import ErrorCode, KafkaError, ProtocolError
-from ...clients.protocol.api import APIS, SERVED_ON, Api, ApiKey, request_class
+from ...clients.protocol.api import (
+    APIS,
+    CONTROLLER_ONLY,
+    SERVED_ON,
+    Api,
+    ApiKey,
+    ListenerKind,
+    request_class,
+    served_by_member,
+)
 from ...clients.protocol.codec import Decoder, decode_in_steps, decoder_of, encode, encode_in_steps
 from ...clients.protocol.connection import lasting
 from ...clients.protocol.header import (
@@ -40,7 +49,7 @@ from ...clients.protocol.schema import Chunk, Message
 from ...clients.steps import finished
 from ..metrics.metrics import Counter
 from ..network.connection import ConnectedClient, DeferredResponse, Refused, Response
-from ..request.context import BrokerContext, Deferred, NoAnswer, RequestContext
+from ..request.context import BrokerContext, Deferred, NoAnswer, NodeContext, RequestContext
 from ..request.large_requests import run_slice
 from .muting import muted
 
@@ -58,6 +67,9 @@ _HEAD = Format(">ii")
 """The start of a response: size and correlation id."""
 _HEADS = {4: _HEAD, 5: Format(">iix")}
 """By the length of the response header: 4 without tagged fields, 5 with an empty set of them."""
+
+_OF_CONTROLLERS = 1 << 32
+"""In the key of a route: it serves a listener of controllers."""
 
 _LARGE_REQUEST_BYTES = 16 * 1024
 """Larger requests wait for their turn. A request of this size has 16,000 elements at most, which
@@ -147,7 +159,10 @@ class _ParsedHeader:
 
 
 class Apis:
-    """The dispatch table of one broker, filled as it is used."""
+    """The dispatch table of one process, filled as it is used.
+
+    Without a broker's parts, only listeners of controllers may be served.
+    """
 
     _caches_requests = True
     """Whether repeated requests are answered without being decoded."""
@@ -158,8 +173,9 @@ class Apis:
     _request_bytes = 0
     """The size of the current request, for `ThrottlingApis`."""
 
-    def __init__(self, broker: BrokerContext) -> None:
-        self._broker = broker
+    def __init__(self, broker: NodeContext) -> None:
+        # Handlers that need a broker's parts are only reached on a listener of brokers.
+        self._broker = cast("BrokerContext", broker)
         self._listeners = broker.listeners
         self._routes: dict[int, _Route] = {}
         self._large_requests = broker.large_requests
@@ -322,9 +338,13 @@ class Apis:
     def _parse_header(self, client: ConnectedClient, frame: memoryview) -> _ParsedHeader:
         """Parse a header. Raises Refused, and the errors of `decode_request_header`."""
         kind = self._listeners.kind_of(client.listener)
-        header, body = decode_request_header(frame, SERVED_ON[kind])
+        is_member = self._broker.member is not None
+        served = served_by_member(kind) if is_member else SERVED_ON[kind]
+        header, body = decode_request_header(frame, served)
         version = header.api_version
         key = header.api_key << 16 | version
+        if kind is ListenerKind.CONTROLLER:
+            key |= _OF_CONTROLLERS
         try:
             route = self._routes.get(key) or self._route(key, APIS[header.api_key], version)
         except KafkaError as error:
@@ -339,6 +359,8 @@ class Apis:
             listener_kind=kind,
         )
         parsed = _ParsedHeader(self, frame, body, route, context)
+        if kind is ListenerKind.CONTROLLER:
+            return parsed
         if self._caches_requests:
             parsed.cache = self._cache_for(context, body)
         if header.api_key == ApiKey.FETCH and self._is_pacing and self._paces_fetches:
@@ -441,7 +463,7 @@ class Apis:
 
     def _route(self, key: int, api: Api, version: int) -> _Route:
         decoder = decoder_of(request_class(api.key), version)
-        module = import_module(f"..handlers.{api.key.name.lower()}", __package__)
+        module = import_module(f"..handlers.{_module_of(api, key)}", __package__)
         metrics = self._broker.metrics
         request = f"request={api.name}"
         elements_max = self._elements_max_of(api.key)
@@ -460,6 +482,13 @@ class Apis:
         )
         self._routes[key] = route
         return route
+
+
+def _module_of(api: Api, key: int) -> str:
+    """The module of a handler, below `handlers`."""
+    name = api.key.name.lower()
+    is_fetch_of_replica = api.key == ApiKey.FETCH and key & _OF_CONTROLLERS
+    return f"controller.{name}" if api.listeners == CONTROLLER_ONLY or is_fetch_of_replica else name
 
 
 def _identity(response: object) -> object:

@@ -8,9 +8,10 @@ v4: also features whose lowest version is 0, which older clients cannot read (KA
 """
 
 import re
+from functools import cache
 
 from ...clients.errors import ErrorCode
-from ...clients.protocol.api import SERVED_ON, ApiKey, ListenerKind
+from ...clients.protocol.api import SERVED_ON, ApiKey, ListenerKind, served_by_member
 from ...clients.protocol.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -20,28 +21,26 @@ from ...clients.protocol.messages.api_versions import (
 )
 from ...replication.metadata.cluster_image import ConfigResourceType
 from ...replication.metadata.metadata_records import SUPPORTED_FEATURES
-from ..request.context import BrokerContext, RequestContext
+from ..request.context import NodeContext, RequestContext
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
-_API_KEYS = {
-    kind: [
+_TELEMETRY = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
+
+
+@cache
+def _api_keys(kind: ListenerKind, is_member: bool, has_telemetry: bool) -> list[ApiVersion]:
+    """What is announced. Telemetry only if there is a client metrics subscription (KIP-714)."""
+    served = served_by_member(kind) if is_member else SERVED_ON[kind]
+    return [
         ApiVersion(api_key=api.key, min_version=api.lowest_version, max_version=api.highest_version)
         for _, api in sorted(served.items())
+        if has_telemetry or api.key not in _TELEMETRY
     ]
-    for kind, served in SERVED_ON.items()
-}
-
-_WITHOUT_TELEMETRY = [
-    each
-    for each in _API_KEYS[ListenerKind.BROKER]
-    if each.api_key not in (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
-]
-"""What a broker announces while there is no client metrics subscription (KIP-714)."""
 
 
 def handle(
-    broker: BrokerContext, context: RequestContext, request: ApiVersionsRequest
+    node: NodeContext, context: RequestContext, request: ApiVersionsRequest
 ) -> ApiVersionsResponse:
     """Announce the APIs and features."""
     if context.api_version >= 3 and not (
@@ -49,13 +48,10 @@ def handle(
         and _SOFTWARE.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    image = broker.controller.image
+    image = node.controller.image
     pushes = any(kind == ConfigResourceType.CLIENT_METRICS for kind, _ in image.configs)
-    is_broker = context.listener_kind is ListenerKind.BROKER
     return ApiVersionsResponse(
-        api_keys=(
-            _WITHOUT_TELEMETRY if is_broker and not pushes else _API_KEYS[context.listener_kind]
-        ),
+        api_keys=_api_keys(context.listener_kind, node.member is not None, pushes),
         supported_features=[
             SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
             for name, (lowest, highest) in SUPPORTED_FEATURES.items()

@@ -17,7 +17,7 @@ That logs one line, and at most one such line a second however many clients misb
 import asyncio
 import logging
 from collections import Counter as Tally
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -71,7 +71,9 @@ class SocketServer:
         self.answer: Callable[[ConnectedClient, memoryview], Response] = _not_open
         self._network = network
         self._limits = limits
-        self._listeners: list[Listener] = []
+        self._listeners: dict[str, Listener] = {}
+        # Those that accept clients, but for pauses.
+        self._accepting: list[Listener] = []
         self._connections: set[Connection] = set()
         self.buffers = FrameBuffers()
         self.turns = Turns()
@@ -112,17 +114,26 @@ class SocketServer:
                 endpoint.port,
                 partial(self._connected, endpoint.name),
             )
-            self._listeners.append(listener)
+            self._listeners[endpoint.name] = listener
             ports[endpoint.name] = listener.port
         return ports
 
-    def open(self, answer: Callable[[ConnectedClient, memoryview], Response]) -> None:
-        """Start accepting clients; `answer` handles their requests."""
+    def open(
+        self,
+        answer: Callable[[ConnectedClient, memoryview], Response],
+        names: Collection[str] | None = None,
+    ) -> None:
+        """Start accepting clients on these listeners, or on all; `answer` handles all requests."""
         self.answer = answer
-        self._is_open = True
-        for listener in self._listeners:
-            listener.resume_accepting()
-        self._schedule_sweep()
+        was_open, self._is_open = self._is_open, True
+        self._accepting = [
+            listener
+            for name, listener in self._listeners.items()
+            if names is None or name in names or listener in self._accepting
+        ]
+        self._accept_if_there_is_room()
+        if not was_open:
+            self._schedule_sweep()
 
     def limit(self, limits: ConnectionLimits) -> None:
         """Change the limits; connections beyond a new maximum stay open."""
@@ -134,7 +145,7 @@ class SocketServer:
 
     def _accept_if_there_is_room(self) -> None:
         is_full = len(self._connections) >= self._limits.max_connections
-        for each in self._listeners:
+        for each in self._accepting:
             if is_full or self._rest is not None:
                 each.pause_accepting()
             else:
@@ -180,7 +191,7 @@ class SocketServer:
         self._per_ip[host] += 1
         self._created.add()
         if len(self._connections) >= limits.max_connections:
-            for each in self._listeners:
+            for each in self._accepting:
                 each.pause_accepting()
         transport.attach(connection)
 
@@ -241,9 +252,10 @@ class SocketServer:
 
     def stop_accepting(self) -> None:
         """Accept no further clients; the connected ones stay."""
-        for listener in self._listeners:
+        for listener in self._listeners.values():
             listener.close()
         self._listeners.clear()
+        self._accepting.clear()
 
     async def stop(self) -> None:
         """Close everything, and wait for unfinished work to end."""

@@ -26,6 +26,9 @@ from .large_requests import LargeRequests
 from .transactions import Transactions
 
 if TYPE_CHECKING:
+    from ...replication.controller.cluster_control import ClusterControl
+    from ...replication.metadata.quorum_member import QuorumMember
+    from ..cluster.controller_channel import ControllerChannel
     from ..coordinator.group.group_coordinator import GroupCoordinator
     from ..coordinator.transaction.transaction_coordinator import TransactionCoordinator
     from ..metrics.telemetry import Telemetry
@@ -69,28 +72,46 @@ class Node(NamedTuple):
     rack: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerContext:
-    """The parts of one broker. Handlers use these parts, but own none of them."""
+class Member(NamedTuple):
+    """What a process has as one of several in its cluster."""
+
+    quorum: "QuorumMember"
+    cluster_control: "ClusterControl | None"
+    """None in a process without the controller role."""
+    channel: "ControllerChannel"
+    """To the active controller, wherever it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeContext:
+    """The parts of one process that controllers and brokers have. Handlers own none of them."""
 
     config: BrokerConfig
     listeners: Listeners
     environment: Environment
     controller: Controller
+    topic_defaults: TopicDefaults
+    dynamic_config: DynamicConfig
+    metrics: Metrics
+    member: Member | None = None
+    """None if this process is the whole cluster."""
+    large_requests: LargeRequests = field(default_factory=LargeRequests)
+    described_topics: DescribedTopics = field(default_factory=DescribedTopics)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerContext(NodeContext):
+    """The parts of one broker. Handlers use these parts, but own none of them."""
+
     replica_manager: ReplicaManager
     log_manager: LogManager
     groups: Groups
     transactions: Transactions
     producer_ids: ProducerIds
     fetch_sessions: FetchSessionCache
-    topic_defaults: TopicDefaults
-    dynamic_config: DynamicConfig
-    metrics: Metrics
     bytes_in: Counter
     bytes_out: Counter
     fetch_max_bytes: int
-    large_requests: LargeRequests = field(default_factory=LargeRequests)
-    described_topics: DescribedTopics = field(default_factory=DescribedTopics)
     client_telemetry: ClientTelemetry = field(default_factory=ClientTelemetry)
 
     @property

@@ -244,10 +244,10 @@ _WITHOUT_HANDLER = frozenset(
         ApiKey.UPDATE_RAFT_VOTER,
     }
 )
-"""What nodes of a cluster ask of each other, and no node answers yet."""
+"""What nodes of a cluster ask of each other: not of a process that is the whole cluster."""
 
 _NOT_OF_A_CONTROLLER = frozenset({ApiKey.FETCH})
-"""Served for clients of brokers, but not yet for replicas of the metadata log."""
+"""The only voter has no replicas of the metadata log."""
 
 SERVED: Final[dict[int, Api]] = {
     key: api for key, api in APIS.items() if api.key not in _WITHOUT_HANDLER
@@ -264,6 +264,27 @@ SERVED_ON: Final[Mapping[ListenerKind, dict[int, Api]]] = {
     for kind in ListenerKind
 }
 """What ApiVersions announces on each kind of listener, by key."""
+
+_NOT_YET_BETWEEN_BROKERS = frozenset(
+    {
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.ADD_OFFSETS_TO_TXN,
+        ApiKey.END_TXN,
+        ApiKey.WRITE_TXN_MARKERS,
+        ApiKey.TXN_OFFSET_COMMIT,
+    }
+)
+"""Transactions need coordinators that reach the partitions of other brokers."""
+
+
+@cache
+def served_by_member(kind: ListenerKind) -> dict[int, Api]:
+    """What a member of a cluster of several processes serves on a kind of listener, by key."""
+    return {
+        key: api
+        for key, api in APIS.items()
+        if kind in api.listeners and api.key not in _NOT_YET_BETWEEN_BROKERS
+    }
 
 
 def request_class(key: int) -> type[Message]:
