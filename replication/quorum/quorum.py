@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.task_owner import TaskOwner
@@ -114,14 +114,11 @@ class QuorumListener(Protocol):
     def on_failure(self, sentence: str) -> None: ...
 
 
-class Answer:
+class Answer(NamedTuple):
     """A response, and the records that go with it."""
 
-    __slots__ = ("records", "response")
-
-    def __init__(self, response: RaftResponse, records: Records | None = None) -> None:
-        self.response = response
-        self.records = records
+    response: RaftResponse
+    records: Records | None = None
 
 
 class Quorum:

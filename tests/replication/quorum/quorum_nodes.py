@@ -5,7 +5,6 @@ Only the server is of the tests: it answers ApiVersions and the quorum's request
 """
 
 import asyncio
-import random
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -24,13 +23,11 @@ from tierlog.clients.protocol.schema import Message
 from tierlog.clients.record.batch import batches
 from tierlog.replication.metadata.metadata_log import MetadataLog, open_metadata_log
 from tierlog.replication.metadata.metadata_records import TopicRecord
+from tierlog.replication.metadata.open_quorum import open_quorum
 from tierlog.replication.metadata.raft_storage import RaftStorage
 from tierlog.replication.quorum.quorum import Quorum
 from tierlog.replication.quorum.quorum_channel import QuorumChannel
-from tierlog.replication.quorum.wire_requests import core_request
-from tierlog.replication.quorum.wire_responses import wire_response
-from tierlog.replication.raft.election_state import QUORUM_STATE_FILE, read_election_state
-from tierlog.replication.raft.raft import RaftCore
+from tierlog.replication.quorum.quorum_requests import answer
 from tierlog.replication.raft.raft_options import RaftOptions
 from tierlog.replication.raft.voter_set import Address, Voter, VoterKey, VoterSet
 from tierlog.storage.directory.log_dir import LogDir
@@ -129,12 +126,10 @@ class QuorumNode:
         self._directory.mkdir(parents=True, exist_ok=True)
         now_ms = environment.wall_clock_ms()
         self.log = open_metadata_log(LogDir(files, str(self._directory)), self.node_id, now_ms)
-        persisted = read_election_state(files, f"{self.log.directory}/{QUORUM_STATE_FILE}")
         own = self._voters.voter(self.node_id)
         endpoints: Mapping[str, Address] = {} if own is None else own.endpoints
         options = RaftOptions(self.node_id, cluster_id=self._cluster_id, endpoints=endpoints)
-        self.storage = self.log.raft_storage(environment)
-        core = RaftCore(options, self.storage, self._voters, persisted, random.Random(self.node_id))
+        core, self.storage = open_quorum(options, self.log, environment, self._voters)
         channel = QuorumChannel(self.node_id, environment)
         self.quorum = Quorum(core, self.storage, channel, self.told, self._executor)
         address = endpoints.get(LISTENER)
@@ -234,5 +229,4 @@ class QuorumNode:
             refused = response_class(message.api_key)()
             cast("HasErrorCode", refused).error_code = ErrorCode.NOT_CONTROLLER
             return refused
-        answer = await self.quorum.handle(core_request(message, version))
-        return wire_response(answer.response, answer.records)
+        return await answer(self.quorum, message, version)
