@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from ...clients.environment import Environment
+from ...clients.errors import ErrorCode, KafkaError
 from ..raft.raft import RaftCore
 from ..raft.raft_options import RaftOptions
 from ..raft.voter_set import NO_VOTERS, VoterSet
@@ -29,4 +30,15 @@ def open_quorum(
     the bootstrap snapshot replace them. Raises OSError, or KafkaError for what cannot be read.
     """
     storage = log.raft_storage(environment)
-    return OpenQuorum(RaftCore(options, storage, voters, log.state, environment.random), storage)
+    bootstrap = storage.bootstrap_voters()
+    initial = voters if bootstrap is None else bootstrap
+    core = RaftCore(options, storage, initial, log.state, environment.random)
+    newest = storage.latest_snapshot_id
+    if newest is not None:
+        core.load_snapshot_voters(newest.offset, storage.snapshot_voters(newest))
+    replayed = 0 if newest is None else newest.offset
+    for offset, later in storage.voter_sets_after(replayed):
+        # Before the start there is nothing to act upon, whatever the time, but a broken history.
+        for action in core.handle_voters(offset, later, 0):
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.directory}: {action}")
+    return OpenQuorum(core, storage)

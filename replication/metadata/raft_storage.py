@@ -12,26 +12,32 @@ from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import uuid_to_string
 from ...clients.protocol.schema import Message
-from ...clients.record.batch import RecordBatch
+from ...clients.record.batch import RecordBatch, batches
 from ...storage.files import FileRegion, Files
 from ...storage.log.fetch_data import FetchIsolation, RemoteRead
 from ...storage.log.local_log import FlushTask
 from ...storage.log.unified_log import UnifiedLog
 from ...storage.producer.producer_entry import AppendOrigin
 from ...storage.remote.remote_lineage import OffsetAndEpoch
-from ..quorum.control_records import start_of_epoch_batch, voters_batch
+from ..quorum.control_records import start_of_epoch_batch, voter_sets, voters_batch
+from ..quorum.quorum_storage import OffsetAndVoters
 from ..raft.election_state import QUORUM_STATE_FILE, ElectionState, write_election_state
 from ..raft.raft_actions import AppendStartOfEpoch, AppendVoters, WriteSnapshotChunk
+from ..raft.raft_log import BOOTSTRAP_SNAPSHOT
 from ..raft.raft_messages import FetchedBatch
+from ..raft.voter_set import VoterSet
+from .committed_reader import metadata_batches
 from .durable_end import lower_durable_end, write_durable_end
 from .log_snapshots import LogSnapshots
 from .metadata_records import change_batch
-from .snapshot_format import SnapshotDamagedError, SnapshotId
+from .snapshot_format import SNAPSHOT_SUFFIX, SnapshotDamagedError, SnapshotId
 
 if TYPE_CHECKING:
     from .metadata_snapshots import SnapshotWriting
 
 _READ_BYTES = 1 << 20
+_HEAD_BYTES = 1 << 20
+"""Enough for the first batch of a snapshot, with a few hundred bytes for each voter."""
 
 
 class RaftStorage:
@@ -90,9 +96,9 @@ class RaftStorage:
     # -- The state file and the log -----------------------------------------------------------
 
     def persist(self, state: ElectionState) -> None:
-        """See `QuorumStorage`. Data version 0: the voters are static."""
+        """See `QuorumStorage`. Data version 0 is for static voters."""
         path = f"{self._log.directory}/{QUORUM_STATE_FILE}"
-        write_election_state(self._files, path, state, 0)
+        write_election_state(self._files, path, state, 0 if state.voter_ids else 1)
         self._epoch = state.epoch
 
     def append_start_of_epoch(self, action: AppendStartOfEpoch) -> None:
@@ -118,12 +124,15 @@ class RaftStorage:
     def _append(self, batch: bytearray, epoch: int, now_ms: int) -> None:
         self._log.append_as_leader(memoryview(batch), epoch, now_ms, AppendOrigin.RAFT_LEADER)
 
-    def append_fetched(self, batches: Sequence[FetchedBatch]) -> None:
+    def append_fetched(self, batches: Sequence[FetchedBatch]) -> list[OffsetAndVoters]:
         """See `QuorumStorage`."""
         now_ms = self._environment.wall_clock_ms()
+        sets: list[OffsetAndVoters] = []
         for batch in batches:
             assert isinstance(batch, RecordBatch), "The shell hands in what it has decoded."
             self._log.append_as_follower(batch.view, now_ms)
+            sets += [OffsetAndVoters(offset, voters) for offset, voters in voter_sets(batch)]
+        return sets
 
     def truncate_to(self, offset: int) -> None:
         """See `QuorumStorage`."""
@@ -154,6 +163,14 @@ class RaftStorage:
         fetched = self._log.read(offset, _READ_BYTES, FetchIsolation.LOG_END, True)
         assert not isinstance(fetched, RemoteRead), "The metadata log is never tiered."
         return fetched.records
+
+    def voter_sets_after(self, offset: int) -> list[OffsetAndVoters]:
+        """The Voters records of the log from an offset on. Raises KafkaError(CORRUPT_MESSAGE)."""
+        sets: list[OffsetAndVoters] = []
+        start = max(offset, self.start_offset)
+        for batch in metadata_batches(self._log, start, self.end_offset):
+            sets += [OffsetAndVoters(at, voters) for at, voters in voter_sets(batch)]
+        return sets
 
     # -- Snapshots ----------------------------------------------------------------------------
 
@@ -193,6 +210,19 @@ class RaftStorage:
         self._log.truncate_fully_and_start_at(snapshot_id.offset)
         self._snapshots.install(download.snapshot_id, self._environment.wall_clock_ms())
 
+    def snapshot_voters(self, snapshot_id: OffsetAndEpoch) -> VoterSet | None:
+        """See `QuorumStorage`. Raises KafkaError(CORRUPT_MESSAGE) for a damaged snapshot."""
+        path = f"{self._log.directory}/{SnapshotId(*snapshot_id)}{SNAPSHOT_SUFFIX}"
+        return _voters_at_head(self._files, path)
+
+    def bootstrap_voters(self) -> VoterSet | None:
+        """The voters that the directory was formatted with (`--standalone`, KIP-853).
+
+        None if it was formatted for static voters, or not at all.
+        """
+        path = f"{self._log.directory}/{SnapshotId(*BOOTSTRAP_SNAPSHOT)}{SNAPSHOT_SUFFIX}"
+        return _voters_at_head(self._files, path) if self._files.exists(path) else None
+
     def drop_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
         """See `QuorumStorage`."""
         download, self._download = self._download, None
@@ -202,6 +232,21 @@ class RaftStorage:
     def snapshot_bytes(self, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int) -> bytes:
         """See `QuorumStorage`."""
         return self._snapshots.read(SnapshotId(*snapshot_id), position, min(max_bytes, _READ_BYTES))
+
+
+def _voters_at_head(files: Files, path: str) -> VoterSet | None:
+    """The Voters record of a snapshot, which stands in its first batch."""
+    size = files.size(path)
+    handle = files.open(path)
+    try:
+        for batch in batches(handle.pread(0, min(size, _HEAD_BYTES))):
+            if not batch.is_control:
+                break
+            for _, voters in voter_sets(batch):
+                return voters
+    finally:
+        handle.close()
+    return None
 
 
 def _id(snapshot_id: SnapshotId | None) -> OffsetAndEpoch | None:

@@ -1,7 +1,7 @@
 """The quorum's control records: LeaderChange, KRaftVersion, Voters (KIP-595, KIP-853).
 
-Every epoch begins with one control batch of its leader. Version 1 of LeaderChange names the voters'
-directories; it is written from `kraft.version` 1 on.
+Every epoch begins with one control batch of its leader. Its LeaderChange has version 0, which names
+no directories, as Kafka 4.3 writes it with each `kraft.version`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,20 +41,19 @@ def _begun(
     leader_id: int, voters: Sequence[VoterKey], granting: Sequence[VoterKey], now_ms: int
 ) -> RecordBatchBuilder:
     """A batch that begins with the LeaderChange of an epoch."""
-    version = 1 if any(key.has_directory for key in voters) else 0
     message = LeaderChangeMessage(
-        version=version,
+        version=0,
         leader_id=leader_id,
         voters=[_voter(key) for key in voters],
         granting_voters=[_voter(key) for key in granting],
     )
     builder = RecordBatchBuilder(is_control=True)
-    builder.append(now_ms, ControlRecordType.LEADER_CHANGE.key(), encode_bytes(message, version))
+    builder.append(now_ms, ControlRecordType.LEADER_CHANGE.key(), encode_bytes(message, 0))
     return builder
 
 
 def _voter(key: VoterKey) -> Elector:
-    return Elector(voter_id=key.id, voter_directory_id=key.directory_id)
+    return Elector(voter_id=key.id)
 
 
 def voters_batch(voters: VoterSet, now_ms: int) -> bytearray:

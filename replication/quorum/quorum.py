@@ -16,16 +16,15 @@ from typing import NamedTuple, Protocol, cast
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.task_owner import TaskOwner
-from ...storage.files import FileRegion
 from ...storage.log.local_log import FlushTask
 from ...storage.remote.remote_lineage import OffsetAndEpoch
-from ..raft.election_state import ElectionState
 from ..raft.raft import RaftCore
 from ..raft.raft_actions import (
     Action,
     AppendFetched,
     AppendStartOfEpoch,
     AppendVoters,
+    AskVersions,
     CreateSnapshot,
     DropSnapshot,
     Fatal,
@@ -34,6 +33,7 @@ from ..raft.raft_actions import (
     LeaderChanged,
     Persist,
     Reply,
+    ReplyToVoterChange,
     ReplyWithRecords,
     ReplyWithSnapshotBytes,
     Send,
@@ -41,65 +41,27 @@ from ..raft.raft_actions import (
     TruncateTo,
     WriteSnapshotChunk,
 )
-from ..raft.raft_log import RaftLogView
 from ..raft.raft_messages import (
-    FetchedBatch,
     FetchSnapshotResponse,
     QuorumDescription,
     RaftRequest,
     RaftResponse,
+    VoterChangeRequest,
+    VoterChangeResponse,
 )
+from ..raft.voter_set import VoterSet
 from .quorum_channel import QuorumTransport
+from .quorum_storage import QuorumStorage, Records
 
 _REQUESTS_MAX = 256
 """The requests of other nodes that wait for their answers, and ours that are in flight, each."""
 
+_CHANGES_MAX = 64
+"""Changes of the voters that wait for their answers: all but one are refused."""
+
 _log = logging.getLogger(__name__)
 
-Records = bytes | memoryview | FileRegion
 Event = Callable[[int], list[Action]]
-
-
-class QuorumStorage(RaftLogView, Protocol):
-    """The metadata log, its snapshots and the state file. All methods raise OSError, KafkaError."""
-
-    def persist(self, state: ElectionState) -> None:
-        """Write and sync the state file. Runs in a thread."""
-        ...
-
-    def append_start_of_epoch(self, action: AppendStartOfEpoch) -> None: ...
-
-    def append_voters(self, action: AppendVoters) -> None: ...
-
-    def append_fetched(self, batches: Sequence[FetchedBatch]) -> None: ...
-
-    def truncate_to(self, offset: int) -> None: ...
-
-    def prepare_flush(self) -> FlushTask | None:
-        """The pending fsync, if any."""
-        ...
-
-    def run_flush(self, task: FlushTask) -> None:
-        """Run an fsync. Runs in a thread."""
-        ...
-
-    def complete_flush(self, task: FlushTask) -> None: ...
-
-    def advance_high_watermark(self, offset: int) -> None: ...
-
-    def records_from(self, offset: int) -> Records: ...
-
-    def create_snapshot(self, snapshot_id: OffsetAndEpoch) -> None: ...
-
-    def write_snapshot_chunk(self, action: WriteSnapshotChunk) -> None: ...
-
-    def truncate_fully_to_snapshot(self, snapshot_id: OffsetAndEpoch) -> None: ...
-
-    def drop_snapshot(self, snapshot_id: OffsetAndEpoch) -> None: ...
-
-    def snapshot_bytes(
-        self, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int
-    ) -> Records: ...
 
 
 class QuorumListener(Protocol):
@@ -140,6 +102,7 @@ class Quorum:
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._tasks = TaskOwner(_REQUESTS_MAX + 2, self._on_task_failure)
         self._waiting: set[asyncio.Future[Answer]] = set()
+        self._changes: set[asyncio.Future[VoterChangeResponse]] = set()
         self._flushes: set[asyncio.Task[None]] = set()
         self._has_failed = False
         self._stopped = asyncio.Event()
@@ -161,9 +124,18 @@ class Quorum:
     def high_watermark(self) -> int | None:
         return self._core.high_watermark
 
+    @property
+    def voters(self) -> VoterSet:
+        """The voter set in effect, committed or not."""
+        return self._core.voters
+
     def describe(self) -> QuorumDescription:
-        """The data of a DescribeQuorum response."""
+        """The data of a DescribeQuorum response; its times are those of the loop's clock."""
         return self._core.describe_quorum(self._now_ms())
+
+    def ms_since(self, time_ms: int) -> int:
+        """How long ago a time of `describe` was, in milliseconds."""
+        return self._now_ms() - time_ms
 
     async def start(self) -> None:
         """Take up the persisted state. A sole voter leads when this returns."""
@@ -202,6 +174,21 @@ class Quorum:
             return await answer
         finally:
             self._waiting.discard(answer)
+
+    async def handle_voter_change(self, request: VoterChangeRequest) -> VoterChangeResponse:
+        """Add or remove a voter; returns when that is committed, or refused.
+
+        Raises KafkaError(BROKER_NOT_AVAILABLE) while this node stops or when it has failed.
+        """
+        if self._has_failed or len(self._changes) >= _CHANGES_MAX:
+            raise _not_available()
+        changed: asyncio.Future[VoterChangeResponse] = asyncio.get_running_loop().create_future()
+        self._changes.add(changed)
+        try:
+            self._post(lambda now_ms: self._core.handle_voter_change(changed, request, now_ms))
+            return await changed
+        finally:
+            self._changes.discard(changed)
 
     def appended(self) -> None:
         """The controller has appended records as the leader of the current epoch."""
@@ -266,6 +253,8 @@ class Quorum:
                 self._fail(action.reason)
             case Flush():
                 self._flush()
+            case AskVersions() | ReplyToVoterChange():
+                self._change_voters(action)
             case _:
                 return await self._write(action)
         return None
@@ -276,13 +265,15 @@ class Quorum:
         match action:
             case AppendStartOfEpoch():
                 storage.append_start_of_epoch(action)
-                return core.handle_log_changed
+                if action.voter_set is None:
+                    return core.handle_log_changed
+                # The Voters record is the last one of the batch.
+                return self._log_changed([(storage.end_offset - 1, action.voter_set)])
             case AppendVoters():
                 storage.append_voters(action)
                 return core.handle_log_changed
             case AppendFetched():
-                storage.append_fetched(action.batches)
-                return core.handle_log_changed
+                return self._log_changed(storage.append_fetched(action.batches))
             case TruncateTo():
                 await self._flushes_ended()
                 storage.truncate_to(action.offset)
@@ -296,8 +287,9 @@ class Quorum:
             case TruncateFullyToSnapshot():
                 await self._flushes_ended()
                 await self._in_thread(storage.truncate_fully_to_snapshot, action.snapshot_id)
+                voters = storage.snapshot_voters(action.snapshot_id)
                 self._listener.on_snapshot_loaded(action.snapshot_id)
-                return core.handle_snapshot_loaded
+                return lambda now_ms: core.handle_snapshot_loaded(now_ms, voters)
             case ReplyWithSnapshotBytes():
                 response = action.response
                 assert isinstance(response, FetchSnapshotResponse), "It answers FetchSnapshot."
@@ -308,6 +300,18 @@ class Quorum:
             case _:
                 raise AssertionError(f"{action} is not performed anywhere.")
         return None
+
+    def _log_changed(self, voter_sets: Sequence[tuple[int, VoterSet]]) -> Event:
+        """Records were appended, with these voter sets among them."""
+        core = self._core
+
+        def event(now_ms: int) -> list[Action]:
+            actions: list[Action] = []
+            for offset, voters in voter_sets:
+                actions += core.handle_voters(offset, voters, now_ms)
+            return actions + core.handle_log_changed(now_ms)
+
+        return event
 
     async def _in_thread(self, work: Callable[..., None], *arguments: object) -> None:
         await asyncio.get_running_loop().run_in_executor(self._executor, work, *arguments)
@@ -352,6 +356,32 @@ class Quorum:
         else:
             self._post(lambda now_ms: self._core.handle_response(request_id, response, now_ms))
 
+    def _change_voters(self, action: AskVersions | ReplyToVoterChange) -> None:
+        if isinstance(action, ReplyToVoterChange):
+            changed = cast("asyncio.Future[VoterChangeResponse]", action.token)
+            if not changed.done():
+                changed.set_result(action.response)
+            return
+        try:
+            self._tasks.start(self._versions_of(action), "ApiVersions of a new voter")
+        except RuntimeError:
+            self._go_on(action, action.request._replace(is_unreachable=True))
+
+    async def _versions_of(self, action: AskVersions) -> None:
+        try:
+            versions = await self._transport.kraft_versions(action.destination)
+        except KafkaError as error:
+            _log.info(
+                "The new voter %d does not tell its versions: %s", action.request.voter_id, error
+            )
+            self._go_on(action, action.request._replace(is_unreachable=True))
+        else:
+            self._go_on(action, action.request._replace(kraft_version=versions))
+
+    def _go_on(self, action: AskVersions, request: VoterChangeRequest) -> None:
+        """Hand in a request again, with what was asked about it."""
+        self._post(lambda now_ms: self._core.handle_voter_change(action.token, request, now_ms))
+
     def _reply(self, token: object, answer: Answer) -> None:
         future = cast("asyncio.Future[Answer]", token)
         if not future.done():
@@ -367,7 +397,9 @@ class Quorum:
         self._stopped.set()
 
     def _fail_waiting(self, code: ErrorCode) -> None:
-        for answer in self._waiting:
+        waiting: list[asyncio.Future[Answer] | asyncio.Future[VoterChangeResponse]]
+        waiting = [*self._waiting, *self._changes]
+        for answer in waiting:
             if not answer.done():
                 answer.set_exception(KafkaError(code, "This node has left the quorum."))
 

@@ -6,13 +6,19 @@ bootstrap server, which has a negative id.
 
 from typing import Protocol
 
+from ... import __version__
 from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
-from ...clients.network.network import Address, NetworkClient, NetworkConfig
+from ...clients.network.network import SOFTWARE_NAME, Address, NetworkClient, NetworkConfig
+from ...clients.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ..raft.raft_actions import Destination
 from ..raft.raft_messages import RaftRequest, RaftResponse
+from ..raft.voter_set import KRaftVersionRange
 from .wire_requests import wire_request
 from .wire_responses import RESPONSE_CLASSES, core_response
+
+KRAFT_VERSION_FEATURE = "kraft.version"
+"""The feature whose level 1 lets voters change (KIP-853)."""
 
 _RESPONSE_BYTES_MAX = 64 << 20
 """A batch of the metadata log has at most 8 MiB, a fetched part of it little more than that."""
@@ -26,6 +32,13 @@ class QuorumTransport(Protocol):
 
         Raises KafkaError: REQUEST_TIMED_OUT, NETWORK_EXCEPTION, UNSUPPORTED_VERSION,
         INVALID_REQUEST for a response that cannot be understood.
+        """
+        ...
+
+    async def kraft_versions(self, destination: Destination) -> KRaftVersionRange:
+        """Ask a node for the versions of `kraft.version` that it supports (ApiVersions).
+
+        Raises KafkaError: REQUEST_TIMED_OUT, NETWORK_EXCEPTION, or what the node answers.
         """
         ...
 
@@ -72,6 +85,24 @@ class QuorumChannel:
                 f"The response of {address} does not speak of exactly one partition.",
             )
         return response
+
+    async def kraft_versions(self, destination: Destination) -> KRaftVersionRange:
+        """See `QuorumTransport`."""
+        address = Address(destination.address.host, destination.address.port)
+        self._network.add_node(destination.node_id, address)
+        request = ApiVersionsRequest(
+            client_software_name=SOFTWARE_NAME, client_software_version=__version__
+        )
+        response = await self._network.request(destination.node_id, request, ApiVersionsResponse)
+        if response.error_code:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION, f"{address} does not tell its versions."
+            )
+        for feature in response.supported_features:
+            if feature.name == KRAFT_VERSION_FEATURE:
+                return KRaftVersionRange(feature.min_version, feature.max_version)
+        # A node of a release before the feature.
+        return KRaftVersionRange()
 
     async def close(self) -> None:
         """See `QuorumTransport`."""

@@ -13,6 +13,7 @@ _REFUSED: dict[type[core.RaftRequest], type[core.RaftResponse]] = {
     core.EndQuorumEpochRequest: core.EndQuorumEpochResponse,
     core.FetchRequest: core.FetchResponse,
     core.FetchSnapshotRequest: core.FetchSnapshotResponse,
+    core.UpdateVoterRequest: core.UpdateVoterResponse,
 }
 _FIRST_WITH_ENDPOINTS: dict[type[core.RaftRequest], int] = {
     core.VoteRequest: 1,
@@ -20,6 +21,7 @@ _FIRST_WITH_ENDPOINTS: dict[type[core.RaftRequest], int] = {
     core.EndQuorumEpochRequest: 1,
     core.FetchRequest: 16,
     core.FetchSnapshotRequest: 1,
+    core.UpdateVoterRequest: 0,
 }
 """The first version of each response that tells the leader's address (KIP-853)."""
 
@@ -28,7 +30,7 @@ _FIRST_FETCH_WITH_EPOCHS = 12
 
 
 async def answer(quorum: Quorum, message: Message, version: int) -> Message:
-    """The response to a Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch or FetchSnapshot.
+    """The response to a request of another node: each has a key in `_REFUSED`.
 
     `version` is that of the request. A node that stops, or that has failed, answers
     BROKER_NOT_AVAILABLE. A Fetch waits as long as its sender allows.

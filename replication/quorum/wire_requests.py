@@ -12,14 +12,16 @@ from ...clients.protocol.messages import (
     end_quorum_epoch_request as end,
     fetch,
     fetch_snapshot_request as snapshot,
+    update_raft_voter as update,
     vote_request as vote,
 )
+from ...clients.protocol.messages.quorum_records import KRaftVersionFeature
 from ...clients.protocol.messages.raft_endpoints import LeaderEndpoint
 from ...clients.protocol.schema import Message
 from ...storage.manager.log_dirs import CLUSTER_METADATA_TOPIC, METADATA_TOPIC_ID
 from ...storage.remote.remote_lineage import OffsetAndEpoch
 from ..raft import raft_messages as core
-from ..raft.voter_set import Address, VoterKey
+from ..raft.voter_set import Address, KRaftVersionRange, VoterKey
 
 _FETCH_RESPONSE_BYTES_MAX = 0x7FFFFFFF
 _FIRST_WITH_TOPIC_IDS = 13
@@ -42,6 +44,8 @@ def wire_request(request: core.RaftRequest, fetch_max_bytes: int = 1 << 20) -> M
             return _fetch(request, fetch_max_bytes)
         case core.FetchSnapshotRequest():
             return _snapshot(request)
+        case core.UpdateVoterRequest():
+            return _update(request)
 
 
 def _vote(request: core.VoteRequest) -> Message:
@@ -130,6 +134,23 @@ def _snapshot(request: core.FetchSnapshotRequest) -> Message:
     )
 
 
+def _update(request: core.UpdateVoterRequest) -> Message:
+    lowest, highest = request.kraft_version
+    return update.UpdateRaftVoterRequest(
+        cluster_id=request.cluster_id,
+        current_leader_epoch=request.current_leader_epoch,
+        voter_id=request.voter_id,
+        voter_directory_id=request.voter_directory_id,
+        listeners=[
+            update.Listener(name=name, host=address.host, port=address.port)
+            for name, address in request.listeners
+        ],
+        kraft_version_feature=KRaftVersionFeature(
+            min_supported_version=lowest, max_supported_version=highest
+        ),
+    )
+
+
 def _endpoints(endpoints: Sequence[tuple[str, Address]]) -> list[LeaderEndpoint]:
     return [
         LeaderEndpoint(name=name, host=address.host, port=address.port)
@@ -150,6 +171,8 @@ def core_request(message: Message, version: int) -> core.RaftRequest:
             return _core_fetch(message, version)
         case snapshot.FetchSnapshotRequest():
             return _core_snapshot(message)
+        case update.UpdateRaftVoterRequest():
+            return _core_update(message)
         case _:
             raise AssertionError(f"{type(message).__name__} is no request of the quorum.")
 
@@ -246,6 +269,20 @@ def _core_snapshot(message: snapshot.FetchSnapshotRequest) -> core.FetchSnapshot
         max_bytes=message.max_bytes,
         is_single_partition=_is_single(named),
         is_metadata_partition=_is_metadata(named),
+    )
+
+
+def _core_update(message: update.UpdateRaftVoterRequest) -> core.UpdateVoterRequest:
+    versions = message.kraft_version_feature
+    return core.UpdateVoterRequest(
+        cluster_id=message.cluster_id,
+        current_leader_epoch=message.current_leader_epoch,
+        voter_id=message.voter_id,
+        voter_directory_id=message.voter_directory_id,
+        listeners=tuple((each.name, Address(each.host, each.port)) for each in message.listeners),
+        kraft_version=KRaftVersionRange(
+            versions.min_supported_version, versions.max_supported_version
+        ),
     )
 
 

@@ -9,6 +9,7 @@ from ...clients.protocol.messages import (
     end_quorum_epoch as end,
     fetch,
     fetch_snapshot as snapshot,
+    update_raft_voter as update,
     vote,
 )
 from ...clients.protocol.messages.raft_endpoints import NodeEndpoint
@@ -20,6 +21,8 @@ from ...storage.remote.remote_lineage import OffsetAndEpoch
 from ..raft import raft_messages as core
 from ..raft.voter_set import Address
 
+_NO_ADDRESS = Address("", 0)
+
 _log = logging.getLogger(__name__)
 
 RESPONSE_CLASSES: dict[type[object], type[Message]] = {
@@ -28,6 +31,7 @@ RESPONSE_CLASSES: dict[type[object], type[Message]] = {
     core.EndQuorumEpochRequest: end.EndQuorumEpochResponse,
     core.FetchRequest: fetch.FetchResponse,
     core.FetchSnapshotRequest: snapshot.FetchSnapshotResponse,
+    core.UpdateVoterRequest: update.UpdateRaftVoterResponse,
 }
 """The message that answers each request."""
 
@@ -47,6 +51,8 @@ def wire_response(
             return _fetch(response, records)
         case core.FetchSnapshotResponse():
             return _snapshot(response, records)
+        case core.UpdateVoterResponse():
+            return _update(response)
 
 
 def _endpoints(endpoints: Iterable[core.NodeEndpoint]) -> list[NodeEndpoint]:
@@ -162,6 +168,19 @@ def _snapshot(
     return message
 
 
+def _update(response: core.UpdateVoterResponse) -> Message:
+    message = update.UpdateRaftVoterResponse(
+        error_code=response.error_code or response.partition_error_code
+    )
+    if not response.error_code:
+        addresses = {each.node_id: each.address for each in response.node_endpoints}
+        host, port = addresses.get(response.leader_id, _NO_ADDRESS)
+        message.current_leader = update.CurrentLeader(
+            leader_id=response.leader_id, leader_epoch=response.leader_epoch, host=host, port=port
+        )
+    return message
+
+
 def core_response(message: Message) -> core.RaftResponse | None:
     """The value that the core handles; None if the response names anything but one partition.
 
@@ -178,6 +197,8 @@ def core_response(message: Message) -> core.RaftResponse | None:
             return _core_fetch(message)
         case snapshot.FetchSnapshotResponse():
             return _core_snapshot(message)
+        case update.UpdateRaftVoterResponse():
+            return _core_update(message)
         case _:
             raise AssertionError(f"{type(message).__name__} is no response of the quorum.")
 
@@ -312,4 +333,17 @@ def _core_snapshot(
         size=partition.size,
         position=partition.position,
         unaligned_records=records if isinstance(records, bytes | memoryview) else b"",
+    )
+
+
+def _core_update(message: update.UpdateRaftVoterResponse) -> core.UpdateVoterResponse:
+    leader, error = message.current_leader, _error(message.error_code)
+    if leader.leader_epoch < 0:
+        return core.UpdateVoterResponse(error_code=error)
+    address = Address(leader.host, leader.port)
+    return core.UpdateVoterResponse(
+        partition_error_code=error,
+        leader_id=leader.leader_id,
+        leader_epoch=leader.leader_epoch,
+        node_endpoints=(core.NodeEndpoint(leader.leader_id, address),) if leader.host else (),
     )

@@ -53,5 +53,6 @@ def _begin_behind(node: RaftNode, persisted: ElectionState, deadline_ms: int, no
         voted_key=voted_key,
         leader_address=address,
         deadline_ms=now_ms + node.options.fetch_timeout_ms,
+        update_voter_ms=now_ms + node.options.fetch_timeout_ms,
     )
     node.begin(follower, is_durable=False)

@@ -37,6 +37,7 @@ from .raft_node import RaftNode
 from .raft_state import Follower, RaftEvent, SnapshotDownload, Unattached
 from .request_checks import check_scope, check_sender, check_voter_key
 from .voter_set import Address, VoterKey
+from .voter_updates import send_update
 
 _FIRST_BOOTSTRAP_ID = -2
 """Bootstrap servers have the ids -2, -3 and so on; -1 is no node at all."""
@@ -121,7 +122,8 @@ def poll_follower(node: RaftNode, state: Follower, now_ms: int) -> None:
     if node.is_stopping:
         return
     if state.deadline_ms > now_ms:
-        _send_fetch(node, state, now_ms)
+        if not send_update(node, state, now_ms):
+            _send_fetch(node, state, now_ms)
     elif node.is_voter:
         node.become_prospective(RaftEvent.FETCH_TIMEOUT, now_ms)
     else:

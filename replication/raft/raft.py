@@ -9,7 +9,7 @@ The shell calls `poll` when `deadline_ms` has come.
 from random import Random
 
 from ...clients.errors import ErrorCode
-from . import elections, first_state, following, leading, voter_changes
+from . import elections, first_state, following, leading, voter_changes, voter_updates
 from .election_state import ElectionState
 from .named_leader import Verdict
 from .raft_actions import Action, Send, Token
@@ -26,6 +26,8 @@ from .raft_messages import (
     QuorumDescription,
     RaftRequest,
     RaftResponse,
+    UpdateVoterRequest,
+    UpdateVoterResponse,
     VoterChangeRequest,
     VoteRequest,
     VoteResponse,
@@ -134,12 +136,14 @@ class RaftCore:
                 leading.handle_fetch(node, token, request, now_ms)
             case FetchSnapshotRequest():
                 leading.handle_fetch_snapshot(node, token, request, now_ms)
+            case UpdateVoterRequest():
+                voter_changes.handle_update(node, token, request, now_ms)
         return self._finish(now_ms)
 
     def handle_voter_change(
         self, token: Token, request: VoterChangeRequest, now_ms: int
     ) -> list[Action]:
-        """Handle AddRaftVoter, RemoveRaftVoter or UpdateRaftVoter."""
+        """Handle AddRaftVoter or RemoveRaftVoter."""
         if self._node.is_broken:
             return []
         voter_changes.handle_voter_change(self._node, token, request, now_ms)
@@ -169,6 +173,8 @@ class RaftCore:
                 return following.handle_fetch_response(node, request, response, now_ms)
             case FetchSnapshotRequest() as request, FetchSnapshotResponse():
                 return following.handle_fetch_snapshot_response(node, request, response, now_ms)
+            case UpdateVoterRequest(), UpdateVoterResponse():
+                return voter_updates.handle_update_response(node, response, now_ms)
             case _:
                 raise AssertionError("a response to another request")
 
@@ -186,6 +192,10 @@ class RaftCore:
         verdict = Verdict.BACK_OFF
         if error is ErrorCode.UNSUPPORTED_VERSION and isinstance(send.request, VoteRequest):
             verdict = elections.handle_no_pre_vote(node, send.request, now_ms)
+        elif error is ErrorCode.UNSUPPORTED_VERSION and isinstance(
+            send.request, UpdateVoterRequest
+        ):
+            verdict = voter_updates.leader_is_updated(node, now_ms)
         if verdict is Verdict.BACK_OFF:
             node.requests.back_off(send.destination.node_id, now_ms)
         return self._finish(now_ms)
@@ -210,10 +220,19 @@ class RaftCore:
         snapshot_id = node.loading_snapshot
         assert snapshot_id is not None, "no snapshot is being loaded"
         node.loading_snapshot = None
-        if voters is not None:
-            node.history.reset(snapshot_id.offset - 1, voters)
+        self.load_snapshot_voters(snapshot_id.offset, voters)
         node.advance_high_watermark(snapshot_id.offset)
         return self.handle_log_changed(now_ms)
+
+    def load_snapshot_voters(self, end_offset: int, voters: VoterSet | None) -> None:
+        """Take the voters of the snapshot that the log begins with; None if it has none.
+
+        Before `start`, call it for the newest snapshot if there is one.
+        """
+        if voters is None:
+            self._node.history.clear()
+        else:
+            self._node.history.reset(end_offset - 1, voters)
 
     def handle_voters(self, offset: int, voters: VoterSet, now_ms: int) -> list[Action]:
         """A Voters record stands at this offset of the log, committed or not.
@@ -303,5 +322,7 @@ def state_deadlines(node: RaftNode) -> list[int | None]:
             ]
         case Unattached() as state:
             return [state.deadline_ms if node.is_voter and not node.is_stopping else None]
+        case Follower() as state if not node.is_stopping:
+            return [state.deadline_ms, voter_updates.deadline_ms(node, state)]
         case state:
             return [None if node.is_stopping else state.deadline_ms]

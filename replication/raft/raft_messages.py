@@ -235,8 +235,19 @@ class UpdateVoterRequest(NamedTuple):
     kraft_version: KRaftVersionRange
 
 
+class UpdateVoterResponse(NamedTuple):
+    """The answer to UpdateRaftVoter."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    partition_error_code: ErrorCode = ErrorCode.NONE
+    """The message has one error; it stands here if the response tells of the leader."""
+    leader_id: int = UNKNOWN_LEADER
+    leader_epoch: int = 0
+    node_endpoints: tuple[NodeEndpoint, ...] = ()
+
+
 class VoterChangeResponse(NamedTuple):
-    """The answer to a change of the voters."""
+    """The answer to AddRaftVoter and RemoveRaftVoter."""
 
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
@@ -245,13 +256,14 @@ class VoterChangeResponse(NamedTuple):
     node_endpoints: tuple[NodeEndpoint, ...] = ()
 
 
-VoterChangeRequest = AddVoterRequest | RemoveVoterRequest | UpdateVoterRequest
+VoterChangeRequest = AddVoterRequest | RemoveVoterRequest
 RaftRequest = (
     VoteRequest
     | BeginQuorumEpochRequest
     | EndQuorumEpochRequest
     | FetchRequest
     | FetchSnapshotRequest
+    | UpdateVoterRequest
 )
 RaftResponse = (
     VoteResponse
@@ -259,4 +271,5 @@ RaftResponse = (
     | EndQuorumEpochResponse
     | FetchResponse
     | FetchSnapshotResponse
+    | UpdateVoterResponse
 )

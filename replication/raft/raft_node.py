@@ -143,7 +143,7 @@ class RaftNode:
         leader_id, address = self.state.leader_id, self.leader_address
         if leader_id is None:
             return none, error_code, UNKNOWN_LEADER, self.epoch, ()
-        endpoints = () if address is None else (NodeEndpoint(leader_id, address),)
+        endpoints = (NodeEndpoint(leader_id, address),) if address is not None else ()
         return none, error_code, leader_id, self.epoch, endpoints
 
     # -- Actions ------------------------------------------------------------------------------
@@ -246,6 +246,7 @@ class RaftNode:
                 voted_key=state.voted_key if epoch == state.epoch else None,
                 leader_address=address,
                 deadline_ms=now_ms + self.options.fetch_timeout_ms,
+                update_voter_ms=now_ms + self.options.fetch_timeout_ms,
             ),
         )
 
@@ -295,19 +296,31 @@ class RaftNode:
             ),
         )
         keys = {voter.key.id: voter.key for voter in voters}
-        # The static voters need no record: every node is configured with them.
-        has_record = voters.has_directories and self.history.latest_offset < 0
+        record = self._voters_of_epoch()
         self.act(
             AppendStartOfEpoch(
                 epoch,
                 options.node_id,
                 tuple(keys.values()),
                 tuple(keys[voter_id] for voter_id in sorted(granting) if voter_id in keys),
-                1 if has_record else None,
-                voters if has_record else None,
+                None if record is None else 1,
+                record,
             )
         )
         self.log_will_change()
+
+    def _voters_of_epoch(self) -> VoterSet | None:
+        """The voters that a new leader writes; None if they stand in the log as they are.
+
+        Those of the bootstrap snapshot are not in the log yet, and a leader that has moved writes
+        its endpoints. Static voters need no record: every node is configured with them.
+        """
+        voters = self.voters
+        if not voters.has_directories or not (
+            self.history.latest_offset < 0 or voters.needs_update(self.options.voter)
+        ):
+            return None
+        return voters.with_updated_voter(self.options.voter) or voters
 
     def resign(self, now_ms: int) -> None:
         """Lead no more; the voters are told who should come next."""
@@ -362,7 +375,9 @@ class RaftNode:
         self.state = state
         self.requests.reset()
         if is_durable:
-            self.act(Persist(state.election_state(self.voters.ids)))
+            # From kraft.version 1 on, the file does not name the voters.
+            voter_ids = () if self.voters.has_directories else self.voters.ids
+            self.act(Persist(state.election_state(voter_ids)))
 
     def _announce(self) -> None:
         """Tell the shell of another leader or epoch. A resigned leader is none."""

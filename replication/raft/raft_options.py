@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ...clients.kafka_uuid import ZERO_UUID, Uuid
-from .voter_set import Address, KRaftVersionRange, VoterKey
+from .voter_set import Address, KRaftVersionRange, Voter, VoterKey
 
 SUPPORTED_KRAFT_VERSIONS = KRaftVersionRange(0, 1)
 
@@ -37,6 +37,11 @@ class RaftOptions:
     def key(self) -> VoterKey:
         """This node's key."""
         return VoterKey(self.node_id, self.directory_id)
+
+    @property
+    def voter(self) -> Voter:
+        """This node as a voter."""
+        return Voter(self.key, dict(self.endpoints), self.kraft_version_range)
 
     @property
     def check_quorum_timeout_ms(self) -> int:

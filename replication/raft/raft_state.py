@@ -177,6 +177,10 @@ class Follower(_Epoch):
     """Whether a fetch from this leader has succeeded: then no pre-vote is granted."""
     download: SnapshotDownload | None = None
     """The snapshot that is being fetched."""
+    update_voter_ms: int | None = None
+    """When this voter tells the leader its endpoints, if the leader does not have them."""
+    has_updated_leader: bool = False
+    """Whether this leader has heard them: with static voters it learns of them in no other way."""
     role: Role = field(default=Role.FOLLOWER, init=False)
 
 

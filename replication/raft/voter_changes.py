@@ -1,4 +1,6 @@
-"""AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter: one voter changes at a time (KIP-853).
+"""The leader's part of AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter (KIP-853).
+
+One voter changes at a time.
 
 The leader appends a Voters record, which is in effect at once; its commit, by a majority of the new
 voters, is the answer. Only then may the next change begin. A leader that removes itself leads on
@@ -12,18 +14,26 @@ action `AskVersions` has the shell do so and hand in the request again, with wha
 from typing import NamedTuple
 
 from ...clients.errors import ErrorCode
-from ...clients.kafka_uuid import ZERO_UUID, Uuid
-from .raft_actions import AppendVoters, AskVersions, Destination, ReplyToVoterChange, Token
+from ...clients.kafka_uuid import ZERO_UUID, Uuid, uuid_to_string
+from .raft_actions import (
+    AppendVoters,
+    AskVersions,
+    Destination,
+    Reply,
+    ReplyToVoterChange,
+    Token,
+)
 from .raft_messages import (
     AddVoterRequest,
     RemoveVoterRequest,
     UpdateVoterRequest,
+    UpdateVoterResponse,
     VoterChangeRequest,
     VoterChangeResponse,
 )
 from .raft_node import RaftNode
 from .raft_state import Leader, PendingChange
-from .request_checks import check_leader_epoch
+from .request_checks import Refusal, check_leader_epoch
 from .voter_set import Voter, VoterKey, VoterSet
 
 CAUGHT_UP_WITHIN_MS = 3_600_000
@@ -34,7 +44,7 @@ class _Refusal(NamedTuple):
     """Why a voter is not changed."""
 
     error_code: ErrorCode
-    message: str
+    message: str | None
 
 
 def handle_voter_change(
@@ -46,8 +56,6 @@ def handle_voter_change(
             outcome = _add(node, token, request, now_ms)
         case RemoveVoterRequest():
             outcome = _remove(node, request)
-        case UpdateVoterRequest():
-            outcome = _update(node, request)
     if outcome is None:
         return
     if isinstance(outcome, _Refusal):
@@ -55,11 +63,10 @@ def handle_voter_change(
         return
     state = node.state
     assert isinstance(state, Leader)
-    if outcome != node.voters:
-        _append(node, state, outcome, now_ms)
-    if isinstance(request, UpdateVoterRequest) or not request.ack_when_committed:
-        # An update is only ever refused or taken; who sent it does not wait for its commit.
+    _append(node, state, outcome, now_ms)
+    if not request.ack_when_committed:
         _reply(node, token)
+        # The next change waits for the commit of this one all the same: see `_check_quorum`.
         return
     state.change = PendingChange(token, node.history.latest_offset, now_ms + request.timeout_ms)
 
@@ -80,38 +87,68 @@ def _reply(
     node.act(ReplyToVoterChange(token, response))
 
 
+def handle_update(node: RaftNode, token: Token, request: UpdateVoterRequest, now_ms: int) -> None:
+    """Answer UpdateRaftVoter. It is refused or done; its commit is not awaited."""
+    outcome = _update(node, request)
+    refusal = outcome if isinstance(outcome, Refusal) else None
+    state = node.state
+    if isinstance(outcome, VoterSet) and isinstance(state, Leader):
+        if outcome != node.voters:
+            _append(node, state, outcome, now_ms)
+        state.progress.heard_from(VoterKey(request.voter_id, request.voter_directory_id), now_ms)
+    node.act(Reply(token, UpdateVoterResponse(*node.answer_fields(refusal))))
+
+
 # -- Checks ------------------------------------------------------------------------------------
 
 
 def _check_change(
-    node: RaftNode, cluster_id: str | None, voter_id: int, directory_id: Uuid
+    node: RaftNode, verb: str, cluster_id: str | None, voter_id: int, directory_id: Uuid
 ) -> _Refusal | None:
     """The checks of adding and removing before the voter itself is looked at."""
     if cluster_id is not None and cluster_id != node.options.cluster_id:
-        return _Refusal(ErrorCode.INCONSISTENT_CLUSTER_ID, "The cluster id is another one.")
+        return _Refusal(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f'The given id "{cluster_id}" doesn\'t match the cluster id '
+            f'"{node.options.cluster_id}"',
+        )
     refusal = check_leader_epoch(node.epoch, node.receiver)
     if refusal is not None:
-        return _Refusal(refusal.error_code, "This node does not lead the quorum.")
+        return _Refusal(refusal.error_code, None)
     if voter_id < 0 or directory_id == ZERO_UUID:
-        return _Refusal(ErrorCode.INVALID_REQUEST, "The voter needs both an id and a directory id.")
+        return _Refusal(
+            ErrorCode.INVALID_REQUEST, f"{verb} voter request didn't include a valid voter"
+        )
     return None
 
 
-def _check_quorum(node: RaftNode) -> _Refusal | None:
+def _check_quorum(node: RaftNode, verb: str) -> _Refusal | None:
     """Whether the voters may be changed now."""
     state = node.state
     assert isinstance(state, Leader)
     timed_out = ErrorCode.REQUEST_TIMED_OUT
     if state.change is not None:
-        return _Refusal(timed_out, "Another change of the voters is pending.")
+        return _Refusal(
+            timed_out,
+            "Request timed out waiting for leader to handle previous voter change request",
+        )
     if state.progress.high_watermark is None:
-        return _Refusal(timed_out, "The leader does not know the high watermark yet.")
+        return _Refusal(
+            timed_out,
+            "Request timed out waiting for leader to establish HWM and fence previous voter "
+            "changes",
+        )
     if not node.voters.has_directories:
         return _Refusal(
-            ErrorCode.UNSUPPORTED_VERSION, "The voters are static while kraft.version is 0."
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"Cluster doesn't support {verb} voter because the kraft.version feature is 0",
         )
     if node.history.latest_offset >= state.progress.high_watermark:
-        return _Refusal(timed_out, "The last change of the voters is not committed yet.")
+        return _Refusal(
+            timed_out,
+            "Request timed out waiting for voters to commit the latest voter change at "
+            f"{node.history.latest_offset} with HWM {state.progress.high_watermark}",
+        )
     return None
 
 
@@ -120,31 +157,46 @@ def _add(
 ) -> VoterSet | _Refusal | None:
     """The voters after adding one; None while its versions are asked for."""
     key = VoterKey(request.voter_id, request.voter_directory_id)
-    refusal = _check_change(node, request.cluster_id, *key)
+    refusal = _check_change(node, "Add", request.cluster_id, *key)
     if refusal is not None:
         return refusal
     address = dict(request.listeners).get(node.options.listener)
     if address is None:
         return _Refusal(
-            ErrorCode.INVALID_REQUEST, f"The voter has no listener {node.options.listener}."
+            ErrorCode.INVALID_REQUEST,
+            f"Add voter request didn't include the endpoint ({_names(request)}) for the default "
+            f"listener ListenerName({node.options.listener})",
         )
-    refusal = _check_quorum(node)
+    refusal = _check_quorum(node, "adding")
     if refusal is not None:
         return refusal
     if node.voters.voter(key.id) is not None:
-        return _Refusal(ErrorCode.DUPLICATE_VOTER, f"Node {key.id} is a voter already.")
+        return _Refusal(
+            ErrorCode.DUPLICATE_VOTER,
+            f"The voter id for {_text(key)} is already part of the set of voters "
+            f"{_keys(node.voters)}.",
+        )
     if request.is_unreachable:
-        return _Refusal(ErrorCode.REQUEST_TIMED_OUT, f"Node {key.id} cannot be reached.")
+        return _Refusal(
+            ErrorCode.REQUEST_TIMED_OUT,
+            f"New voter {_text(key)} is not ready to receive requests",
+        )
     versions = request.kraft_version
     if versions is None:
         node.act(AskVersions(token, request, Destination(key.id, address)))
         return None
     if not versions.minimum <= 1 <= versions.maximum:
         return _Refusal(
-            ErrorCode.INVALID_REQUEST, f"Node {key.id} does not support kraft.version 1."
+            ErrorCode.INVALID_REQUEST,
+            f"Aborted add voter operation for {_text(key)} since the kraft.version range "
+            f"(min: {versions.minimum}, max: {versions.maximum} doesn't support the finalized "
+            "version 1",
         )
     if not _is_caught_up(node, key, now_ms):
-        return _Refusal(ErrorCode.REQUEST_TIMED_OUT, f"Node {key.id} is not caught up.")
+        return _Refusal(
+            ErrorCode.REQUEST_TIMED_OUT,
+            f"Aborted add voter operation for {_text(key)} since it is lagging behind",
+        )
     return node.voters.with_voter(Voter(key, dict(request.listeners), versions))
 
 
@@ -162,40 +214,68 @@ def _is_caught_up(node: RaftNode, key: VoterKey, now_ms: int) -> bool:
 
 def _remove(node: RaftNode, request: RemoveVoterRequest) -> VoterSet | _Refusal:
     key = VoterKey(request.voter_id, request.voter_directory_id)
-    refusal = _check_change(node, request.cluster_id, *key) or _check_quorum(node)
+    refusal = _check_change(node, "Remove", request.cluster_id, *key)
+    refusal = refusal or _check_quorum(node, "removing")
     if refusal is not None:
         return refusal
     voters = node.voters.without_voter(key)
     if voters is None:
-        return _Refusal(ErrorCode.VOTER_NOT_FOUND, f"Node {key.id} is no voter, or the only one.")
+        return _Refusal(
+            ErrorCode.VOTER_NOT_FOUND,
+            f"Cannot remove voter {_text(key)} from the set of voters {_keys(node.voters)}",
+        )
     return voters
 
 
-def _update(node: RaftNode, request: UpdateVoterRequest) -> VoterSet | _Refusal:
+def _update(node: RaftNode, request: UpdateVoterRequest) -> VoterSet | Refusal:
     """The voters with a voter's present endpoints; those of a static voter stay as they are."""
     if request.cluster_id is not None and request.cluster_id != node.options.cluster_id:
-        return _Refusal(ErrorCode.INCONSISTENT_CLUSTER_ID, "The cluster id is another one.")
+        return Refusal(ErrorCode.INCONSISTENT_CLUSTER_ID)
     refusal = check_leader_epoch(request.current_leader_epoch, node.receiver)
     if refusal is not None:
-        return _Refusal(refusal.error_code, "This node does not lead the quorum in that epoch.")
+        return refusal
     key = VoterKey(request.voter_id, request.voter_directory_id)
-    if key.id < 0 or not key.has_directory:
-        return _Refusal(ErrorCode.INVALID_REQUEST, "The voter needs both an id and a directory id.")
-    if node.options.listener not in dict(request.listeners):
-        return _Refusal(
-            ErrorCode.INVALID_REQUEST, f"The voter has no listener {node.options.listener}."
-        )
+    lowest, highest = request.kraft_version
+    if (
+        key.id < 0
+        or not key.has_directory
+        or node.options.listener not in dict(request.listeners)
+        or not 0 <= lowest <= highest
+    ):
+        return Refusal(ErrorCode.INVALID_REQUEST)
     if not node.voters.has_directories:
-        return node.voters
-    refused = _check_quorum(node)
+        return node.voters if node.voters.is_voter(key) else Refusal(ErrorCode.VOTER_NOT_FOUND)
+    refused = _check_quorum(node, "updating")
     if refused is not None:
-        return refused
+        return Refusal(refused.error_code)
+    if not lowest <= 1 <= highest:
+        return Refusal(ErrorCode.INVALID_REQUEST)
     voters = node.voters.with_updated_voter(
         Voter(key, dict(request.listeners), request.kraft_version)
     )
-    if voters is None:
-        return _Refusal(ErrorCode.VOTER_NOT_FOUND, f"Node {key.id} is no voter.")
-    return voters
+    return voters or Refusal(ErrorCode.VOTER_NOT_FOUND)
+
+
+# -- Kafka's words -----------------------------------------------------------------------------
+
+
+def _text(key: VoterKey) -> str:
+    """Kafka's `ReplicaKey.toString`."""
+    directory = f"Optional[{uuid_to_string(key.directory_id)}]"
+    return f"ReplicaKey(id={key.id}, directoryId={directory})"
+
+
+def _keys(voters: VoterSet) -> str:
+    return f"[{', '.join(_text(voter.key) for voter in voters)}]"
+
+
+def _names(request: AddVoterRequest) -> str:
+    """Kafka's `Endpoints.toString`."""
+    endpoints = (
+        f"ListenerName({name})={address.host}/<unresolved>:{address.port}"
+        for name, address in request.listeners
+    )
+    return f"Endpoints(endpoints={{{', '.join(endpoints)}}})"
 
 
 # -- The pending change ------------------------------------------------------------------------

@@ -124,6 +124,11 @@ class VoterSet:
             return None
         return VoterSet(voter for voter in self if voter.key.id != key.id)
 
+    def needs_update(self, voter: Voter) -> bool:
+        """Whether a voter of this key has other endpoints or versions here."""
+        own = self._voters.get(voter.key.id)
+        return own is not None and own.is_same_voter(voter.key) and own != voter
+
     def with_updated_voter(self, voter: Voter) -> "VoterSet | None":
         """The set with other endpoints or versions of a voter; None if its key is no voter's."""
         if not self.is_voter(voter.key):

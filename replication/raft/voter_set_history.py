@@ -16,6 +16,7 @@ class VoterSetHistory:
     """The voter sets of a log, oldest first; never empty."""
 
     def __init__(self, initial: VoterSet) -> None:
+        self._initial = initial
         self._offsets = [INITIAL_OFFSET]
         self._sets = [initial]
 
@@ -58,6 +59,10 @@ class VoterSetHistory:
         """Forget the sets that are not in effect at `start_offset` or above any more."""
         first = max(0, bisect_right(self._offsets, start_offset) - 1)
         del self._offsets[:first], self._sets[:first]
+
+    def clear(self) -> None:
+        """Begin again with the initial set."""
+        self.reset(INITIAL_OFFSET, self._initial)
 
     def reset(self, offset: int, voters: VoterSet) -> None:
         """Begin again with the set of a loaded snapshot."""

@@ -5,7 +5,6 @@ Only the server is of the tests: it answers ApiVersions and the quorum's request
 """
 
 import asyncio
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,16 +14,29 @@ from typing import Protocol, cast
 from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.protocol.api import APIS, Api, ApiKey, request_class, response_class
-from tierlog.clients.protocol.codec import decode, encode
+from tierlog.clients.protocol.codec import decode, encode, encode_bytes
 from tierlog.clients.protocol.connection import FrameReader, frame
 from tierlog.clients.protocol.header import decode_request_header, response_header
-from tierlog.clients.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from tierlog.clients.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsResponse,
+    SupportedFeatureKey,
+)
+from tierlog.clients.protocol.messages.quorum_records import KRaftVersionRecord
 from tierlog.clients.protocol.schema import Message
 from tierlog.clients.record.batch import batches
+from tierlog.clients.record.control import ControlRecordType
 from tierlog.replication.metadata.metadata_log import MetadataLog, open_metadata_log
 from tierlog.replication.metadata.metadata_records import TopicRecord
 from tierlog.replication.metadata.open_quorum import open_quorum
 from tierlog.replication.metadata.raft_storage import RaftStorage
+from tierlog.replication.metadata.snapshot_format import (
+    SNAPSHOT_SUFFIX,
+    QuorumRecord,
+    SnapshotId,
+    snapshot_batches,
+)
+from tierlog.replication.quorum.control_records import encode_voters
 from tierlog.replication.quorum.quorum import Quorum
 from tierlog.replication.quorum.quorum_channel import QuorumChannel
 from tierlog.replication.quorum.quorum_requests import answer
@@ -44,6 +56,7 @@ SERVED: dict[int, Api] = {
         ApiKey.BEGIN_QUORUM_EPOCH,
         ApiKey.END_QUORUM_EPOCH,
         ApiKey.FETCH_SNAPSHOT,
+        ApiKey.UPDATE_RAFT_VOTER,
     )
 }
 FOR_THE_ACTIVE_CONTROLLER: dict[int, Api] = {
@@ -78,6 +91,19 @@ def voters_at(ports: dict[int, int]) -> VoterSet:
     )
 
 
+def write_bootstrap(directory: Path, voters: VoterSet) -> None:
+    """Format a directory for a quorum whose voters change, as `--initial-controllers` does."""
+    log_directory = directory / "__cluster_metadata-0"
+    log_directory.mkdir(parents=True)
+    version = KRaftVersionRecord(version=0, kraft_version=1)
+    quorum = [
+        QuorumRecord(ControlRecordType.KRAFT_VERSION, encode_bytes(version, 0)),
+        QuorumRecord(ControlRecordType.KRAFT_VOTERS, encode_voters(voters)),
+    ]
+    content = snapshot_batches(SnapshotId(0, 0), (), last_timestamp_ms=0, now_ms=0, quorum=quorum)
+    (log_directory / f"{SnapshotId(0, 0)}{SNAPSHOT_SUFFIX}").write_bytes(b"".join(content))
+
+
 @dataclass
 class Told:
     """What a quorum has told its process."""
@@ -107,12 +133,25 @@ class Told:
 class QuorumNode:
     """One node of the quorum."""
 
-    def __init__(self, node_id: int, directory: Path, voters: VoterSet, cluster_id: str) -> None:
+    def __init__(
+        self,
+        node_id: int,
+        directory: Path,
+        voters: VoterSet,
+        cluster_id: str,
+        *,
+        options: RaftOptions | None = None,
+    ) -> None:
+        """`options` are those of a node that is more, or less, than one of the static voters."""
+        own = voters.voter(node_id)
+        self.options = options or RaftOptions(
+            node_id, cluster_id=cluster_id, endpoints={} if own is None else own.endpoints
+        )
         self.node_id = node_id
         self.told = Told()
         self._directory = directory
         self._voters = voters
-        self._cluster_id = cluster_id
+        self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self._executor = ThreadPoolExecutor(1)
         self.log: MetadataLog
@@ -126,13 +165,10 @@ class QuorumNode:
         self._directory.mkdir(parents=True, exist_ok=True)
         now_ms = environment.wall_clock_ms()
         self.log = open_metadata_log(LogDir(files, str(self._directory)), self.node_id, now_ms)
-        own = self._voters.voter(self.node_id)
-        endpoints: Mapping[str, Address] = {} if own is None else own.endpoints
-        options = RaftOptions(self.node_id, cluster_id=self._cluster_id, endpoints=endpoints)
-        core, self.storage = open_quorum(options, self.log, environment, self._voters)
+        core, self.storage = open_quorum(self.options, self.log, environment, self._voters)
         channel = QuorumChannel(self.node_id, environment)
         self.quorum = Quorum(core, self.storage, channel, self.told, self._executor)
-        address = endpoints.get(LISTENER)
+        address = self.options.endpoints.get(LISTENER)
         if address is not None:
             self._server = await asyncio.start_server(self._accept, address.host, address.port)
         await self.quorum.start()
@@ -150,7 +186,8 @@ class QuorumNode:
         self.log.close(SystemEnvironment().wall_clock_ms())
 
     async def _disconnect(self) -> None:
-        self._server.close()
+        if self._server is not None:
+            self._server.close()
         await self.quorum.abort()
         for connection in list(self._connections):
             connection.cancel()
@@ -223,7 +260,8 @@ class QuorumNode:
                         api_key=key, min_version=api.lowest_version, max_version=api.highest_version
                     )
                     for key, api in ANNOUNCED.items()
-                ]
+                ],
+                supported_features=[SupportedFeatureKey(name="kraft.version", max_version=1)],
             )
         if message.api_key in FOR_THE_ACTIVE_CONTROLLER:
             refused = response_class(message.api_key)()

@@ -28,10 +28,7 @@ KAFKAS_LOG = Path(__file__).parents[1] / "metadata" / "kafka_metadata_log.hex"
 DIRECTORY = uuid_from_string("AAAAAAAAAAAAAAAAAAABcQ")
 
 # What the generated classes of Apache Kafka 4.3.1 have written.
-LEADER_CHANGE_1 = bytes.fromhex(
-    "0001000000020300000001000000000000000000000000000001710000000002000000000000000000000000"
-    "00000171000200000002000000000000000000000000000001710000"
-)
+LEADER_CHANGE = bytes.fromhex("000000000002030000000100000000020002000000020000")
 KRAFT_VERSION_1 = bytes.fromhex("0000000100")
 VOTERS = bytes.fromhex(
     "0000020000000200000000000000000000000000000171020b434f4e54524f4c4c4552066e6f646532238500"
@@ -64,7 +61,7 @@ def test_voters_with_directories_are_recorded_with_the_first_leader() -> None:
     action = AppendStartOfEpoch(1, 2, keys, keys[1:], 1, VoterSet([VOTER_2]))
     batch = only_batch(start_of_epoch_batch(action, 5))
     assert [(ControlRecordType.parse(each.key), each.value) for each in batch.records()] == [
-        (ControlRecordType.LEADER_CHANGE, LEADER_CHANGE_1),
+        (ControlRecordType.LEADER_CHANGE, LEADER_CHANGE),
         (ControlRecordType.KRAFT_VERSION, KRAFT_VERSION_1),
         (ControlRecordType.KRAFT_VOTERS, VOTERS),
     ]

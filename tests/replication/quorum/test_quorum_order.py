@@ -19,6 +19,7 @@ from tierlog.replication.raft.raft import RaftCore
 from tierlog.replication.raft.raft_actions import Action, Destination, Flush, TruncateTo
 from tierlog.replication.raft.raft_messages import RaftRequest, RaftResponse
 from tierlog.replication.raft.raft_options import RaftOptions
+from tierlog.replication.raft.voter_set import KRaftVersionRange
 from tierlog.storage.directory.log_dir import LogDir
 from tierlog.storage.files import OsFiles
 
@@ -34,6 +35,9 @@ class NoTransport:
 
     async def request(self, destination: Destination, request: RaftRequest) -> RaftResponse:
         raise AssertionError("a sole voter sends nothing")
+
+    async def kraft_versions(self, destination: Destination) -> KRaftVersionRange:
+        raise AssertionError("a sole voter asks nobody")
 
     async def close(self) -> None:
         pass
