@@ -16,8 +16,8 @@ its own.
 """
 
 import logging
-from collections.abc import Callable, Container, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Container, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,21 +25,23 @@ from typing import TYPE_CHECKING
 
 from ..clients.environment import Environment, SystemEnvironment
 from ..clients.errors import KafkaError
-from ..clients.kafka_uuid import Uuid, uuid_to_string
+from ..clients.kafka_uuid import Uuid
 from ..clients.supervisor import Supervisor
 from ..replication.controller.broker_control import BrokerRegistration
 from ..replication.controller.controller import Controller
-from ..replication.housekeeping.clean_stop import FLUSH_THREADS, close_logs
 from ..replication.housekeeping.housekeeping import Housekeeping
 from ..replication.housekeeping.log_compaction import LogCompaction
-from ..replication.leader.replica_directories import MoveTools, ReplicaDirectories
+from ..replication.leader.replica_directories import (
+    ControllerReports,
+    MoveTools,
+    ReplicaDirectories,
+)
 from ..replication.leader.replica_manager import ReplicaManager
 from ..replication.metadata.announcements import Announcements
 from ..replication.metadata.cluster_image import ClusterImage, Endpoint as RegisteredEndpoint
-from ..replication.metadata.metadata_log import MetadataLog, open_metadata_log
 from ..replication.metadata.snapshot_generator import SnapshotGenerator
 from ..storage.config import LogConfig
-from ..storage.directory.log_dir import LogDir, LogDirError, MetaProperties
+from ..storage.directory.log_dir import LogDir, LogDirError
 from ..storage.files import Files, OsFiles
 from ..storage.manager.log_manager import LogManager
 from ..tiering.blocking_pool import BlockingPool, ThreadedPool
@@ -69,6 +71,7 @@ from .metrics.tier_metrics import forget_deleted_topics, register_purgatories, r
 from .network.socket_listener import SocketNetwork
 from .network.socket_server import SocketServer
 from .network.transport import Network
+from .node_storage import NodeStorage
 from .request.context import BrokerContext
 from .request.fetch_session import FetchSessionCache
 from .request.groups import Groups
@@ -77,6 +80,7 @@ from .tier.tiered_topics import check_tier_is_there, mend_metadata_topic
 
 if TYPE_CHECKING:
     from ..tiering.remote_log_manager import RemoteLogManager
+    from .cluster_member import ClusterMember
     from .tier.mounts import Mounts
 
 _log = logging.getLogger(__name__)
@@ -121,6 +125,7 @@ class Broker:
         self._started = AsyncExitStack()
         self._remote: RemoteLogManager | None = None
         self._mounts: Mounts | None = None
+        self._member: ClusterMember | None = None
         self.on_fatal: Callable[[str], None] = _log.critical
         """Called, with the reason, when the broker cannot go on and should be stopped."""
 
@@ -155,9 +160,14 @@ class Broker:
         self._started.push_async_callback(server.stop)
         await self._bind(server)
         await self._serve_metrics(network)
-        context = self._build(server)
+        context = await self._build(server)
+        if context is None:
+            return
         # Pushed again, to disconnect clients before anything that serves them stops.
         self._started.push_async_callback(server.stop)
+        if self._member is not None:
+            self._started.push_async_callback(self._member.leave)
+            await self._member.become_unfenced()
         server.open(Apis(context).answer)
         serve_within_quotas(server, context)
         if self._remote is not None:
@@ -217,11 +227,37 @@ class Broker:
             register_tier_metrics(self.metrics, self._remote, log_manager.get_log)
             controller.subscribe(partial(forget_deleted_topics, self._remote.statistics))
 
-    def _build(self, server: SocketServer) -> BrokerContext:
+    async def _build(self, server: SocketServer) -> BrokerContext | None:
+        """Start the controller, and a broker's parts; None in a process that is no broker."""
         config, environment = self.config, self._dependencies.environment
         topic_defaults = TopicDefaults(config.values)
         log_config = topic_defaults.log_config()
-        log_manager, controller, compaction = self._open_storage(log_config)
+        storage = NodeStorage(config, environment, self._dependencies.files, log_config)
+        storage.open()
+        flusher = ThreadPoolExecutor(1, thread_name_prefix="flush")
+        self._started.callback(flusher.shutdown)
+        dynamic_config = DynamicConfig(
+            config.values, config.node_id, topic_defaults, self._supervisor
+        )
+        if config.is_member:
+            controller = await self._join_cluster(server, storage, dynamic_config, flusher)
+            if not config.quorum.is_broker:
+                return None
+        else:
+            controller = self._start_controller(storage, log_config, flusher)
+        compaction = self._load_logs(storage, controller, flusher)
+        return self._build_broker(server, storage, controller, dynamic_config, compaction)
+
+    def _build_broker(
+        self,
+        server: SocketServer,
+        storage: NodeStorage,
+        controller: Controller,
+        dynamic_config: DynamicConfig,
+        compaction: LogCompaction,
+    ) -> BrokerContext:
+        config, environment = self.config, self._dependencies.environment
+        log_manager, topic_defaults = storage.log_manager, dynamic_config.topic_defaults
         check_tier_is_there(controller.image, config.is_tiered, self._mounted_topics())
         writer = self._metadata_writer()
         self._remote = self._make_remote_tier(log_manager, lambda: controller.image, writer)
@@ -238,10 +274,8 @@ class Broker:
             replica_manager.metadata_writer = writer
         self._started.push_async_callback(replica_manager.stop)
         log_manager.directories.on_failure(replica_manager.on_log_dir_failure)
-        dynamic_config = DynamicConfig(
-            config.values, config.node_id, topic_defaults, self._supervisor
-        )
-        controller.subscribe(dynamic_config.publish)
+        if self._member is None:
+            controller.subscribe(dynamic_config.publish)
 
         def configure_logs(values: ConfigValues) -> None:
             log_manager.default_config = topic_defaults.log_config()
@@ -255,20 +289,22 @@ class Broker:
         controller.subscribe(replica_manager.publish)
         controller.subscribe(Announcements(config.node_id, log_manager.get_log).publish)
         self._register_metrics(replica_manager, log_manager, controller)
-        self._start_snapshots(controller)
+        if self._member is None:
+            self._start_snapshots(controller)
         groups, transactions = self._start_coordinators(controller, replica_manager, log_manager)
-        used_ids = _forgotten_producer_ids(log_manager, controller)
+        used_ids = storage.forgotten_producer_ids(controller.image)
         dynamic_config.subscribe(groups.on_config_change)
         return BrokerContext(
             config=config,
             listeners=self.listeners,
             environment=environment,
             controller=controller,
+            member=None if self._member is None else self._member.context,
             replica_manager=replica_manager,
             log_manager=log_manager,
             groups=groups,
             transactions=transactions,
-            producer_ids=ProducerIds(partial(controller.allocate_producer_ids, used=used_ids)),
+            producer_ids=ProducerIds(self._allocation_of_producer_ids(controller, used_ids)),
             fetch_sessions=FetchSessionCache(
                 config.values.integer("max.incremental.fetch.session.cache.slots"),
                 environment.random,
@@ -342,7 +378,14 @@ class Broker:
     def _move_tools(self, controller: Controller) -> MoveTools:
         executor = ThreadPoolExecutor(1, thread_name_prefix="alter-log-dirs")
         self._started.callback(executor.shutdown)
-        directories = ReplicaDirectories(self.config.node_id, controller.decide, self._supervisor)
+        reports = None if self._member is None else self._member.directory_reports
+        directories = ReplicaDirectories(
+            reports
+            or ControllerReports(
+                self.config.node_id, controller.decide, lambda: controller.config.log_config
+            ),
+            self._supervisor,
+        )
         return MoveTools(directories, executor, self._supervisor)
 
     def _metadata_writer(self) -> str:
@@ -437,63 +480,72 @@ class Broker:
         elif log_dir is log_manager.log_dirs[0]:
             self.on_fatal(f"The log directory of the metadata log has failed: {log_dir.path}.")
 
-    def _open_storage(self, log_config: LogConfig) -> tuple[LogManager, Controller, LogCompaction]:
-        """Lock the directories, replay the metadata log, load the logs."""
-        config, dependencies = self.config, self._dependencies
-        environment = dependencies.environment
-        log_manager = LogManager(
-            dependencies.files,
-            config.log_dirs,
-            log_config,
-            config.values.integer("producer.id.expiration.ms"),
-        )
-        try:
-            cluster_id = log_manager.directories.stored_cluster_id()
-            meta = log_manager.directories.open(
-                cluster_id or uuid_to_string(environment.random_uuid()),
-                config.node_id,
-                environment.random_uuid,
-            )
-        except OSError as error:
-            raise StartError(storage_sentence(error)) from error
-        log_manager.directories.take_clean_shutdown_markers()
-        now_ms = environment.wall_clock_ms()
-        first = log_manager.log_dirs[0]
-        first.check()
-        metadata_log = open_metadata_log(
-            first,
-            config.node_id,
-            now_ms,
-            had_clean_shutdown=first.take_clean_shutdown_marker(),
-            config=metadata_log_config(config.values),
-        )
-        _report_losses(log_manager)
-        flusher = ThreadPoolExecutor(1, thread_name_prefix="flush")
-        self._started.callback(flusher.shutdown)
+    def _start_controller(
+        self, storage: NodeStorage, log_config: LogConfig, flusher: Executor
+    ) -> Controller:
+        """The controller of a process that is the whole cluster; it registers the broker too."""
+        config = self.config
         controller = Controller(
-            controller_config(config, log_config, dependencies.files.max_open),
-            meta[0].cluster_id,
-            environment,
-            metadata_log,
+            controller_config(config, log_config, storage.max_open),
+            storage.cluster_id,
+            self._dependencies.environment,
+            storage.metadata_log,
             flusher,
             self._supervisor,
         )
         # Kafka halts the process as well: a broker is useless without its controller.
         controller.on_failure = lambda sentence: self.on_fatal(sentence)
-        controller.start(
-            self._registration(meta), partial(_refuse_lost_topics, log_manager, metadata_log)
+        controller.start(self._registration(storage), storage.check)
+        storage.broker_epoch = controller.image.brokers[config.node_id].epoch
+        return controller
+
+    async def _join_cluster(
+        self,
+        server: SocketServer,
+        storage: NodeStorage,
+        dynamic_config: DynamicConfig,
+        flusher: Executor,
+    ) -> Controller:
+        """The controller of a member of a cluster; it has caught up when this returns."""
+        from .cluster_member import ClusterMember
+
+        member = self._member = ClusterMember(
+            self.config,
+            self.listeners,
+            storage,
+            self._dependencies.environment,
+            flusher,
+            self._supervisor,
+            dynamic_config,
+            self.metrics,
         )
+        member.on_fatal = lambda sentence: self.on_fatal(sentence)
+        self._started.push_async_callback(self._close_logs, storage)
+        self._started.push_async_callback(member.stop)
+        if self.listeners.controllers:
+            names = [each.name for each in self.listeners.controllers]
+            server.open(Apis(member.node_context).answer, names)
+        await member.start()
+        self._start_snapshots(member.controller)
+        if self.config.quorum.is_broker:
+            await member.register(self._registration(storage))
+            storage.check(member.controller.image)
+        return member.controller
+
+    def _load_logs(
+        self, storage: NodeStorage, controller: Controller, flusher: Executor
+    ) -> LogCompaction:
+        """Load the logs of the image's topics, and begin to clean them."""
+        log_manager, environment = storage.log_manager, self._dependencies.environment
         log_manager.directories.on_failure(partial(self._log_dir_failed, log_manager))
-        began_ms = environment.wall_clock_ms()
-        log_manager.start(now_ms, self._topic_configs(controller, log_config))
-        _report_losses(log_manager)
-        _report_loaded(log_manager, environment.wall_clock_ms() - began_ms)
-        self._started.push_async_callback(self._close_logs, log_manager, controller)
-        self._started.push_async_callback(controller.stop)
+        storage.load(controller.image)
+        if self._member is None:
+            self._started.push_async_callback(self._close_logs, storage)
+            self._started.push_async_callback(controller.stop)
         cleaner = ThreadPoolExecutor(1, thread_name_prefix="log-cleaner")
         self._started.callback(cleaner.shutdown)
         housekeeping = Housekeeping(
-            housekeeping_config(config.values),
+            housekeeping_config(self.config.values),
             log_manager,
             environment,
             flusher,
@@ -504,16 +556,15 @@ class Broker:
             self.metrics.gauge(name, partial(housekeeping.compaction.metric, name))
         self._started.push_async_callback(housekeeping.stop)
         housekeeping.start()
-        return log_manager, controller, housekeeping.compaction
+        return housekeeping.compaction
 
-    async def _close_logs(self, log_manager: LogManager, controller: Controller) -> None:
-        """Close the logs; the clean shutdown markers record the broker's registration epoch."""
-        registration = controller.image.brokers[self.config.node_id]
-        now_ms = self._dependencies.environment.wall_clock_ms()
-        with ThreadPoolExecutor(FLUSH_THREADS, thread_name_prefix="flush-at-stop") as threads:
-            await close_logs(log_manager, threads, now_ms, registration.epoch)
+    async def _close_logs(self, storage: NodeStorage) -> None:
+        if storage.is_loaded:
+            if self._member is not None:
+                storage.broker_epoch = self._member.broker_epoch
+            await storage.close()
 
-    def _registration(self, meta: Sequence[MetaProperties]) -> BrokerRegistration:
+    def _registration(self, storage: NodeStorage) -> BrokerRegistration:
         return BrokerRegistration(
             self.config.node_id,
             self._dependencies.environment.random_uuid(),
@@ -521,58 +572,14 @@ class Broker:
                 RegisteredEndpoint(each.name, each.host, each.port, _PLAINTEXT)
                 for each in self.listeners.advertised
             ],
-            [each.directory_id for each in meta],
+            storage.directory_ids,
             self.config.values.text("broker.rack") or None,
         )
 
-    def _topic_configs(self, controller: Controller, log_config: LogConfig) -> dict[str, LogConfig]:
-        image = controller.image
-        return {
-            name: LogConfig.from_properties(overrides, log_config)
-            for name in image.topics_by_name
-            if (overrides := image.topic_config(name))
-        }
-
-
-def _refuse_lost_topics(
-    log_manager: LogManager, metadata_log: MetadataLog, image: ClusterImage
-) -> None:
-    """Raise StartError if a log belongs to a lost topic: the log would be deleted as a stray."""
-    for directory, topic_id in log_manager.directories.logs_of_others(image.topics_by_name):
-        if metadata_log.has_lost(topic_id):
-            raise StartError(
-                f"{directory} holds the log of a topic that the metadata log in "
-                f"{metadata_log.directory} has lost: restore the metadata log from a backup, or "
-                f"move the logs of lost topics out of {directory.rpartition('/')[0]}."
-            )
-
-
-def _report_loaded(log_manager: LogManager, took_ms: int) -> None:
-    count = len(log_manager.all_logs())
-    if count:
-        recovered = log_manager.recovered
-        more = f", {recovered} of them recovered" if recovered else ""
-        logs = "1 log" if count == 1 else f"{count} logs"
-        _log.info("Loaded %s in %d ms%s", logs, took_ms, more)
-
-
-def _forgotten_producer_ids(log_manager: LogManager, controller: Controller) -> list[int]:
-    """Producer ids in logs that the metadata log would reissue, because its last records are lost.
-
-    If two producers had the same id, records of the second would look like duplicates.
-    """
-    used = log_manager.producer_ids_from(controller.image.next_producer_id)
-    if used:
-        _log.warning(
-            "Logs hold producer id %d, and %d more, which the metadata log has not allocated: "
-            "these ids are skipped",
-            used[0],
-            len(used) - 1,
-        )
-    return used
-
-
-def _report_losses(log_manager: LogManager) -> None:
-    for log_dir in log_manager.log_dirs:
-        while log_dir.losses:
-            _log.warning("Data loss: %s", log_dir.losses.pop(0))
+    def _allocation_of_producer_ids(
+        self, controller: Controller, used: Sequence[int]
+    ) -> Callable[[int], Awaitable[int]]:
+        """How this broker gets a block of producer ids; returns its first."""
+        if self._member is not None:
+            return self._member.producer_ids.allocate
+        return partial(controller.allocate_producer_ids, used=used)

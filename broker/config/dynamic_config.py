@@ -140,7 +140,7 @@ class DynamicConfig:
         """The current values."""
         self._file = values
         self._node_id = node_id
-        self._topic_defaults = topic_defaults
+        self.topic_defaults = topic_defaults
         self._supervisor = supervisor
         self._listeners: list[Callable[[ConfigValues], None]] = []
         # The listeners that have not received the newest values yet.
@@ -175,7 +175,7 @@ class DynamicConfig:
         everyone = _effective(image.broker_config(None))
         try:
             values = self._merged(own, everyone)
-            self._topic_defaults.update(values, own, everyone)
+            self.topic_defaults.update(values, own, everyone)
         except KafkaError as error:
             _log.warning(
                 "Ignoring invalid dynamic configurations, keeping the previous ones: %s",

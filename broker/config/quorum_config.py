@@ -62,6 +62,14 @@ class QuorumConfig(NamedTuple):
         return None if others else role
 
     @property
+    def is_broker(self) -> bool:
+        return Role.BROKER in self.roles
+
+    @property
+    def is_controller(self) -> bool:
+        return Role.CONTROLLER in self.roles
+
+    @property
     def own_voter(self) -> QuorumVoter | None:
         """This node as a voter, if it is named as one."""
         return next((each for each in self.voters if each.node_id == self.node_id), None)

@@ -10,13 +10,14 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from concurrent.futures import Executor
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from ...clients.errors import KafkaError
 from ...clients.kafka_uuid import Uuid
 from ...clients.supervisor import Supervisor
 from ...clients.task_owner import TaskOwner
 from ...clients.topic_partition import TopicIdPartition
+from ...storage.config import LogConfig
 from ..controller.controller_config import Decision
 from ..controller.directory_control import assign_replicas, directories_failed
 from ..metadata.cluster_image import ClusterImage
@@ -30,12 +31,49 @@ _ASSIGNMENT = "Assignment of replicas to directories"
 Decide = Callable[[Callable[[ClusterImage], Decision[None]]], Awaitable[None]]
 
 
-class ReplicaDirectories:
-    """See the top of this file. `decide` is `Controller.decide`."""
+class DirectoryReports(Protocol):
+    """How reports reach the controller. Methods raise KafkaError."""
 
-    def __init__(self, node_id: int, decide: Decide, supervisor: Supervisor) -> None:
+    async def assign(self, directories: Mapping[TopicIdPartition, Uuid]) -> None:
+        """Report the directories of replicas."""
+        ...
+
+    async def fail(self, directories: Collection[Uuid]) -> None:
+        """Report directories that have failed."""
+        ...
+
+
+class ControllerReports:
+    """Reports to the controller of this process. `decide` is `Controller.decide`."""
+
+    def __init__(
+        self, node_id: int, decide: Decide, defaults: Callable[[], LogConfig] = LogConfig
+    ) -> None:
+        """`defaults` returns the current defaults of topics."""
         self._node_id = node_id
         self._decide = decide
+        self._defaults = defaults
+
+    async def assign(self, directories: Mapping[TopicIdPartition, Uuid]) -> None:
+        """See `DirectoryReports`."""
+        node_id = self._node_id
+        await self._decide(
+            lambda image: assign_replicas(image, node_id, directories, self._defaults())
+        )
+
+    async def fail(self, directories: Collection[Uuid]) -> None:
+        """See `DirectoryReports`."""
+        node_id = self._node_id
+        await self._decide(
+            lambda image: directories_failed(image, node_id, directories, self._defaults())
+        )
+
+
+class ReplicaDirectories:
+    """See the top of this file."""
+
+    def __init__(self, reports: DirectoryReports, supervisor: Supervisor) -> None:
+        self._reports = reports
         self._pending: dict[TopicIdPartition, Uuid] = {}
         self._failed: set[Uuid] = set()
         self._supervisor = supervisor
@@ -56,7 +94,7 @@ class ReplicaDirectories:
     async def assign(self, replica: TopicIdPartition, directory: Uuid) -> None:
         """Report the replica's directory and wait for the answer. Raises KafkaError."""
         self._pending.pop(replica, None)
-        await self._assign({replica: directory})
+        await self._reports.assign({replica: directory})
 
     async def stop(self) -> None:
         """Stop reporting; the next start sends the remaining reports."""
@@ -66,9 +104,6 @@ class ReplicaDirectories:
     def _wake(self) -> None:
         if not self._is_stopped and (self._teller is None or self._teller.done()):
             self._teller = self._tasks.start(self._tell_all(), "replica directories")
-
-    async def _assign(self, directories: Mapping[TopicIdPartition, Uuid]) -> None:
-        await self._decide(lambda image: assign_replicas(image, self._node_id, directories))
 
     async def _tell_all(self) -> None:
         while self._pending or self._failed:
@@ -87,11 +122,11 @@ class ReplicaDirectories:
         # Assignments first, so that replicas that have left a failed directory don't fail with it.
         if not self._pending:
             failed = frozenset(self._failed)
-            await self._decide(lambda image: directories_failed(image, self._node_id, failed))
+            await self._reports.fail(failed)
             self._failed -= failed
             return
         batch = dict(list(self._pending.items())[:_ASSIGNMENTS_PER_WRITE])
-        await self._assign(batch)
+        await self._reports.assign(batch)
         for replica, directory in batch.items():
             # The replica may have moved again in the meantime.
             if self._pending.get(replica) == directory:

@@ -13,7 +13,11 @@ from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
 from tierlog.replication.controller.controller import Controller
 from tierlog.replication.controller.controller_config import ControllerConfig
 from tierlog.replication.leader.offset_lookup import OffsetQuery, OffsetResult
-from tierlog.replication.leader.replica_directories import MoveTools, ReplicaDirectories
+from tierlog.replication.leader.replica_directories import (
+    ControllerReports,
+    MoveTools,
+    ReplicaDirectories,
+)
 from tierlog.replication.leader.replica_manager import ReplicaManager, ReplicaManagerConfig
 from tierlog.replication.partition.append_data import AppendEntry, AppendRequest
 from tierlog.replication.partition.fetch_data import FetchParams, FetchPartition
@@ -68,7 +72,9 @@ class BrokerNode:
             lambda: self.controller.image,
             remote_tier,
             MoveTools(
-                ReplicaDirectories(NODE_ID, self.controller.decide, self.supervisor),
+                ReplicaDirectories(
+                    ControllerReports(NODE_ID, self.controller.decide), self.supervisor
+                ),
                 LoopExecutor(),
                 self.supervisor,
             ),

@@ -6,14 +6,15 @@ either, `start` begins a new process on what the disk still has.
 
 import asyncio
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from dataclasses import replace
 
 from tierlog.broker.broker import Broker, Dependencies
 from tierlog.broker.config.config import read_config
 from tierlog.broker.network.transport import StreamNetwork
+from tierlog.broker.node_storage import NodeStorage
 from tierlog.replication.controller.controller import Controller
 from tierlog.replication.housekeeping.log_compaction import LogCompaction
-from tierlog.storage.config import LogConfig
 from tierlog.storage.manager.log_manager import LogManager
 from tierlog.tests.simulation.disk import SimulatedDisk, Survival
 from tierlog.tests.simulation.environment import SimulatedEnvironment
@@ -31,12 +32,14 @@ class _WatchedBroker(Broker):
     logs: LogManager | None = None
     on_recovery: Callable[[LogManager], None] | None = None
 
-    def _open_storage(self, log_config: LogConfig) -> tuple[LogManager, Controller, LogCompaction]:
-        opened = super()._open_storage(log_config)
-        self.logs = opened[0]
+    def _load_logs(
+        self, storage: NodeStorage, controller: Controller, flusher: Executor
+    ) -> LogCompaction:
+        compaction = super()._load_logs(storage, controller, flusher)
+        self.logs = storage.log_manager
         if self.on_recovery is not None:
             self.on_recovery(self.logs)
-        return opened
+        return compaction
 
 
 class SimulatedBroker:
