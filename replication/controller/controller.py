@@ -8,6 +8,9 @@ the quorum tells that the records are committed is the image updated, then its l
 and then the requests are answered. So when a client learns of a topic, the topic's log already
 exists. Images and states are kept by `controller_state.py`, the log by a `MetadataQuorum`.
 
+A process that is the whole cluster calls `start`, and leads when it returns. One of several calls
+`join` with its `QuorumMember`: it is a standby until it is elected, and again when another is.
+
 Rules:
 
 - no request is answered before its change is committed, and no committed change is lost in a crash;
@@ -16,10 +19,12 @@ Rules:
 - an append that fails on a working disk costs the lead: what was decided on top of it is void;
 - a failed fsync ends the controller. It is not retried, because the state of the disk is then
   unknown;
-- the queue is bounded, and a request whose timeout has passed is not started (REQUEST_TIMED_OUT).
+- a standby publishes nothing before it has replayed the log as far as it is committed;
+- the queue is bounded, and a request whose timeout has passed is not started (REQUEST_TIMED_OUT);
+  so are the changes that wait for their commit, after which the queue waits.
 
-There is no NoOpRecord every metadata.max.idle.interval.ms as in Kafka: it measures how far
-observers are behind, one voter has none, and each would cost an fsync and grow the log.
+A sole voter writes no NoOpRecord every metadata.max.idle.interval.ms as Kafka does: it measures how
+far observers are behind, one voter has none, and each would cost an fsync and grow the log.
 """
 
 import asyncio
@@ -38,7 +43,7 @@ from ...clients.task_owner import TaskOwner
 from ...storage.config import LogConfig
 from ..metadata.cluster_image import ClusterDelta, ClusterImage
 from ..metadata.metadata_log import MetadataLog
-from ..metadata.metadata_quorum import SoleVoter
+from ..metadata.metadata_quorum import MetadataQuorum, SoleVoter
 from .broker_control import (
     PRODUCER_ID_BLOCK_SIZE,
     BrokerRegistration,
@@ -52,6 +57,7 @@ from .controller_state import (
     SLOW_EVENT_MS,
     ControllerCore,
     ControllerState,
+    Replayed,
     not_controller,
     refuse_late,
 )
@@ -78,6 +84,7 @@ if TYPE_CHECKING:
         ElectLeadersRequest,
         ElectLeadersResponse,
     )
+    from ..metadata.quorum_member import QuorumMember
     from .alter_configs import AlterationResults, ConfigAlteration
     from .client_quotas import QuotaAlteration
     from .feature_control import FeatureUpdate
@@ -90,7 +97,10 @@ ImageListener = Callable[[ClusterImage, ClusterDelta], None]
 
 _WRITES_MAX = 10_000
 _WRITES_PER_FLUSH = 500
+_PENDING_MAX = 10_000
 _DEFAULT_TIMEOUT_MS = 30_000
+_QUORUM_STOP_SECONDS = 5.0
+"""How long a member waits at its stop until the others have heard (`KafkaRaftManager.shutdown`)."""
 
 PUBLICATION = "Publication of metadata"
 """The name under which the supervisor counts failures to apply an image."""
@@ -107,13 +117,18 @@ class Controller:
         metadata_log: MetadataLog,
         flush_executor: Executor,
         supervisor: Supervisor,
+        member: "QuorumMember | None" = None,
     ) -> None:
+        """`member` is None in a process that is the whole cluster; `flush_executor` is its."""
         self._config = config
         self._environment = environment
         self._metadata_log = metadata_log
-        self._quorum = SoleVoter(metadata_log, config.node_id, environment, flush_executor)
+        self._member = member
+        self._sole_voter = SoleVoter(metadata_log, config.node_id, environment, flush_executor)
+        self._quorum: MetadataQuorum = self._sole_voter if member is None else member
         self._supervisor = supervisor
         self._listeners: list[ImageListener] = []
+        self._role_callbacks: list[Callable[[], None]] = []
         self.on_failure: Callable[[str], None] = _log.critical
         """Called with a message when the controller has failed and only a restart helps."""
         # None wakes the worker so that it stops.
@@ -122,6 +137,8 @@ class Controller:
         self._worker: asyncio.Task[None] | None = None
         self._empty = ClusterImage(cluster_id)
         self._core: ControllerCore[PendingWrite[object]] = ControllerCore(self._empty)
+        # Set when changes may have been committed or given up.
+        self._has_moved = asyncio.Event()
         # Whether the log ends with what the core knows.
         self._is_in_step = False
         # What listeners have; while the changes of one flush are published, the core is ahead.
@@ -134,6 +151,11 @@ class Controller:
     @property
     def state(self) -> ControllerState:
         return self._core.state
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this controller decides."""
+        return self._core.is_active
 
     @property
     def leader_id(self) -> int:
@@ -151,6 +173,13 @@ class Controller:
         if self.image.offset >= 0:
             listener(self.image, ClusterDelta.between(self._empty, self.image))
 
+    def on_role_change(self, callback: Callable[[], None]) -> None:
+        """Call `callback` whenever this controller has become active, or is active no longer.
+
+        Not when it is stopped. It must not block; what it decides is decided after the call.
+        """
+        self._role_callbacks.append(callback)
+
     def start(
         self,
         registration: BrokerRegistration,
@@ -165,28 +194,45 @@ class Controller:
         core.replay(self._metadata_log.replay())
         if check is not None:
             check(core.committed)
-        self._quorum.start(self)
+        self._sole_voter.start(self)
         end, defaults = self._metadata_log.end_offset, self._config.log_config
         registered = register_broker(core.newest, registration, end, defaults)
         self._append(core.change(registered.records), registered.records)
         # One flush for all: nothing has been published or answered yet.
-        self._quorum.flush_now()
+        self._sole_voter.flush_now()
         self._worker = self._tasks.start(self._work(), "controller")
+
+    async def join(self, check: Callable[[ClusterImage], None] | None = None) -> None:
+        """Replay the newest local snapshot and take part in the quorum, as a standby first.
+
+        If `check` raises for the replayed image, nothing is written. `on_failure` is called if the
+        quorum cannot begin. Raises KafkaError when the snapshot can't be read.
+        """
+        member = self._member
+        assert member is not None, "a sole voter starts"
+        self._core.replay(self._metadata_log.replay_snapshot())
+        if check is not None:
+            check(self._core.committed)
+        self._worker = self._tasks.start(self._work(), "controller")
+        await member.start(self)
 
     async def stop(self) -> None:
         """Finish the current writes, answer the others NOT_CONTROLLER, and close the log.
 
-        The last records are those of this broker's controlled shutdown; no listener gets them.
+        The last records of a sole voter are those of its broker's controlled shutdown; no listener
+        gets them. A member answers all writes that are not committed NOT_CONTROLLER, and resigns.
         """
         leads = self._core.is_active
         self._core.stop()
-        self._fail_queued()
+        self._refuse_all(())
         if self._worker is not None:
             self._queue.put_nowait(None)
             await asyncio.wait([self._worker])
         await self._tasks.stop()
         _refuse(self._core.abandon())
-        if leads and self._is_in_step:
+        if self._member is not None:
+            await self._member.stop(_QUORUM_STOP_SECONDS)
+        elif leads and self._is_in_step:
             self._leave()
         self._metadata_log.close(self._environment.wall_clock_ms())
 
@@ -203,35 +249,81 @@ class Controller:
 
     def on_elected(self, epoch: int) -> None:
         """See `QuorumListener`: go before all that is queued."""
-        for records in self._core.claim(epoch, self._metadata_log.is_in_transaction):
+        changes = self._core.claim(epoch, self._metadata_log.is_in_transaction)
+        if not self._core.is_active:
+            return
+        if self._member is not None:
+            _log.info(
+                "Becoming the active controller at epoch %d, next write offset %d.",
+                epoch,
+                self._metadata_log.end_offset,
+            )
+        for records in changes:
             self._append(self._core.change(records), records)
         self._is_in_step = True
+        self._tell_role()
 
     def on_deposed(self) -> None:
         """See `QuorumListener`: refuse all that waits, and go on as a standby."""
         self._is_in_step = False
-        _refuse(self._core.renounce())
-        self._fail_queued()
+        was_active = self._core.is_active
+        self._refuse_all(self._core.renounce())
+        if was_active and self._member is not None:
+            _log.warning(
+                "Renouncing the leadership at epoch %d. Reverting to last committed offset %d.",
+                self._core.epoch,
+                self._core.committed.offset,
+            )
         reader = self._metadata_log.reader
         if self._core.committed.offset >= reader.offset:
             # The active controller has not read what it wrote itself.
             reader.skip_to(self._core.committed.offset + 1)
+        if was_active:
+            self._tell_role()
 
     def on_high_watermark(self, offset: int) -> None:
         """See `QuorumListener`: publish what is committed, and answer who waits for it."""
+        reader = self._metadata_log.reader
         if self._core.state is ControllerState.STANDBY:
-            replayed = self._core.replay(self._metadata_log.reader.read(offset))
-            if replayed is not None:
-                self._publish(replayed.image, replayed.delta)
+            self._catch_up(self._core.replay(reader.read(offset)))
             return
+        if self._member is not None and self._core.is_active:
+            reader.pass_over(offset)
         done = self._core.commit(offset)
         if done and self._metadata_log.is_in_transaction:
             # A leader that finds an open transaction begins with its abort.
-            self._metadata_log.reader.skip_to(done[0].image.offset + 1)
+            reader.skip_to(done[0].image.offset + 1)
         for change in done:
             self._publish(change.image, change.delta)
             for write in change.waiting:
                 write.respond()
+        self._has_moved.set()
+
+    def on_snapshot_loaded(self) -> None:
+        """See `QuorumListener`: publish how the snapshot differs from what was published."""
+        if self._core.state in (ControllerState.STANDBY, ControllerState.ACTIVE):
+            self._core.reload(self._metadata_log.replay_snapshot())
+            self._catch_up(None)
+
+    def on_quorum_failure(self, sentence: str) -> None:
+        """See `QuorumListener`: decide and replay nothing more."""
+        if self._core.state in (ControllerState.STANDBY, ControllerState.ACTIVE):
+            self._fail(f"The controller failed and makes no more changes: {sentence}")
+
+    def _catch_up(self, replayed: Replayed | None) -> None:
+        """Publish the committed image, unless it is published already."""
+        image = self._core.committed
+        if image is self.image:
+            return
+        if replayed is not None and replayed.delta.base is self.image:
+            delta = replayed.delta
+        else:
+            delta = ClusterDelta.between(self.image, image)
+        self._publish(image, delta)
+
+    def _tell_role(self) -> None:
+        for callback in self._role_callbacks:
+            callback()
 
     def _append(
         self, delta: ClusterDelta, records: Sequence[Message], *waiting: PendingWrite[object]
@@ -275,6 +367,9 @@ class Controller:
             writes = [await self._queue.get()]
             while len(writes) < _WRITES_PER_FLUSH and not self._queue.empty():
                 writes.append(self._queue.get_nowait())
+            while self._core.is_active and self._core.pending_count >= _PENDING_MAX:
+                self._has_moved.clear()
+                await self._has_moved.wait()
             await self._commit([write for write in writes if write is not None])
 
     async def _commit(self, writes: list[PendingWrite[object]]) -> None:
@@ -291,17 +386,24 @@ class Controller:
             await self._quorum.flush()
         except BaseException as error:
             # The image may be behind the disk now, or ahead of it: decide nothing more.
-            self._is_in_step = False
-            _refuse(self._core.fail())
-            _refuse(writes)
-            self._fail_queued()
             is_disk = isinstance(error, (OSError, KafkaError))
-            sentence = f"The controller failed and makes no more changes: {error}"
             if not is_disk:
                 _log.error("Internal error in the controller: it has stopped", exc_info=True)
-            self.on_failure(sentence)
+            _refuse(writes)
+            self._fail(f"The controller failed and makes no more changes: {error}")
             if not is_disk:
                 raise
+
+    def _fail(self, sentence: str) -> None:
+        """Decide nothing more, and say why."""
+        self._is_in_step = False
+        was_active = self._core.is_active
+        self._refuse_all(self._core.fail())
+        if self._member is not None:
+            self._member.give_up()
+        if was_active:
+            self._tell_role()
+        self.on_failure(sentence)
 
     def _decide(self, writes: list[PendingWrite[object]]) -> None:
         """Decide on the writes and append their records. Raises KafkaError if an append fails."""
@@ -331,11 +433,22 @@ class Controller:
                 "Slow decisions: %d changes took the controller %d ms", len(writes), took_ms
             )
 
+    def _refuse_all(self, waiting: Sequence[PendingWrite[object]]) -> None:
+        """Refuse who waits for a commit, and all that is queued."""
+        _refuse(waiting)
+        self._fail_queued()
+        self._has_moved.set()
+
     def _fail_queued(self) -> None:
+        is_stopping = False
         while not self._queue.empty():
             write = self._queue.get_nowait()
-            if write is not None:
+            if write is None:
+                is_stopping = True
+            else:
                 write.fail(not_controller())
+        if is_stopping:
+            self._queue.put_nowait(None)
 
     async def create_topics(
         self, request: "CreateTopicsRequest", charge: PartitionCharge = no_charge

@@ -103,6 +103,7 @@ class ControllerCore(Generic[WaiterT]):
 
     def __init__(self, empty: ClusterImage) -> None:
         self.state = ControllerState.STANDBY
+        self._empty = empty
         self.committed = empty
         """The image of all committed records that were seen."""
         self._epoch = -1
@@ -122,6 +123,11 @@ class ControllerCore(Generic[WaiterT]):
         """The image to decide on: with all pending changes."""
         return self._pending[-1].image if self._pending else self.committed
 
+    @property
+    def pending_count(self) -> int:
+        """How many changes wait for their commit."""
+        return len(self._pending)
+
     def replay(self, changes: "Iterable[CommittedRecords]") -> Replayed | None:
         """Apply committed changes as a standby; None if there are none.
 
@@ -139,6 +145,16 @@ class ControllerCore(Generic[WaiterT]):
             return None
         self.committed = delta.apply(offset, epoch)
         return Replayed(self.committed, delta)
+
+    def reload(self, changes: "Iterable[CommittedRecords]") -> None:
+        """Begin anew as a standby, with a snapshot that has replaced the log.
+
+        Raises KafkaError(INVALID_RECORD).
+        """
+        assert not self.is_active, "a leader never loads a snapshot"
+        self.committed = self._empty
+        replayed = self.replay(changes)
+        assert replayed is not None, "even an empty snapshot is a change"
 
     def claim(self, epoch: int, is_in_transaction: bool) -> Sequence[Sequence[Message]]:
         """Become active in an epoch; return the changes to append before any other.

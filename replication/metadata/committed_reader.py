@@ -78,6 +78,19 @@ class CommittedReader:
             if changes or self._bracket is None:
                 yield CommittedRecords(changes, batch.last_offset, batch.partition_leader_epoch)
 
+    def pass_over(self, end: int) -> None:
+        """Go on to `end` without the changes, which the caller has written itself.
+
+        A leader ends the metadata transaction that it finds open before it changes anything. Raises
+        KafkaError(CORRUPT_MESSAGE).
+        """
+        for batch in metadata_batches(self._log, self.offset, end):
+            self.offset = batch.next_offset
+            if batch.is_control:
+                self._note_quorum_records(batch)
+            else:
+                self._bracket = None
+
     def _changes(self, batch: RecordBatch) -> list[Message]:
         """The records of a batch that take effect with it."""
         changes: list[Message] = []

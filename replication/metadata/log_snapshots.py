@@ -24,7 +24,7 @@ from ...storage.log.unified_log import UnifiedLog
 from .durable_end import first_offset, lower_durable_end
 from .metadata_log_config import MetadataLogConfig
 from .metadata_snapshots import MetadataSnapshots, SnapshotWriting
-from .snapshot_format import SnapshotContent, SnapshotDamagedError, SnapshotId
+from .snapshot_format import QuorumRecord, SnapshotContent, SnapshotDamagedError, SnapshotId
 
 _log = logging.getLogger(__name__)
 
@@ -73,7 +73,10 @@ class LogSnapshots:
         self._files = files
         self._snapshots = snapshots
         self._newest = newest
+        self.loaded_quorum: tuple[int, tuple[QuorumRecord, ...]] = (0, ())
+        """The end offset of the snapshot that was loaded last, and its records on the quorum."""
         if newest is not None:
+            self.loaded_quorum = (newest.snapshot_id.offset, tuple(newest.quorum))
             self._settle(newest.snapshot_id, now_ms)
 
     @on_disk
@@ -101,7 +104,10 @@ class LogSnapshots:
             log.maybe_increment_log_start_offset(earliest.offset)
 
     def take_newest(self) -> SnapshotContent | None:
-        """The content of the newest snapshot at the start; afterwards its memory is free."""
+        """The content of the newest snapshot after a start or `install`, once.
+
+        Afterwards its memory is free.
+        """
         newest, self._newest = self._newest, None
         return newest
 
@@ -166,8 +172,10 @@ class LogSnapshots:
         return self._snapshots.begin(snapshot_id, unique)
 
     def add(self, snapshot_id: SnapshotId) -> None:
-        """Count a snapshot that is complete."""
+        """Count a snapshot that is complete, unless the log has since been put at a later one."""
         self._snapshots.add(snapshot_id)
+        if snapshot_id.offset < self._log.log_start_offset:
+            self._snapshots.delete_before(self._log.log_start_offset, 0)
 
     def read(self, snapshot_id: SnapshotId, position: int, max_bytes: int) -> bytes:
         """A part of a snapshot's bytes, for a follower. Raises OSError."""
@@ -176,11 +184,14 @@ class LogSnapshots:
     def install(self, snapshot_id: SnapshotId, now_ms: int) -> SnapshotContent:
         """Continue from another node's snapshot that is complete and beyond the log end.
 
-        The log is truncated fully to it. Raises SnapshotDamagedError, with nothing changed.
+        The log is truncated fully to it; `take_newest` gives its content. Raises
+        SnapshotDamagedError, with nothing changed.
         """
         content = self._snapshots.load(snapshot_id)
         self._snapshots.add(snapshot_id)
         self._settle(snapshot_id, now_ms)
+        self._newest = content
+        self.loaded_quorum = (snapshot_id.offset, tuple(content.quorum))
         return content
 
     @property

@@ -8,7 +8,8 @@ Rules:
 - a record is committed only when it is on the disk: the high watermark advances after the flush,
   immediately with one voter (stricter than Kafka's leader);
 - the epoch rises at every start and is on the disk before anything is written in it;
-- a start loads the newest snapshot and replays the log after it (see `log_snapshots.py`);
+- a start loads the newest snapshot and replays the log after it (see `log_snapshots.py`), which
+  a sole voter does at once, and a member of a larger quorum as far as the quorum tells it;
 - records between BeginTransaction and EndTransaction take effect atomically (KIP-868).
 """
 
@@ -20,6 +21,7 @@ from ...clients.environment import Environment
 from ...clients.errors import KafkaError
 from ...clients.kafka_uuid import Uuid
 from ...clients.protocol.schema import Message
+from ...clients.record.control import ControlRecordType
 from ...clients.topic_partition import TopicPartition
 from ...storage.checkpoint import PARTITION_METADATA_FILE, write_partition_metadata
 from ...storage.config import LogConfig
@@ -46,6 +48,7 @@ from .snapshot_format import QUORUM_RECORDS, SNAPSHOT_SUFFIX, QuorumRecord, Snap
 
 if TYPE_CHECKING:
     from ...storage.log.local_log import FlushTask
+    from ..raft.voter_set import VoterSet
     from .raft_storage import RaftStorage
 
 METADATA_PARTITION = TopicPartition(CLUSTER_METADATA_TOPIC, 0)
@@ -125,7 +128,11 @@ def _make_directory(files: Files, parent: str, directory: str) -> None:
 
 
 class MetadataLog:
-    """The metadata log of a node that is its quorum's only voter."""
+    """The metadata log of a node.
+
+    What becomes leader, appends and flushes here is the only voter; a quorum of several nodes
+    writes through `raft_storage`.
+    """
 
     def __init__(
         self, log: UnifiedLog, files: Files, node_id: int, snapshots: LogSnapshots
@@ -265,10 +272,15 @@ class MetadataLog:
         committed too once the new leader has flushed. Raises KafkaError(INVALID_RECORD,
         CORRUPT_MESSAGE) for a log that cannot be read.
         """
-        yield from self._snapshot_records()
+        yield from self.replay_snapshot()
         yield from self.reader.read(self._log.log_end_offset)
 
-    def _snapshot_records(self) -> Iterator[CommittedRecords]:
+    def replay_snapshot(self) -> Iterator[CommittedRecords]:
+        """The records of the newest snapshot after a start or a load; nothing if there is none.
+
+        All of it is committed; how far the log after it is, the quorum must tell. Each snapshot is
+        replayed once. Raises KafkaError(INVALID_RECORD).
+        """
         content = self.snapshots.take_newest()
         if content is None:
             return
@@ -280,6 +292,23 @@ class MetadataLog:
         self.reader.quorum_records.update(content.quorum)
         self.reader.skip_to(offset)
         self._replayed_from = offset
+
+    def voter_sets(self) -> "Iterator[tuple[int, VoterSet]]":
+        """The Voters records that stand in the newest snapshot and in the log after it.
+
+        With their offsets, in order, whether committed or not, for `RaftCore.handle_voters` before
+        the quorum starts. The voters of a snapshot count from the last offset in it. A quorum of
+        static voters has none. Raises KafkaError(CORRUPT_MESSAGE).
+        """
+        from ..quorum.control_records import decode_voters, voter_sets
+
+        offset, quorum = self.snapshots.loaded_quorum
+        for record in quorum:
+            if record.type is ControlRecordType.KRAFT_VOTERS:
+                yield offset - 1, decode_voters(record.value)
+        start = max(offset, self._log.log_start_offset)
+        for batch in metadata_batches(self._log, start, self._log.log_end_offset):
+            yield from voter_sets(batch)
 
     def close(self, now_ms: int) -> None:
         """Close the log cleanly. On a failed disk it is left as after a crash."""

@@ -3,10 +3,10 @@
     controller -> append, flush, resign
     quorum     -> HighWatermark, ELECTED(epoch), DEPOSED
 
-With one voter what this node has synced is committed, and an election needs nobody else. Another
-quorum tells the same three things, but late: the high watermark moves when a majority has synced,
-and this node learns that it leads only after it has learned of a high watermark that includes
-everything before its epoch (`LeaderChanged` of the raft core).
+With one voter what this node has synced is committed, and an election needs nobody else. A quorum
+of several nodes (`quorum_member.py`) tells the same three things, but late: the high watermark
+moves when a majority has synced, and this node learns that it leads only after it has learned of a
+high watermark that includes everything before its epoch (`LeaderChanged` of the raft core).
 """
 
 import asyncio
@@ -39,6 +39,14 @@ class QuorumListener(Protocol):
         """This node no longer leads; what it appended may or may not be committed."""
         ...
 
+    def on_snapshot_loaded(self) -> None:
+        """A leader's snapshot has replaced the log; never called while this node leads."""
+        ...
+
+    def on_quorum_failure(self, sentence: str) -> None:
+        """This node takes no further part in the quorum; only a restart helps."""
+        ...
+
 
 class MetadataQuorum(Protocol):
     """The quorum, as its leader's controller sees it."""
@@ -51,14 +59,15 @@ class MetadataQuorum(Protocol):
     def append(self, records: Sequence[Message], epoch: int) -> int:
         """Append one change of state as the leader of an epoch; return its last offset.
 
-        Raises KafkaError: KAFKA_STORAGE_ERROR, or another if nothing was appended.
+        Raises KafkaError: KAFKA_STORAGE_ERROR, or another if nothing was appended, as
+        NOT_CONTROLLER when this node does not lead the epoch any more.
         """
         ...
 
     async def flush(self) -> None:
-        """Sync what was appended. The listener hears when it is committed.
+        """Have what was appended synced. The listener hears when it is committed.
 
-        Raises KafkaError(KAFKA_STORAGE_ERROR).
+        Among several voters it returns before that. Raises KafkaError(KAFKA_STORAGE_ERROR).
         """
         ...
 

@@ -49,7 +49,7 @@ from ..raft.raft_messages import (
     VoterChangeRequest,
     VoterChangeResponse,
 )
-from ..raft.voter_set import VoterSet
+from ..raft.voter_set import Address
 from .quorum_channel import QuorumTransport
 from .quorum_storage import QuorumStorage, Records
 
@@ -102,8 +102,8 @@ class Quorum:
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._tasks = TaskOwner(_REQUESTS_MAX + 2, self._on_task_failure)
         self._waiting: set[asyncio.Future[Answer]] = set()
-        self._changes: set[asyncio.Future[VoterChangeResponse]] = set()
-        self._flushes: set[asyncio.Task[None]] = set()
+        self._flushing: asyncio.Task[None] | None = None
+        self._is_flush_due = False
         self._has_failed = False
         self._stopped = asyncio.Event()
 
@@ -115,6 +115,11 @@ class Quorum:
     def leader_id(self) -> int | None:
         """The leader; None while it is unknown."""
         return self._core.leader_id
+
+    @property
+    def leader_address(self) -> Address | None:
+        """The leader's address on the quorum's listener; None while it is unknown."""
+        return self._core.leader_address
 
     @property
     def is_leader(self) -> bool:
@@ -317,26 +322,31 @@ class Quorum:
         await asyncio.get_running_loop().run_in_executor(self._executor, work, *arguments)
 
     def _flush(self) -> None:
+        if self._flushing is not None and not self._flushing.done():
+            # What is appended during an fsync is synced together by the next one.
+            self._is_flush_due = True
+            return
         task = self._storage.prepare_flush()
         if task is not None:
-            flush = self._tasks.start(self._run_flush(task), "metadata log fsync")
-            self._flushes.add(flush)
-            flush.add_done_callback(self._flushes.discard)
+            self._flushing = self._tasks.start(self._run_flushes(task), "metadata log fsync")
 
     async def _flushes_ended(self) -> None:
-        """Wait for the fsyncs in progress: what they sync must not be truncated meanwhile."""
-        if self._flushes:
-            await asyncio.wait(self._flushes)
+        """Wait for the fsync in progress: what it syncs must not be truncated meanwhile."""
+        self._is_flush_due = False
+        if self._flushing is not None:
+            await asyncio.wait([self._flushing])
 
-    async def _run_flush(self, task: FlushTask) -> None:
+    async def _run_flushes(self, task: FlushTask | None) -> None:
         try:
-            await self._in_thread(self._storage.run_flush, task)
+            while task is not None:
+                await self._in_thread(self._storage.run_flush, task)
+                # At once, not as an event: a truncation may be waiting for this fsync.
+                self._storage.complete_flush(task)
+                self._post(self._core.handle_log_changed)
+                task = self._storage.prepare_flush() if self._is_flush_due else None
+                self._is_flush_due = False
         except (OSError, KafkaError) as error:
             self._fail(f"The metadata log could not be synced: {error}")
-            return
-        # At once, not as an event: a truncation may be waiting for this fsync.
-        self._storage.complete_flush(task)
-        self._post(self._core.handle_log_changed)
 
     def _send(self, send: Send) -> None:
         try:

@@ -44,7 +44,7 @@ from .raft_state import (
     State,
     Unattached,
 )
-from .voter_set import VoterSet
+from .voter_set import Address, VoterSet
 
 
 class RaftCore:
@@ -76,6 +76,14 @@ class RaftCore:
         """The leader of the epoch, if it is known and has not resigned as far as we know."""
         state = self._node.state
         return None if isinstance(state, Resigned) else state.leader_id
+
+    @property
+    def leader_address(self) -> Address | None:
+        """The leader's address on the quorum's listener, if both are known."""
+        leader_id = self.leader_id
+        if leader_id is None:
+            return None
+        return self._node.leader_address or self._node.voter_address(leader_id)
 
     @property
     def is_leader(self) -> bool:
