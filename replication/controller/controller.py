@@ -278,8 +278,7 @@ class Controller:
         if self._core.committed.offset >= reader.offset:
             # The active controller has not read what it wrote itself.
             reader.skip_to(self._core.committed.offset + 1)
-        if was_active:
-            self._tell_role()
+        self._tell_role()
 
     def on_high_watermark(self, offset: int) -> None:
         """See `QuorumListener`: publish what is committed, and answer who waits for it."""
@@ -320,6 +319,10 @@ class Controller:
         else:
             delta = ClusterDelta.between(self.image, image)
         self._publish(image, delta)
+
+    def _tell_role(self) -> None:
+        for callback in self._role_callbacks:
+            callback()
 
     def _tell_role(self) -> None:
         for callback in self._role_callbacks:
