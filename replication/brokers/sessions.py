@@ -72,6 +72,15 @@ class BrokerSessions:
             if not broker.fenced
         }
 
+    def adopt(self, brokers: Iterable[BrokerImage], now_ms: int) -> None:
+        """Give a full session to each unfenced broker without one: no broker is forgotten.
+
+        A decision to fence a broker can fail after its session has ended.
+        """
+        for broker in brokers:
+            if not broker.fenced:
+                self._contacts.setdefault(BrokerIdAndEpoch(broker.broker_id, broker.epoch), now_ms)
+
     def touch(self, broker: BrokerIdAndEpoch, now_ms: int) -> None:
         """Note a heartbeat, also one that comes too late to change a state (KAFKA-15019)."""
         self._forgive_pause(now_ms)
