@@ -60,6 +60,7 @@ class ControllerRegistrationData:
     incarnation_id: Uuid
     endpoints: Sequence[Endpoint]
     features: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    zk_migration_ready: bool = False
 
 
 def decide_broker_registration(
@@ -109,6 +110,7 @@ def decide_controller_registration(
     record = RegisterControllerRecord(
         controller_id=request.controller_id,
         incarnation_id=request.incarnation_id,
+        zk_migration_ready=request.zk_migration_ready,
         end_points=[
             ControllerEndpoint(
                 name=endpoint.listener,
