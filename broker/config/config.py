@@ -5,8 +5,9 @@ remote tier: `rsm.config.url` is any fsspec URL, and `rsm.config.option.<name>` 
 option. Without a file, `tierlog serve` starts a dev broker: 127.0.0.1:9092, data in ./data, tiered
 to ./data/remote.
 
-One process is a whole cluster: broker and controller, with one voter. A listener for controllers is
-opened if `controller.listener.names` names one.
+A process is a whole cluster, broker and controller with one voter, unless its properties name other
+controllers or a single role: then it is a member of a cluster of several processes. A listener for
+controllers is opened if `controller.listener.names` names one.
 """
 
 import os
@@ -25,9 +26,9 @@ from ...tiering.config import (
 from ...tiering.store.remote_url import RemoteUrl, remote_url
 from .config_safety import check_protections, unknown_listener_warnings
 from .config_values import ConfigValues, unknown_name_warnings, unused_names
-from .listeners import Listeners, read_listeners
+from .listeners import Listeners, is_whole_cluster, read_listeners
 from .mount_config import MOUNT_PREFIX, MountConfig, read_mounts
-from .quorum_config import QuorumConfig, read_quorum, require_whole_cluster
+from .quorum_config import QuorumConfig, read_quorum
 from .remote_plugins import (
     COMMON_CLIENT,
     KAFKA_LOCAL_STORAGE,
@@ -74,6 +75,8 @@ class BrokerConfig:
     """A Python class that stores segments instead of fsspec."""
     metadata_plugin: PluginClass | None = None
     """A Python class that stores the segments' metadata instead of the metadata topic."""
+    is_member: bool = False
+    """Whether this process is a part of a cluster of several, and not its whole cluster."""
 
     @property
     def node_id(self) -> int:
@@ -99,7 +102,7 @@ class BrokerConfig:
     def internal_topic_replication_factor(self, name: str) -> int:
         """The replication factor that property `name` sets, capped at 1.
 
-        This is the only broker: with a larger factor the topic could never be created.
+        Every partition has one replica: with a larger factor the topic could never be created.
         """
         return min(self.values.integer(name), 1)
 
@@ -114,7 +117,6 @@ def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -
     check_values(values)
     node_id = _node_id(values)
     quorum = read_quorum(values, node_id)
-    require_whole_cluster(quorum)
     check_protections(stated, values.text(METADATA_PREFIX_NAME))
     if "log.dirs" in stated and not stated["log.dirs"].strip():
         raise _refuse("At least one log directory must be defined via log.dirs or log.dir.")
@@ -131,6 +133,13 @@ def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -
         check_listener(values, listeners)
         # Set explicitly even if implied by the URL: administrators look up this property.
         values = ConfigValues({**stated, _ENABLE: "true"})
+    mounts = read_mounts(stated, remote_storage)
+    is_member = not is_whole_cluster(quorum, listeners)
+    if is_member:
+        from .member_config import check_member, metadata_directory_first
+
+        check_member(values, quorum, is_tiered=tier is not None, has_mounts=bool(mounts))
+        log_dirs = metadata_directory_first(values, log_dirs)
     return BrokerConfig(
         values,
         quorum,
@@ -138,9 +147,10 @@ def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -
         log_dirs,
         remote_storage,
         RemoteLogManagerConfig.from_properties(stated, node_id, log_dirs[0]),
-        read_mounts(stated, remote_storage),
+        mounts,
         tier if isinstance(tier, PluginClass) else None,
         None if tier is None else metadata_plugin(values),
+        is_member,
     )
 
 
@@ -180,7 +190,7 @@ def config_warnings(config: BrokerConfig) -> list[str]:
     """Warnings about properties that the user set but that do not work as in Kafka, or at all."""
     stated = config.values.stated
     bound = (*config.listeners.bound, *config.listeners.controllers)
-    listeners = [endpoint.name for endpoint in bound]
+    listeners = [*(endpoint.name for endpoint in bound), *config.quorum.controller_listeners]
     strangers = unknown_listener_warnings(stated, listeners)
     served = [name for name in stated if not any(each.startswith(name) for each in strangers)]
     warnings = strangers + unknown_name_warnings(served, _plugin_names(config))
@@ -195,6 +205,15 @@ def config_warnings(config: BrokerConfig) -> list[str]:
     if options and not stated.get(f"{prefix}url", "").strip():
         warnings.append(f"{', '.join(options)} have no effect without {prefix}url.")
     warnings += _option_warnings(config, prefix)
+    if config.is_member:
+        from .member_config import member_warnings
+
+        warnings += member_warnings(config.values)
+    elif "metadata.log.dir" in stated:
+        warnings.append(
+            "metadata.log.dir has no effect in a cluster of one process: the metadata log is in the"
+            " first directory of log.dirs."
+        )
     if config.values.integer("log.cleaner.dedupe.buffer.size") > LARGEST_DEDUPE_BUFFER:
         warnings.append(
             "Cannot use more than 2G of cleaner buffer space per cleaner thread, ignoring excess"

@@ -14,22 +14,47 @@ advertised.listeners | LIST | -
     The addresses that clients connect to, if they differ from listeners.
 auto.create.topics.enable | BOOLEAN | true
     Whether a metadata request for an unknown topic creates it.
+auto.leader.rebalance.enable | BOOLEAN | true
+    Whether the active controller moves partitions back to their preferred leaders.
+broker.heartbeat.interval.ms | INT | 2000
+    How often a broker sends a heartbeat to the active controller.
 broker.id | INT | -1
     The older name of node.id.
 broker.rack | STRING | -
     The rack of this broker, as reported in Metadata responses.
+broker.session.timeout.ms | INT | 9000
+    A broker that sends no heartbeat for this long is fenced.
 compression.type | STRING | producer | [uncompressed, zstd, lz4, snappy, gzip, producer]
     The codec for stored batches; 'producer' keeps the producer's codec.
 config.providers | LIST | ""
     The providers that resolve variables in values, such as ${env:NAME}: file, env, dir.
 connections.max.idle.ms | LONG | 600000
     Connections that are idle for longer than this are closed.
+controlled.shutdown.enable | BOOLEAN | true
+    Whether a broker that stops lets the controller move its leaders away first.
 controller.listener.names | LIST | -
     The names of listeners that are for controllers, and for those who administer them.
 controller.quorum.bootstrap.servers | LIST | ""
-    The addresses of the controller quorum, host:port; for now at most one.
+    Addresses, host:port, at which a node asks for the leader of the controller quorum; the voters
+    are in the metadata log (KIP-853).
+controller.quorum.election.backoff.max.ms | INT | 1000 | [0,...]
+    The maximum wait before an election, for a node that is not the leader's first successor.
+controller.quorum.election.timeout.ms | INT | 1000 | [0,...]
+    The minimum time that a node waits for the outcome of an election; at most twice that.
+controller.quorum.fetch.max.bytes | INT | 1048576 | [1,...]
+    The maximum number of bytes in a fetch of the metadata log.
+controller.quorum.fetch.snapshot.max.bytes | INT | 1048576 | [1,...]
+    The maximum number of bytes in a fetch of a metadata snapshot.
+controller.quorum.fetch.timeout.ms | INT | 2000 | [0,...]
+    A voter that has not fetched from the leader for this long starts an election.
+controller.quorum.request.timeout.ms | INT | 2000 | [0,...]
+    How long a node of the quorum waits for the response to a request.
+controller.quorum.retry.backoff.ms | INT | 20 | [0,...]
+    How long a node of the quorum waits before it repeats a failed request.
 controller.quorum.voters | LIST | ""
-    The voters of the controller quorum as id@host:port; for now at most one, this node.
+    The voters of the controller quorum as id@host:port, if they never change.
+controller.socket.timeout.ms | INT | 30000
+    How long a broker waits for the controller's response to a request before it repeats it.
 default.replication.factor | INT | 1
     The replication factor of topics that are created without one.
 delete.topic.enable | BOOLEAN | true
@@ -74,8 +99,12 @@ group.max.size | INT | 2147483647 | [1,...]
     The maximum number of members in a group.
 group.min.session.timeout.ms | INT | 6000
     The minimum session timeout that a member may request.
+initial.broker.registration.timeout.ms | INT | 60000
+    A broker that cannot register with the controller for this long after its start stops.
 inter.broker.listener.name | STRING | -
     The listener for communication between brokers.
+leader.imbalance.check.interval.seconds | LONG | 300 | [1,...]
+    How often the active controller checks for partitions without their preferred leader.
 listener.security.protocol.map | STRING | SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,\
 SASL_PLAINTEXT:SASL_PLAINTEXT
     The security protocol of each listener name.
@@ -176,6 +205,8 @@ max.request.partition.size.limit | INT | 2000 | [1,...]
     The maximum number of partitions in a DescribeTopicPartitions response.
 message.max.bytes | INT | 1048588 | [0,...]
     The maximum size of a record batch, in bytes, after compression.
+metadata.log.dir | STRING | -
+    The directory of log.dirs with the metadata log; by default the first.
 metadata.log.max.record.bytes.between.snapshots | LONG | 20971520 | [1,...]
     A snapshot of the metadata log is written after this many bytes of records.
 metadata.log.max.snapshot.interval.ms | LONG | 3600000 | [0,...]
@@ -184,6 +215,8 @@ metadata.log.segment.bytes | INT | 1073741824 | [8388608,...]
     The size at which a new segment of the metadata log is rolled.
 metadata.log.segment.ms | LONG | 604800000
     The maximum age of a segment of the metadata log before a new one is rolled.
+metadata.max.idle.interval.ms | INT | 500 | [0,...]
+    How often the active controller writes a no-op record while nothing changes; 0 for never.
 metadata.max.retention.bytes | LONG | 104857600
     The size of the metadata log and its snapshots above which the oldest are deleted.
 metadata.max.retention.ms | LONG | 604800000
@@ -215,7 +248,7 @@ offsets.topic.replication.factor | SHORT | 3 | [1,...]
 offsets.topic.segment.bytes | INT | 104857600 | [1,...]
     The segment.bytes of __consumer_offsets.
 process.roles | LIST | broker,controller | [broker, controller]
-    The roles of this process; tierlog supports only both together: broker,controller.
+    The roles of this process: broker, controller or both.
 producer.id.expiration.check.interval.ms | INT | 600000 | [1,...]
     How often the broker checks for expired producer IDs.
 producer.id.expiration.ms | INT | 86400000 | [1,...]

@@ -23,6 +23,7 @@ from .quorum_config import (
 )
 
 EVERY_INTERFACE = ("", "0.0.0.0", "::")
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class Listeners(NamedTuple):
@@ -141,6 +142,23 @@ def read_listeners(values: ConfigValues, quorum: QuorumConfig, local_host_name: 
         tuple(of_controllers),
         tuple(_public(by_name.get(each.name, each), local_host_name) for each in of_controllers),
     )
+
+
+def is_whole_cluster(quorum: QuorumConfig, listeners: Listeners) -> bool:
+    """Whether this process is both, broker and controller, and names no other controller.
+
+    A bootstrap server that is a listener of its own controller names none.
+    """
+    endpoints = (*listeners.controllers, *listeners.advertised_controllers)
+    return quorum.names_no_other and all(
+        any(_reaches(host, port, endpoint) for endpoint in endpoints)
+        for host, port in quorum.bootstrap_servers
+    )
+
+
+def _reaches(host: str, port: int, endpoint: Endpoint) -> bool:
+    is_local = host in _LOOPBACK and endpoint.host in (*EVERY_INTERFACE, *_LOOPBACK)
+    return port == endpoint.port and (host == endpoint.host or is_local)
 
 
 def _check_advertised(

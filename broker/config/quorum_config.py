@@ -2,8 +2,8 @@
 
 The checks and their sentences are those of Kafka's `KafkaConfig.validateValues` and `QuorumConfig`,
 in Kafka's order, with one exception: a process that is the whole cluster needs neither voters nor a
-listener for controllers, since nobody else asks its controller. What Kafka allows and is not served
-yet is refused after that, by `require_whole_cluster`.
+listener for controllers, since nobody else asks its controller. What Kafka allows and a part of a
+cluster does not serve yet is refused after that, by `check_member`.
 """
 
 import re
@@ -26,6 +26,9 @@ _NOT_ROUTABLE = "0.0.0.0"
 _ADDRESS = r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]{1,20})"
 """Kafka's `Utils.HOST_PORT_PATTERN`."""
 _INTEGER = r"[+-]?[0-9]{1,20}"
+_NO_LISTENER_NAMED = (
+    f'Missing required configuration "{CONTROLLER_LISTENERS}" which has no default value.'
+)
 _FORM_OF_VOTER = "Each entry should be in the form `{id}@{host}:{port}`."
 _FORM_OF_SERVER = 'Each entry should be in the form "{host}:{port}"'
 
@@ -73,6 +76,11 @@ class QuorumConfig(NamedTuple):
     def own_voter(self) -> QuorumVoter | None:
         """This node as a voter, if it is named as one."""
         return next((each for each in self.voters if each.node_id == self.node_id), None)
+
+    @property
+    def names_no_other(self) -> bool:
+        """Whether both roles are here, and no voter is another node."""
+        return self.is_only is None and all(each.node_id == self.node_id for each in self.voters)
 
 
 def _refuse(sentence: str) -> KafkaError:
@@ -138,26 +146,9 @@ def _integer(text: str) -> int | None:
     return number if -INT32_MAX - 1 <= number <= INT32_MAX else None
 
 
-def require_whole_cluster(quorum: QuorumConfig) -> None:
-    """Refuse what is not served yet: a process that is only a part of its cluster.
-
-    Raises KafkaError(INVALID_CONFIG).
-    """
-    if quorum.is_only is not None:
-        raise _refuse(
-            f"process.roles={quorum.is_only.value} is not supported yet: a tierlog process is both,"
-            " broker,controller."
-        )
-    if len(quorum.voters) > 1 or len(quorum.bootstrap_servers) > 1:
-        raise _refuse("More than one controller is not supported yet: set one voter, or none.")
-
-
 def require_controller_listeners(quorum: QuorumConfig) -> None:
     """A part of a cluster must know how to reach controllers. Raises KafkaError(INVALID_CONFIG)."""
-    _require(
-        quorum.is_only is None or quorum.controller_listeners,
-        f'Missing required configuration "{CONTROLLER_LISTENERS}" which has no default value.',
-    )
+    _require(quorum.is_only is None or quorum.controller_listeners, _NO_LISTENER_NAMED)
 
 
 def check_roles(
@@ -201,6 +192,8 @@ def _check_controller(quorum: QuorumConfig, listeners: Collection[str], inter_br
         f" in the set of voters {VOTERS}={_set_of(quorum)}",
     )
     named = quorum.controller_listeners
+    is_alone = quorum.names_no_other and not quorum.bootstrap_servers
+    _require(is_alone or named, _NO_LISTENER_NAMED)
     _require(
         not named or any(name in listeners for name in named),
         f"{CONTROLLER_LISTENERS} must contain at least one value appearing in the 'listeners'"

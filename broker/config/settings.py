@@ -3,7 +3,10 @@
 Each layer defines its own settings; only this file maps Kafka's properties to them.
 """
 
+from typing import TYPE_CHECKING
+
 from ...clients.errors import ErrorCode, KafkaError
+from ...clients.kafka_uuid import ZERO_UUID, Uuid
 from ...replication.controller.controller_config import ControllerConfig
 from ...replication.housekeeping.housekeeping import HousekeepingConfig
 from ...replication.leader.replica_manager import ReplicaManagerConfig
@@ -16,6 +19,13 @@ from ..network.socket_listener import SocketOptions
 from ..network.socket_server import ConnectionLimits
 from .config import BrokerConfig
 from .config_values import ConfigValues
+from .listeners import Listeners
+from .quorum_config import Role
+
+if TYPE_CHECKING:
+    from ...replication.controller.cluster_control_config import ClusterControlConfig
+    from ...replication.raft.raft_options import RaftOptions
+    from ...replication.raft.voter_set import VoterSet
 
 _BACKLOG = 2048
 """The default backlog. Kafka's default of 50 makes a burst of clients wait for seconds."""
@@ -171,3 +181,61 @@ def move_rate(values: ConfigValues) -> int:
     stated = values.stated.get("replica.alter.log.dirs.io.max.bytes.per.second", "")
     # With a rate of 0, no move would ever end.
     return max(int(stated), 1) if stated.isdecimal() else UNLIMITED
+
+
+def voter_set(config: BrokerConfig) -> "VoterSet":
+    """The static voters, on the first controller listener; none if the voters are dynamic."""
+    from ...replication.raft.voter_set import Address, Voter, VoterKey, VoterSet
+
+    listener = config.quorum.controller_listeners[0]
+    return VoterSet(
+        Voter(VoterKey(voter.node_id), {listener: Address(voter.host, voter.port)})
+        for voter in config.quorum.voters
+    )
+
+
+def raft_options(
+    config: BrokerConfig,
+    directory_id: Uuid,
+    *,
+    cluster_id: str = "",
+    listeners: Listeners | None = None,
+) -> "RaftOptions":
+    """Who a member is in the quorum, and its timeouts.
+
+    `directory_id` is that of the metadata log; static voters have none. `listeners` are the bound
+    ones, if the system has chosen a port.
+    """
+    from ...replication.raft.raft_options import RaftOptions
+    from ...replication.raft.voter_set import Address
+
+    quorum, values = config.quorum, config.values
+    endpoints = (listeners or config.listeners).advertised_controllers
+    name = "controller.quorum."
+    return RaftOptions(
+        quorum.node_id,
+        directory_id=ZERO_UUID if quorum.voters else directory_id,
+        cluster_id=cluster_id,
+        listener=quorum.controller_listeners[0],
+        endpoints={each.name: Address(each.host, each.port) for each in endpoints},
+        bootstrap_servers=tuple(Address(*server) for server in quorum.bootstrap_servers),
+        can_be_voter=Role.CONTROLLER in quorum.roles,
+        election_timeout_ms=values.integer(f"{name}election.timeout.ms"),
+        fetch_timeout_ms=values.integer(f"{name}fetch.timeout.ms"),
+        election_backoff_max_ms=values.integer(f"{name}election.backoff.max.ms"),
+        request_timeout_ms=values.integer(f"{name}request.timeout.ms"),
+        retry_backoff_ms=values.integer(f"{name}retry.backoff.ms"),
+        fetch_snapshot_max_bytes=values.integer(f"{name}fetch.snapshot.max.bytes"),
+    )
+
+
+def cluster_control_config(values: ConfigValues) -> "ClusterControlConfig":
+    """What the active controller of several brokers does by the clock."""
+    from ...replication.controller.cluster_control_config import ClusterControlConfig
+
+    return ClusterControlConfig(
+        session_timeout_ms=values.integer("broker.session.timeout.ms"),
+        leader_imbalance_check_interval_s=values.integer("leader.imbalance.check.interval.seconds"),
+        auto_leader_rebalance=values.boolean("auto.leader.rebalance.enable"),
+        max_idle_interval_ms=values.integer("metadata.max.idle.interval.ms"),
+    )

@@ -12,31 +12,19 @@ alter.config.policy.class.name | CLASS | -
 alter.log.dirs.replication.quota.window.num | INT | 11 | [1,...]
 alter.log.dirs.replication.quota.window.size.seconds | INT | 1 | [1,...]
 authorizer.class.name | STRING | ""
-auto.leader.rebalance.enable | BOOLEAN | true
 background.threads | INT | 10 | [1,...]
-broker.heartbeat.interval.ms | INT | 2000
-broker.session.timeout.ms | INT | 9000
 client.quota.callback.class | CLASS | -
 compression.gzip.level | INT | -1 | [1,...,9] or -1
 compression.lz4.level | INT | 9 | [1,...,17]
 compression.zstd.level | INT | 3 | [-131072,...,22]
 connection.failed.authentication.delay.ms | INT | 100 | [0,...]
 connections.max.reauth.ms | LONG | 0
-controlled.shutdown.enable | BOOLEAN | true
 controller.performance.always.log.threshold.ms | LONG | 2000 | [0,...]
 controller.performance.sample.period.ms | LONG | 60000 | [100,...]
 controller.quorum.append.linger.ms | INT | 25 | [0,...]
 controller.quorum.auto.join.enable | BOOLEAN | false
-controller.quorum.election.backoff.max.ms | INT | 1000 | [0,...]
-controller.quorum.election.timeout.ms | INT | 1000 | [0,...]
-controller.quorum.fetch.max.bytes | INT | 1048576 | [1,...]
-controller.quorum.fetch.snapshot.max.bytes | INT | 1048576 | [1,...]
-controller.quorum.fetch.timeout.ms | INT | 2000 | [0,...]
-controller.quorum.request.timeout.ms | INT | 2000 | [0,...]
-controller.quorum.retry.backoff.ms | INT | 20 | [0,...]
 controller.quota.window.num | INT | 11 | [1,...]
 controller.quota.window.size.seconds | INT | 1 | [1,...]
-controller.socket.timeout.ms | INT | 30000
 cordoned.log.dirs | LIST | ""
 create.topic.policy.class.name | CLASS | -
 delegation.token.expiry.check.interval.ms | LONG | 3600000 | [1,...]
@@ -88,17 +76,13 @@ group.streams.min.heartbeat.interval.ms | INT | 5000 | [1,...]
 group.streams.min.session.timeout.ms | INT | 45000 | [1,...]
 group.streams.num.standby.replicas | INT | 0 | [0,...]
 group.streams.session.timeout.ms | INT | 45000 | [1,...]
-initial.broker.registration.timeout.ms | INT | 60000
 internal.metadata.delete.delay.millis | LONG | 60000
 internal.metadata.log.segment.bytes | INT | -
 internal.metadata.max.batch.size.in.bytes | INT | 8388608
 kafka.metrics.polling.interval.secs | INT | 10 | [1,...]
 kafka.metrics.reporters | LIST | ""
-leader.imbalance.check.interval.seconds | LONG | 300 | [1,...]
 log.cleaner.threads | INT | 1 | [0,...]
 log.dir.failure.timeout.ms | LONG | 30000 | [1,...]
-metadata.log.dir | STRING | -
-metadata.max.idle.interval.ms | INT | 500 | [0,...]
 metric.reporters | LIST | org.apache.kafka.common.metrics.JmxReporter
 metrics.num.samples | INT | 2 | [1,...]
 metrics.recording.level | STRING | INFO

@@ -1,17 +1,16 @@
-"""The settings of what the active controller does for its brokers."""
+"""What the active controller of a cluster of several processes does for brokers: its settings."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterControlConfig:
-    """Timing of sessions, elections and no-op records; the defaults are Kafka's."""
+class ClusterControlConfig(NamedTuple):
+    """Sessions of brokers, elections by the clock, records while nothing happens."""
 
-    # broker.session.timeout.ms
     session_timeout_ms: int = 9_000
-    # leader.imbalance.check.interval.seconds
+    """A broker without a heartbeat for this long is fenced (`broker.session.timeout.ms`)."""
     leader_imbalance_check_interval_s: int = 300
-    # auto.leader.rebalance.enable
+    """How often partitions are looked at that their preferred replica does not lead."""
     auto_leader_rebalance: bool = True
-    # metadata.max.idle.interval.ms; 0 for no no-op records.
+    """Whether those partitions go back to their preferred leaders."""
     max_idle_interval_ms: int = 500
+    """How often a NoOpRecord is written while nothing changes; 0 for never (KIP-835)."""

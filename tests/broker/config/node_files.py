@@ -26,6 +26,13 @@ BROKER = COMBINED | {
     "listeners": "PLAINTEXT://:9092",
 }
 CONTROLLER = COMBINED | {"process.roles": "controller", "listeners": "CONTROLLER://:9093"}
+DYNAMIC = {name: text for name, text in COMBINED.items() if name != "controller.quorum.voters"}
+"""A combined node without static voters, which needs bootstrap servers."""
+DYNAMIC_BROKER = DYNAMIC | {
+    "process.roles": "broker",
+    "listeners": "PLAINTEXT://:9092",
+    "controller.quorum.bootstrap.servers": "localhost:9093",
+}
 BY_ROLE = {"combined": COMBINED, "broker": BROKER, "controller": CONTROLLER}
 
 _VOTER = "Each entry should be in the form `{id}@{host}:{port}`."

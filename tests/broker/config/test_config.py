@@ -125,9 +125,9 @@ def test_an_unknown_name_is_a_warning_that_suggests_the_nearest() -> None:
         ({"tierlog.request.elements.max": "1"}, "elements.max: Value must be at least 100"),
         ({"log.message.timestamp.type": "Never"}, "String must be one of: CreateTime"),
         ({"auto.create.topics.enable": "yes"}, "either true or false"),
-        ({"process.roles": "controller"}, "is not supported yet"),
-        ({"process.roles": "broker"}, "is not supported yet"),
-        ({"controller.quorum.voters": "1@a:1,2@b:2"}, "More than one controller"),
+        ({"process.roles": "controller"}, 'configuration "controller.listener.names"'),
+        ({"process.roles": "broker"}, 'configuration "controller.listener.names"'),
+        ({"controller.quorum.voters": "0@a:1,2@b:2"}, 'configuration "controller.listener.names"'),
         (
             {"controller.quorum.voters": "5@a:1"},
             "the node id 0 must be included in the set of voters controller.quorum.voters=Set(5)",

@@ -10,7 +10,17 @@ from tierlog.broker.network.socket_listener import Endpoint
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.protocol.api import ListenerKind
 
-from .node_files import BROKER, BY_ROLE, COMBINED, CONTROLLER, REFUSED, Refused, changed
+from .node_files import (
+    BROKER,
+    BY_ROLE,
+    COMBINED,
+    CONTROLLER,
+    DYNAMIC,
+    DYNAMIC_BROKER,
+    REFUSED,
+    Refused,
+    changed,
+)
 
 
 def listeners_of(stated: dict[str, str]) -> Listeners:
@@ -66,20 +76,47 @@ def test_a_process_that_is_the_whole_cluster_needs_no_listener_for_controllers()
     config = read_config({"listeners": "PLAINTEXT://:9092"})
     assert config.quorum.roles == {Role.BROKER, Role.CONTROLLER}
     assert not config.listeners.controllers
+    assert not config.is_member
 
 
-@pytest.mark.parametrize(
-    ("stated", "sentence"),
-    [
-        (BROKER, "process.roles=broker is not supported yet"),
-        (CONTROLLER, "process.roles=controller is not supported yet"),
-        (
-            COMBINED | {"controller.quorum.voters": "1@a:1,2@b:1,3@c:1"},
-            "More than one controller is not supported yet",
-        ),
-    ],
-)
-def test_a_part_of_a_cluster_does_not_start_yet(stated: dict[str, str], sentence: str) -> None:
+WHOLE_CLUSTERS = {
+    "nothing is said": {"listeners": "PLAINTEXT://:9092"},
+    "its own voter": COMBINED,
+    "its own listener": DYNAMIC | {"controller.quorum.bootstrap.servers": "localhost:9093"},
+    "its advertised listener": DYNAMIC
+    | {
+        "controller.quorum.bootstrap.servers": "h:9093",
+        "advertised.listeners": "PLAINTEXT://h:9092,CONTROLLER://h:9093",
+    },
+}
+MEMBERS = {
+    "a broker": BROKER,
+    "a controller": CONTROLLER,
+    "three voters": COMBINED | {"controller.quorum.voters": "1@a:1,2@b:1,3@c:1"},
+    "another server": DYNAMIC | {"controller.quorum.bootstrap.servers": "other:9093"},
+    "two servers": DYNAMIC | {"controller.quorum.bootstrap.servers": "localhost:9093,other:9093"},
+    "a dynamic broker": DYNAMIC_BROKER,
+}
+
+
+@pytest.mark.parametrize("stated", WHOLE_CLUSTERS.values(), ids=WHOLE_CLUSTERS)
+def test_a_process_that_names_no_other_controller_is_its_whole_cluster(
+    stated: dict[str, str],
+) -> None:
+    assert not read_config(stated).is_member
+
+
+@pytest.mark.parametrize("stated", MEMBERS.values(), ids=MEMBERS)
+def test_a_process_that_names_others_is_a_member(stated: dict[str, str]) -> None:
+    assert read_config(stated).is_member
+
+
+def test_a_member_must_name_the_listener_for_controllers() -> None:
+    stated = COMBINED | {
+        "controller.quorum.voters": "1@a:1,2@b:1",
+        "listeners": "PLAINTEXT://:9092",
+    }
+    del stated["controller.listener.names"]
     with pytest.raises(KafkaError) as caught:
         read_config(stated)
-    assert sentence in caught.value.message
+    assert 'Missing required configuration "controller.listener.names"' in caught.value.message

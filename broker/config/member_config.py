@@ -1,0 +1,94 @@
+"""What a member of a cluster of several processes may not have in its properties file, yet.
+
+A member is a process that is not its whole cluster (`BrokerConfig.is_member`). Whatever its file
+asks for and is not served refuses the start with one sentence.
+"""
+
+import os
+from collections.abc import Sequence
+
+from ...clients.errors import ErrorCode, KafkaError
+from .config_values import ConfigValues
+from .quorum_config import QuorumConfig, Role
+
+METADATA_DIRECTORY = "metadata.log.dir"
+
+_INTERNAL_FACTORS = (
+    "offsets.topic.replication.factor",
+    "share.coordinator.state.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+)
+_DEFAULT_FACTOR = "default.replication.factor"
+_AUTO_JOIN = "controller.quorum.auto.join.enable"
+
+
+def _refuse(sentence: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, sentence)
+
+
+def check_member(
+    values: ConfigValues, quorum: QuorumConfig, *, is_tiered: bool, has_mounts: bool
+) -> None:
+    """Refuse what a member does not serve yet. Raises KafkaError(INVALID_CONFIG)."""
+    if is_tiered:
+        raise _refuse(
+            "A cluster of several processes has no remote tier yet: remove rsm.config.url and"
+            " remote.log.storage.system.enable."
+        )
+    if has_mounts:
+        raise _refuse(
+            "A cluster of several processes cannot mount another tier yet: remove the properties"
+            " tierlog.mount.*."
+        )
+    factor = values.integer(_DEFAULT_FACTOR)
+    if factor > 1:
+        raise _refuse(
+            f"{_DEFAULT_FACTOR}={factor} is not supported yet: every partition has one replica."
+            " Set it to 1."
+        )
+    if _AUTO_JOIN in values.stated and values.boolean(_AUTO_JOIN) and _is_dynamic(quorum):
+        raise _refuse(
+            f"{_AUTO_JOIN}=true is not supported yet: add a controller with kafka-metadata-quorum"
+            " add-controller."
+        )
+
+
+def _is_dynamic(quorum: QuorumConfig) -> bool:
+    return Role.CONTROLLER in quorum.roles and not quorum.voters
+
+
+def metadata_directory_first(values: ConfigValues, log_dirs: Sequence[str]) -> tuple[str, ...]:
+    """The log directories, beginning with the one that has the metadata log.
+
+    Raises KafkaError(INVALID_CONFIG) if it is not one of them.
+    """
+    stated = values.text(METADATA_DIRECTORY).strip()
+    if not stated:
+        return tuple(log_dirs)
+    first = os.path.abspath(stated)
+    if first not in log_dirs:
+        raise _refuse(
+            f"{METADATA_DIRECTORY}={stated} is not supported yet: it must be one of log.dirs."
+        )
+    return (first, *(each for each in log_dirs if each != first))
+
+
+def member_warnings(values: ConfigValues) -> list[str]:
+    """Warnings about properties that a member does not obey, or that do not fit."""
+    high = [
+        name for name in _INTERNAL_FACTORS if name in values.stated and values.integer(name) > 1
+    ]
+    warnings = (
+        [f"{', '.join(high)}: every partition has one replica for now; a factor of 1 is used."]
+        if high
+        else []
+    )
+    session_ms = values.integer("broker.session.timeout.ms")
+    heartbeat_ms = values.integer("broker.heartbeat.interval.ms")
+    if heartbeat_ms * 2 > session_ms:
+        # Kafka warns, too, and starts (KAFKA-19432).
+        warnings.append(
+            f"broker.heartbeat.interval.ms={heartbeat_ms} should be at most half of"
+            f" broker.session.timeout.ms={session_ms}: one late heartbeat fences the broker."
+        )
+    return warnings
