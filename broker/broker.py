@@ -519,7 +519,7 @@ class Broker:
             dynamic_config,
             self.metrics,
         )
-        member.on_fatal = lambda sentence: self.on_fatal(sentence)
+        member.on_fatal(lambda sentence: self.on_fatal(sentence))
         self._started.push_async_callback(self._close_logs, storage)
         self._started.push_async_callback(member.stop)
         if self.listeners.controllers:
@@ -581,5 +581,5 @@ class Broker:
     ) -> Callable[[int], Awaitable[int]]:
         """How this broker gets a block of producer ids; returns its first."""
         if self._member is not None:
-            return self._member.producer_ids.allocate
+            return self._member.allocate_producer_ids
         return partial(controller.allocate_producer_ids, used=used)

@@ -1,0 +1,232 @@
+"""This process as one of several in its cluster: its quorum, its controller, its broker's life.
+
+    join the quorum -> replay what is committed -> register the broker -> catch up -> load the logs
+    -> ask to be unfenced -> accept clients
+
+A process without the broker role ends after the second step. One without the controller role is an
+observer of the quorum: its controller never leads, and keeps the image.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Executor
+
+from ..clients.environment import Environment
+from ..clients.errors import ErrorCode, KafkaError
+from ..clients.network.refusal import refusal
+from ..clients.protocol.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
+from ..clients.supervisor import Supervisor
+from ..replication.brokers.registration import BrokerRegistrationData
+from ..replication.controller.broker_control import BrokerRegistration
+from ..replication.controller.cluster_control import ClusterControl
+from ..replication.controller.controller import Controller
+from ..replication.metadata.metadata_records import SUPPORTED_FEATURES
+from ..replication.metadata.open_quorum import open_quorum
+from ..replication.metadata.quorum_member import QuorumMember
+from ..replication.quorum.quorum_channel import QuorumChannel
+from ..replication.raft.voter_set import NO_VOTERS
+from .cluster.broker_lifecycle import BrokerLifecycle
+from .cluster.controller_channel import ControllerChannel
+from .cluster.lifecycle_config import lifecycle_config
+from .config.config import BrokerConfig
+from .config.config_values import ConfigValues
+from .config.dynamic_config import DynamicConfig
+from .config.listeners import Listeners
+from .config.settings import cluster_control_config, controller_config, raft_options, voter_set
+from .metrics.metrics import Metrics
+from .node_storage import NodeStorage
+from .request.context import Member, NodeContext
+
+_log = logging.getLogger(__name__)
+
+_REQUEST_MS = 30_000
+_CONTROLLED_SHUTDOWN_MS = 10_000
+"""How long a stop waits for the active controller; `tierlog serve` gives a stop 20 seconds."""
+
+
+class ClusterMember:
+    """See the top of this file."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        listeners: Listeners,
+        storage: NodeStorage,
+        environment: Environment,
+        executor: Executor,
+        supervisor: Supervisor,
+        dynamic_config: DynamicConfig,
+        metrics: Metrics,
+    ) -> None:
+        """`executor` syncs the metadata log. Reads the voters from the disk; raises OSError."""
+        self._config = config
+        self._storage = storage
+        self._environment = environment
+        self._supervisor = supervisor
+        self._dynamic_config = dynamic_config
+        self._lifecycle: BrokerLifecycle | None = None
+        self._has_failed = asyncio.Event()
+        self._failure = ""
+        self._on_fatal: Callable[[str], None] = _log.critical
+        self.quorum = self._open_quorum(listeners, executor)
+        log_config = dynamic_config.topic_defaults.log_config()
+        self.controller = Controller(
+            controller_config(config, log_config, storage.max_open),
+            storage.cluster_id,
+            environment,
+            storage.metadata_log,
+            executor,
+            supervisor,
+            self.quorum,
+        )
+        self.controller.on_failure = self._fail
+        self._control: ClusterControl | None = None
+        if config.quorum.is_controller:
+            settings = cluster_control_config(config.values)
+            self._control = ClusterControl(self.controller, settings, environment, supervisor)
+        self._channel = self._open_channel("forwarding")
+        self.context = Member(self.quorum, self._control, self._channel)
+        self.node_context = NodeContext(
+            config=config,
+            listeners=listeners,
+            environment=environment,
+            controller=self.controller,
+            topic_defaults=dynamic_config.topic_defaults,
+            dynamic_config=dynamic_config,
+            metrics=metrics,
+            member=self.context,
+        )
+
+    def _open_quorum(self, listeners: Listeners, executor: Executor) -> QuorumMember:
+        config, storage = self._config, self._storage
+        options = raft_options(
+            config,
+            storage.directory_ids[0],
+            cluster_id=storage.cluster_id,
+            listeners=listeners,
+        )
+        voters = voter_set(config) if config.quorum.voters else NO_VOTERS
+        opened = open_quorum(options, storage.metadata_log, self._environment, voters)
+        channel = QuorumChannel(
+            config.node_id,
+            self._environment,
+            request_timeout_ms=options.request_timeout_ms,
+            fetch_max_bytes=config.values.integer("controller.quorum.fetch.max.bytes"),
+        )
+        return QuorumMember(config.node_id, opened.core, opened.storage, channel, executor)
+
+    def _open_channel(self, purpose: str) -> ControllerChannel:
+        return ControllerChannel(
+            self.quorum,
+            self._environment,
+            client_id=f"{purpose}-{self._config.node_id}",
+            request_timeout_ms=self._config.values.integer("controller.socket.timeout.ms"),
+        )
+
+    @property
+    def broker_epoch(self) -> int:
+        """The epoch of the broker's registration; -1 if there is none."""
+        return -1 if self._lifecycle is None else self._lifecycle.broker_epoch
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the broker has not heard of the active controller for a while."""
+        return self._lifecycle is not None and self._lifecycle.is_cut_off
+
+    def on_fatal(self, callback: Callable[[str], None]) -> None:
+        """Call `callback` with the reason when this process cannot go on."""
+        self._on_fatal = callback
+
+    def _fail(self, sentence: str) -> None:
+        self._failure = sentence
+        self._has_failed.set()
+        self._on_fatal(sentence)
+
+    async def start(self) -> None:
+        """Take part in the quorum. The image follows what is committed from here on."""
+        self.controller.subscribe(self._dynamic_config.publish)
+        self._dynamic_config.subscribe(self._use_topic_defaults)
+        await self.controller.join()
+        if self._control is not None:
+            self._control.start()
+
+    def _use_topic_defaults(self, _values: ConfigValues) -> None:
+        self.controller.use_topic_defaults(self._dynamic_config.topic_defaults.log_config())
+
+    async def register(self, registration: BrokerRegistration) -> None:
+        """Register the broker, and wait until the image has caught up with its registration.
+
+        Raises KafkaError if that fails for good.
+        """
+        lifecycle = self._lifecycle = BrokerLifecycle(
+            BrokerRegistrationData(
+                registration.broker_id,
+                self._storage.cluster_id,
+                registration.incarnation_id,
+                registration.endpoints,
+                SUPPORTED_FEATURES,
+                registration.directories,
+                registration.rack,
+                previous_broker_epoch=self._storage.previous_broker_epoch,
+            ),
+            lifecycle_config(self._config.values),
+            self._open_channel("heartbeat"),
+            lambda: self.controller.image.offset,
+            self._supervisor,
+        )
+        lifecycle.on_fatal = self._fail
+        lifecycle.start()
+        await self._until(lifecycle.caught_up)
+
+    async def become_unfenced(self) -> None:
+        """Ask to be unfenced, and wait for it. Raises KafkaError if that fails for good."""
+        lifecycle = self._lifecycle
+        assert lifecycle is not None, "only a broker is unfenced"
+        lifecycle.ready_to_unfence()
+        await self._until(lifecycle.unfenced)
+
+    async def _until(self, event: asyncio.Event) -> None:
+        """Wait for an event of the broker's life. Raises KafkaError if this process has failed."""
+        waits = [asyncio.ensure_future(each.wait()) for each in (event, self._has_failed)]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waits:
+                each.cancel()
+        if not event.is_set():
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, self._failure)
+
+    async def allocate_producer_ids(self, _count: int) -> int:
+        """The first id of a block that the active controller allocates. Raises KafkaError."""
+        response = await self._channel.request(
+            AllocateProducerIdsRequest(
+                broker_id=self._config.node_id, broker_epoch=self.broker_epoch
+            ),
+            AllocateProducerIdsResponse,
+            _REQUEST_MS,
+        )
+        if response.error_code:
+            raise refusal(response.error_code)
+        return response.producer_id_start
+
+    @property
+    def directory_reports(self) -> None:
+        return None
+
+    async def leave(self) -> None:
+        """Hand the broker's leaderships over, while its clients are still served."""
+        if self._lifecycle is not None:
+            await self._lifecycle.controlled_shutdown(_CONTROLLED_SHUTDOWN_MS)
+
+    async def stop(self) -> None:
+        """Leave the cluster, and close the metadata log."""
+        if self._lifecycle is not None:
+            await self._lifecycle.stop()
+        await self._channel.close()
+        if self._control is not None:
+            await self._control.stop()
+        await self.controller.stop()
