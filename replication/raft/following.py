@@ -109,9 +109,10 @@ def election_backoff_ms(own: VoterKey, candidates: Sequence[VoterKey], max_ms: i
 
 def poll_unattached(node: RaftNode, state: Unattached, now_ms: int) -> None:
     """Ask bootstrap servers for the leader, until the election timeout."""
-    if node.is_stopping and node.is_voter:
+    may_be_elected = node.may_be_elected
+    if node.is_stopping and may_be_elected:
         return
-    if node.is_voter and state.deadline_ms <= now_ms:
+    if may_be_elected and state.deadline_ms <= now_ms:
         node.become_prospective(RaftEvent.ELECTION_TIMEOUT, now_ms)
     else:
         _send_fetch_to_bootstrap(node, now_ms)
@@ -122,9 +123,8 @@ def poll_follower(node: RaftNode, state: Follower, now_ms: int) -> None:
     if node.is_stopping:
         return
     if state.deadline_ms > now_ms:
-        if not send_update(node, state, now_ms):
-            _send_fetch(node, state, now_ms)
-    elif node.is_voter:
+        _send_fetch(node, state, now_ms)
+    elif node.may_be_elected:
         node.become_prospective(RaftEvent.FETCH_TIMEOUT, now_ms)
     else:
         node.become_unattached(RaftEvent.OBSERVER_FETCH_TIMEOUT, state.epoch, now_ms)

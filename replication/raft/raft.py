@@ -329,8 +329,6 @@ def state_deadlines(node: RaftNode) -> list[int | None]:
                 None if state.change is None else state.change.deadline_ms,
             ]
         case Unattached() as state:
-            return [state.deadline_ms if node.is_voter and not node.is_stopping else None]
-        case Follower() as state if not node.is_stopping:
-            return [state.deadline_ms, voter_updates.deadline_ms(node, state)]
+            return [state.deadline_ms if node.may_be_elected and not node.is_stopping else None]
         case state:
             return [None if node.is_stopping else state.deadline_ms]

@@ -212,6 +212,23 @@ def test_a_leader_that_removes_itself_leads_until_that_is_committed() -> None:
     assert leader.role() in (Role.FOLLOWER, Role.UNATTACHED)
 
 
+def test_two_voters_do_not_stop_each_other_when_one_is_being_removed() -> None:
+    """The record of the removal is on the removed leader only: the other never gets its vote."""
+    quorum, leader = led(1, 2)
+    (other,) = (each for each in quorum.members.values() if each is not leader)
+    quorum.cut = {other.node_id}
+    leader.append("a change")
+    change(leader, remove(leader.node_id))
+    assert leader.core.voters == dynamic(other.node_id)
+    quorum.run(quorum.now_ms + 10_000)
+    assert not leader.core.is_leader
+    quorum.cut = set()
+    quorum.run(quorum.now_ms + 20_000)
+    assert quorum.leader() is other
+    assert other.core.voters == dynamic(other.node_id)
+    assert leader.log.end_offset == other.high_watermark
+
+
 def test_the_only_voter_is_not_removed() -> None:
     _, leader = led(1)
     assert error_of(leader, remove(1)) is E.VOTER_NOT_FOUND
