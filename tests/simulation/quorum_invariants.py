@@ -9,6 +9,7 @@ on the disk before it is told; a pre-vote that nobody gives who hears of a live 
 that a majority would vote for, a leader that a majority did vote for, once in its epoch; leaders
 that hold everything committed; a fetch that promises only what is synced; one fetch at a time; a
 leader that steps down without a majority; and the same state at the same offset on all nodes.
+What a majority is, each node's log says: `quorum_voter_rules.py` has the rules of that.
 """
 
 from collections import Counter
@@ -21,10 +22,12 @@ from tierlog.replication.raft.raft_actions import (
     Action,
     AppendFetched,
     AppendStartOfEpoch,
+    AppendVoters,
     HighWatermark,
     LeaderChanged,
     Persist,
     Reply,
+    ReplyToVoterChange,
     ReplyWithRecords,
     ReplyWithSnapshotBytes,
     Send,
@@ -42,9 +45,11 @@ from tierlog.replication.raft.raft_messages import (
     VoteRequest,
     VoteResponse,
 )
-from tierlog.tests.simulation.quorum_log import EMPTY_DIGEST
+from tierlog.replication.raft.voter_set import NO_VOTERS, VoterKey
+from tierlog.tests.simulation.quorum_log import EMPTY_DIGEST, Snapshot
 from tierlog.tests.simulation.quorum_network import Exchange
-from tierlog.tests.simulation.quorum_node import QuorumNode
+from tierlog.tests.simulation.quorum_node import QuorumNode, VoterChange
+from tierlog.tests.simulation.quorum_voter_rules import VoterRules, remote_majority
 
 _NEVER_MS = -(1 << 60)
 SLACK_MS = 60
@@ -78,31 +83,32 @@ class _Watched:
     """Voters that have fetched since `majority_ms`."""
     majority_ms: int = 0
     high_watermark: int = -1
+    compared: int = 0
+    """The offset at which the state was last compared with that of others."""
 
 
 class Invariants:
     """See the module. Each raises AssertionError with the numbers of the broken rule."""
 
-    def __init__(self, voters: list[QuorumNode], counts: Counter[str]) -> None:
-        self.voters = voters
+    def __init__(self, nodes: list[QuorumNode], counts: Counter[str]) -> None:
+        self.nodes = nodes
         self.counts = counts
+        self.voter_rules = VoterRules(counts)
         self.committed_end = 0
+        self._committed_by = NO_VOTERS
+        """The voters of the leader that committed that."""
         self._committed = {0: EMPTY_DIGEST}
         self._committed_in: dict[int, int] = {}
         """By epoch: up to where its leader has committed."""
         self._leaders: dict[int, int] = {}
         self._begun: dict[int, tuple[int, int]] = {}
-        self._votes: dict[tuple[int, int], int] = {}
-        self._epochs: dict[int, int] = {}
-        self._followed: dict[tuple[int, int], int] = {}
+        self._votes: dict[tuple[VoterKey, int], VoterKey] = {}
+        self._epochs: dict[VoterKey, int] = {}
+        self._followed: dict[tuple[VoterKey, int], int] = {}
         self._written: dict[tuple[int, int], bytes] = {}
-        self._states: dict[int, bytes] = {0: EMPTY_DIGEST}
+        self._states: dict[int, object] = {}
         self._watched: dict[int, _Watched] = {}
         self._robbed: list[QuorumNode] = []
-
-    @property
-    def majority(self) -> int:
-        return len(self.voters) // 2 + 1
 
     @property
     def latest_epoch(self) -> int:
@@ -134,6 +140,8 @@ class Invariants:
                 self._check_response(node, exchange.request, response)
             case AppendStartOfEpoch(epoch):
                 self._check_new_leader(node, epoch)
+            case AppendVoters() | ReplyToVoterChange():
+                self._check_change_of_voters(node, action)
             case AppendFetched():
                 self._check_append(node)
             case TruncateTo(offset):
@@ -151,6 +159,17 @@ class Invariants:
             case _:
                 pass
 
+    def _check_change_of_voters(
+        self, node: QuorumNode, action: AppendVoters | ReplyToVoterChange
+    ) -> None:
+        match action:
+            case AppendVoters(_, _, voters):
+                self.voter_rules.before_append(node, voters, self._of(node).epoch_start)
+            case ReplyToVoterChange(VoterChange() as change, response):
+                self.voter_rules.on_answer(node, change, response.error_code)
+            case _:
+                raise AssertionError("an answer to nobody")
+
     def after_action(self, node: QuorumNode, action: Action) -> None:
         """Check what a node has done."""
         match action:
@@ -162,8 +181,15 @@ class Invariants:
                 watched.epoch_start = node.log.batches[-1].base_offset
                 watched.followers.clear()
                 watched.majority_ms = node.handed_ms
+            case AppendVoters():
+                watched = self._of(node)
+                watched.followers &= set(node.voters_in_force.ids)
             case TruncateTo():
                 self.check_majority()
+            case TruncateFullyToSnapshot():
+                self.voter_rules.on_snapshot(node, node.log.start)
+            case HighWatermark():
+                self.voter_rules.on_committed(node)
             case _:
                 pass
 
@@ -180,9 +206,11 @@ class Invariants:
         assert core.is_leader or core.leader_id != node.id, f"node {node.id} follows itself"
         log = node.log
         assert log.start_offset == 0 or log.start.id in log.snapshots, "no snapshot at log start"
-        if node.applied:
-            known = self._states.setdefault(node.applied, node.state)
-            assert known == node.state, f"two states at offset {node.applied}"
+        if node.applied != watched.compared:
+            watched.compared = node.applied
+            state = node.machine.state
+            known = self._states.setdefault(node.applied, state)
+            assert known == state, f"two states at offset {node.applied}"
         if core.is_leader:
             assert self._begun.get(epoch) == (node.id, node.life), (
                 f"node {node.id}.{node.life} leads epoch {epoch}, begun by {self._begun.get(epoch)}"
@@ -190,6 +218,7 @@ class Invariants:
             written = self._written.setdefault((log.end_offset, log.last_epoch), log.last_digest)
             assert written == log.last_digest, f"two logs end at {log.end_offset} in {epoch}"
             self._check_quorum(node, watched)
+        self.voter_rules.after_event(node, node.handed_ms - watched.majority_ms)
 
     def on_request(self, node: QuorumNode, exchange: Exchange) -> None:
         """Note what a leader hears of its followers, and they of its end."""
@@ -203,11 +232,12 @@ class Invariants:
             return
         if request.current_leader_epoch != core.epoch or request.replica_id == node.id:
             return
-        is_vote = any(voter.id == request.replica_id for voter in self.voters)
-        if is_vote and _has_a_place(node, request):
+        key = VoterKey(request.replica_id, request.replica_directory_id)
+        voters = node.voters_in_force
+        if voters.is_voter(key) and _has_a_place(node, request):
             watched = self._of(node)
             watched.followers.add(request.replica_id)
-            if len(watched.followers) >= self.majority - 1:
+            if len(watched.followers) >= remote_majority(node, voters):
                 watched.followers.clear()
                 watched.majority_ms = node.handed_ms
 
@@ -247,19 +277,44 @@ class Invariants:
     def forgive(self, node: QuorumNode) -> None:
         """Expect nothing of what a node had promised: its disk was replaced by an empty one."""
         self._robbed.append(node)
-        del self._epochs[node.id]
+        key = node.options.key
+        del self._epochs[key]
         for promises in (self._votes, self._followed):
-            for each in [each for each in promises if each[0] == node.id]:
+            for each in [each for each in promises if each[0] == key]:
                 del promises[each]
+
+    def on_snapshot(self, node: QuorumNode, snapshot: Snapshot) -> None:
+        """A node writes a snapshot."""
+        self.voter_rules.on_snapshot(node, snapshot)
+
+    def can_spare(self, node: QuorumNode) -> bool:
+        """Whether the quorum can go on without the disk of a node, whoever leads."""
+        keys = {each.options.key for each in self.nodes if each is not node}
+        sets = [self._committed_by, *(each.voters_in_force for each in self.nodes)]
+        return all(len(keys & voters.keys) >= voters.majority for voters in sets if voters)
+
+    def _holders(self) -> list[QuorumNode]:
+        """The voters with everything below any high watermark on their disks."""
+        end = self.committed_end
+        digest = self._committed[end]
+        voters = [each for each in self.nodes if self._committed_by.is_voter(each.options.key)]
+        return [
+            voter
+            for voter in voters
+            if voter.log.durable_digest_at(end) == digest
+            or voter.log.start_offset > end
+            or (voter in self._robbed and voter.log.end_offset < end)
+        ]
 
     def check_majority(self) -> None:
         """A majority of the voters has everything below any high watermark on its disk."""
-        end = self.committed_end
-        digest = self._committed[end]
-        holders = sum(voter.log.durable_digest_at(end) == digest for voter in self.voters)
-        ahead = sum(voter.log.start_offset > end for voter in self.voters)
-        holders += sum(voter.log.end_offset < end for voter in self._robbed)
-        assert holders + ahead >= self.majority, f"{holders} voters hold the log to {end}"
+        # A voter whose disk was replaced votes no more: nobody is elected by what it has lost.
+        lost = self._committed_by.keys - {node.options.key for node in self.nodes}
+        has_keys = self._committed_by.has_directories
+        holders = len(self._holders()) + (len(lost) if has_keys else 0)
+        assert holders >= (self._committed_by.majority if self._committed_by else 0), (
+            f"{holders} of {self._committed_by.ids} hold the log to {self.committed_end}"
+        )
 
     def _check_request(self, node: QuorumNode, request_id: int, request: RaftRequest) -> None:
         watched = self._of(node)
@@ -311,7 +366,7 @@ class Invariants:
         request = watched.requests.get(request_id)
         if error is ErrorCode.UNSUPPORTED_VERSION and isinstance(request, VoteRequest):
             # Beside a voter that knows no pre-votes, the election is held without them.
-            everyone = {voter.id for voter in self.voters}
+            everyone = set(node.voters_in_force.ids)
             watched.would_vote.setdefault(request.replica_epoch, set()).update(everyone)
 
     def _check_response(
@@ -328,8 +383,9 @@ class Invariants:
             return
         assert isinstance(request, VoteRequest)
         log = node.log
-        asked = (request.replica_id, request.replica_epoch)
-        is_repeated = not request.pre_vote and self._votes.get((node.id, asked[1])) == asked[0]
+        candidate = VoterKey(request.replica_id, request.replica_directory_id)
+        given = self._votes.get((node.options.key, request.replica_epoch))
+        is_repeated = not request.pre_vote and given == candidate
         assert is_repeated or (request.last_offset_epoch, request.last_offset) >= (
             log.last_epoch,
             log.end_offset,
@@ -345,8 +401,8 @@ class Invariants:
         assert voted.id == request.replica_id, f"a vote for {voted.id} on the disk"
         if is_repeated:
             return  # the response to it may have been lost; the vote was given long ago
-        self._note_vote(node.id, epoch, request.replica_id)
-        followed = self._followed.get((node.id, epoch), request.replica_id)
+        self._note_vote(node.options.key, epoch, candidate)
+        followed = self._followed.get((node.options.key, epoch), request.replica_id)
         assert followed == request.replica_id, f"node {node.id} has a leader in {epoch}"
 
     def _check_pre_vote(self, node: QuorumNode) -> None:
@@ -361,28 +417,30 @@ class Invariants:
         )
 
     def _check_persisted(self, node: QuorumNode, state: ElectionState) -> None:
-        before = self._epochs.get(node.id, 0)
+        before = self._epochs.get(node.options.key, 0)
         self._note_persisted(node, state)
         if state.epoch > before and state.voted_key is not None and state.voted_key.id == node.id:
+            voters = node.voters_in_force
             granted = self._of(node).would_vote.get(before, set()) | {node.id}
-            assert len(granted) >= self.majority, (
+            assert len(granted & set(voters.ids)) >= voters.majority, (
                 f"node {node.id} is a candidate in {state.epoch}, for {granted} (KIP-996)"
             )
 
     def _note_persisted(self, node: QuorumNode, state: ElectionState) -> None:
-        before = self._epochs.get(node.id, 0)
+        key = node.options.key
+        before = self._epochs.get(key, 0)
         assert state.epoch >= before, f"node {node.id}: epoch {state.epoch} after {before}"
-        self._epochs[node.id] = state.epoch
+        self._epochs[key] = state.epoch
         if state.voted_key is not None:
-            self._note_vote(node.id, state.epoch, state.voted_key.id)
+            self._note_vote(key, state.epoch, state.voted_key)
         if state.leader_id is not None:
             self._note_leader(state.epoch, state.leader_id)
-            self._followed[node.id, state.epoch] = state.leader_id
+            self._followed[key, state.epoch] = state.leader_id
 
-    def _note_vote(self, voter_id: int, epoch: int, candidate_id: int) -> None:
-        known = self._votes.setdefault((voter_id, epoch), candidate_id)
-        assert known == candidate_id, (
-            f"node {voter_id} votes for {known} and {candidate_id} in epoch {epoch}"
+    def _note_vote(self, voter: VoterKey, epoch: int, candidate: VoterKey) -> None:
+        known = self._votes.setdefault((voter, epoch), candidate)
+        assert known == candidate, (
+            f"node {voter.id} votes for {known.id} and {candidate.id} in epoch {epoch}"
         )
 
     def _note_leader(self, epoch: int, leader_id: int) -> None:
@@ -394,9 +452,11 @@ class Invariants:
         assert node.persisted.epoch == epoch, "a leader whose epoch is not on its disk"
         assert epoch not in self._begun, f"epoch {epoch} begins twice: {self._begun[epoch]}"
         self._begun[epoch] = (node.id, node.life)
-        self._note_vote(node.id, epoch, node.id)
-        votes = sum(self._votes.get((voter.id, epoch)) == node.id for voter in self.voters)
-        assert votes >= self.majority, f"node {node.id} leads {epoch} with {votes} votes"
+        own = node.options.key
+        self._note_vote(own, epoch, own)
+        voters = node.voters_in_force
+        votes = sum(self._votes.get((voter.key, epoch)) == own for voter in voters)
+        assert votes >= voters.majority, f"node {node.id} leads {epoch} with {votes} votes"
         # A slow disk may delay the begin of an epoch until another has committed something.
         before = (end for at, end in self._committed_in.items() if at < epoch)
         end = max(before, default=0)
@@ -441,11 +501,13 @@ class Invariants:
             if batch.next_offset <= offset:
                 self._committed[batch.next_offset] = batch.digest
         self.committed_end = offset
+        self._committed_by = node.voters_in_force
         self._committed_in[node.persisted.epoch] = offset
         self.check_majority()
 
     def _check_quorum(self, node: QuorumNode, watched: _Watched) -> None:
-        if self.majority == 1:
+        if remote_majority(node, node.voters_in_force) == 0:
+            watched.majority_ms = node.handed_ms
             return
         # After a pause, what has waited is handled before the timers.
         silent = node.handed_ms - max(watched.majority_ms, node.disturbed_ms)

@@ -14,7 +14,18 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
 
+from tierlog.clients.kafka_uuid import Uuid
+from tierlog.replication.raft.voter_set import (
+    NO_VOTERS,
+    Address,
+    KRaftVersionRange,
+    Voter,
+    VoterKey,
+    VoterSet,
+)
 from tierlog.storage.remote.remote_lineage import OffsetAndEpoch
+
+LISTENER = "CONTROLLER"
 
 EMPTY_DIGEST = bytes(8)
 
@@ -28,8 +39,8 @@ class Batch(NamedTuple):
     payload: bytes
     digest: bytes
     is_control: bool
-    voters: tuple[int, ...] = ()
-    """The ids in its Voters record, which is the last of its records; none without one."""
+    voters: VoterSet = NO_VOTERS
+    """Those in its Voters record, which is the last of its records; none without one."""
 
 
 class Snapshot(NamedTuple):
@@ -39,8 +50,8 @@ class Snapshot(NamedTuple):
     epoch: int
     digest: bytes
     state: bytes
-    voters: tuple[int, ...] = ()
-    """The ids of the voters, where a Voters record says them."""
+    voters: VoterSet = NO_VOTERS
+    """The voters, where a Voters record says them."""
 
     @property
     def id(self) -> OffsetAndEpoch:
@@ -48,7 +59,7 @@ class Snapshot(NamedTuple):
 
     def to_bytes(self) -> bytes:
         """The content of its file."""
-        voters = ",".join(map(str, self.voters))
+        voters = voters_text(self.voters)
         digests = f"{self.digest.hex()}|{self.state.hex()}"
         return f"{self.end}|{self.epoch}|{digests}|{voters}|end".encode()
 
@@ -59,8 +70,29 @@ def parse_snapshot(content: bytes) -> Snapshot:
     assert len(parts) == 6, f"a snapshot is damaged: {content!r}"
     assert parts[-1] == b"end", f"a snapshot has no footer: {content!r}"
     end, epoch, digest, state, voters = (part.decode() for part in parts[:5])
-    ids = tuple(int(voter_id) for voter_id in voters.split(",") if voter_id)
-    return Snapshot(int(end), int(epoch), bytes.fromhex(digest), bytes.fromhex(state), ids)
+    digests = bytes.fromhex(digest), bytes.fromhex(state)
+    return Snapshot(int(end), int(epoch), *digests, parse_voters(voters))
+
+
+def voters_text(voters: VoterSet) -> str:
+    """A voter set as the content of a record or of a snapshot."""
+    return ",".join(
+        f"{voter.key.id}/{voter.key.directory_id.hex()}/{address.host}/{address.port}/"
+        f"{voter.kraft_version.minimum}/{voter.kraft_version.maximum}"
+        for voter in voters
+        for address in (voter.endpoints[LISTENER],)
+    )
+
+
+def parse_voters(text: str) -> VoterSet:
+    """The voters of such a text."""
+    voters: list[Voter] = []
+    for each in text.split(",") if text else ():
+        number, directory, host, port, lowest, highest = each.split("/")
+        key = VoterKey(int(number), Uuid(bytes.fromhex(directory)))
+        endpoints = {LISTENER: Address(host, int(port))}
+        voters.append(Voter(key, endpoints, KRaftVersionRange(int(lowest), int(highest))))
+    return VoterSet(voters)
 
 
 NOTHING = Snapshot(0, 0, EMPTY_DIGEST, EMPTY_DIGEST)
@@ -92,6 +124,8 @@ class ModelLog:
         self.batches: list[Batch] = []
         self.start = NOTHING
         self.snapshots: dict[OffsetAndEpoch, Snapshot] = {}
+        self._voters: list[Batch] = []
+        """The batches with a Voters record."""
         self._durable: list[Batch] = []
         self._common = 0
         """So many batches are the same in `batches` and in `_durable`."""
@@ -158,11 +192,10 @@ class ModelLog:
         """Append `count` records of data in one batch."""
         return self._append(count, epoch, payload, None)
 
-    def append_control(
-        self, count: int, epoch: int, payload: bytes, voters: tuple[int, ...]
-    ) -> Batch:
+    def append_control(self, count: int, epoch: int, payload: bytes, voters: VoterSet) -> Batch:
         """Append a control batch of `count` records, the last one Voters if any are given."""
-        return self._append(count, epoch, payload, voters)
+        content = b"%b %b" % (payload, voters_text(voters).encode())
+        return self._append(count, epoch, content, voters)
 
     def append_copy(self, batch: Batch) -> Batch:
         """Append what another log has, with a digest of this one."""
@@ -170,32 +203,43 @@ class ModelLog:
         voters = batch.voters if batch.is_control else None
         return self._append(count, batch.partition_leader_epoch, batch.payload, voters)
 
-    def _append(
-        self, count: int, epoch: int, payload: bytes, voters: tuple[int, ...] | None
-    ) -> Batch:
+    def _append(self, count: int, epoch: int, payload: bytes, voters: VoterSet | None) -> Batch:
         assert count > 0
         assert epoch >= self.last_epoch, "an epoch may not go backwards"
         base = self.end_offset
         digest = digest_of(self.last_digest, base, base + count, epoch, payload)
         is_control = voters is not None
-        batch = Batch(base, base + count, epoch, payload, digest, is_control, voters or ())
+        batch = Batch(base, base + count, epoch, payload, digest, is_control, voters or NO_VOTERS)
         self.batches.append(batch)
+        if batch.voters:
+            self._voters.append(batch)
         return batch
 
-    def voter_records(self, below: int) -> list[tuple[int, tuple[int, ...]]]:
-        """The offsets and ids of the Voters records below an offset, the snapshot's first."""
-        found = [(self.start.end - 1, self.start.voters)] if self.start.voters else []
-        return found + [
+    def voter_records(self, below: int) -> list[tuple[int, VoterSet]]:
+        """The offsets and contents of the Voters records below an offset, the snapshot's first."""
+        of_start = [(self.start.end - 1, self.start.voters)] if self.start.voters else []
+        return of_start + [
             (batch.next_offset - 1, batch.voters)
-            for batch in self.batches
-            if batch.voters and batch.next_offset <= below
+            for batch in self._voters
+            if batch.next_offset <= below
         ]
+
+    @property
+    def latest_voters(self) -> tuple[int, VoterSet]:
+        """The last Voters record and its offset; none at -1 if there is none."""
+        if self._voters:
+            return self._voters[-1].next_offset - 1, self._voters[-1].voters
+        return (self.start.end - 1, self.start.voters) if self.start.voters else (-1, NO_VOTERS)
+
+    def _look_for_voters(self) -> None:
+        self._voters = [batch for batch in self.batches if batch.voters]
 
     def truncate_to(self, offset: int) -> None:
         """Cut everything from the boundary at an offset on."""
         at = _index_of(self.batches, offset)
         del self.batches[at:]
         assert self.end_offset == offset, f"{offset} is inside a batch, or not in the log"
+        self._look_for_voters()
         self._common = min(self._common, at)
         self._truncations += 1
         for flush in self._flushes:
@@ -244,6 +288,7 @@ class ModelLog:
 
     def _begin_at(self, snapshot: Snapshot) -> None:
         self.start = snapshot
+        self._look_for_voters()
         for snapshot_id in [each for each in self.snapshots if each.offset < snapshot.end]:
             del self.snapshots[snapshot_id]
 
@@ -261,6 +306,7 @@ class ModelLog:
         self._durable = list(survivors)
         self._common = len(survivors)
         self._flushes.clear()
+        self._look_for_voters()
         return len(survivors) < len(whole)
 
 

@@ -236,6 +236,10 @@ class QuorumNetwork:
         """Let nothing through from the first node of each pair to the second."""
         self._cut.update(links)
 
+    def is_cut(self, link: tuple[int, int]) -> bool:
+        """Whether nothing comes through from the first node to the second."""
+        return link in self._cut
+
     def mend(self, links: Iterable[tuple[int, int]]) -> None:
         """Undo one cut of these links; who cut them twice must mend them twice."""
         for link in links:

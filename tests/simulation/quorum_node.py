@@ -5,16 +5,17 @@ disk makes it wait inside a `Persist`, while requests, responses and timers queu
 on beside other events, and ends later. A disk that fails or is full ends the process, as a metadata
 log directory that goes offline does. What the process loses with that is the disk's to say.
 
-The core sees the process's monotonic clock: it has an origin and a rate of its own, and may leap.
+What is committed goes to the node's `Machine`, which learns that it leads only after it has applied
+everything before the epoch.
 """
 
 import random
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
 
 from tierlog.clients.errors import ErrorCode
+from tierlog.clients.kafka_uuid import Uuid
 from tierlog.replication.raft.election_state import ElectionState, parse_election_state
 from tierlog.replication.raft.raft import RaftCore
 from tierlog.replication.raft.raft_actions import (
@@ -22,6 +23,7 @@ from tierlog.replication.raft.raft_actions import (
     AppendFetched,
     AppendStartOfEpoch,
     AppendVoters,
+    AskVersions,
     CreateSnapshot,
     DropSnapshot,
     Fatal,
@@ -30,6 +32,7 @@ from tierlog.replication.raft.raft_actions import (
     LeaderChanged,
     Persist,
     Reply,
+    ReplyToVoterChange,
     ReplyWithRecords,
     ReplyWithSnapshotBytes,
     Send,
@@ -38,95 +41,43 @@ from tierlog.replication.raft.raft_actions import (
     WriteSnapshotChunk,
 )
 from tierlog.replication.raft.raft_messages import (
+    AddVoterRequest,
     FetchResponse,
     FetchSnapshotResponse,
     RaftResponse,
+    VoterChangeRequest,
+    VoterChangeResponse,
     VoteRequest,
 )
-from tierlog.replication.raft.raft_options import RaftOptions
-from tierlog.replication.raft.voter_set import VoterSet
+from tierlog.replication.raft.raft_options import SUPPORTED_KRAFT_VERSIONS, RaftOptions
+from tierlog.replication.raft.voter_set import NO_VOTERS, VoterSet
 from tierlog.storage.remote.remote_lineage import OffsetAndEpoch
 from tierlog.tests.simulation.quorum_log import (
-    EMPTY_DIGEST,
     Batch,
     FlushInProgress,
     ModelLog,
     Snapshot,
-    fold,
     parse_snapshot,
 )
-from tierlog.tests.simulation.quorum_network import EventQueue, Exchange, QuorumNetwork
+from tierlog.tests.simulation.quorum_network import Exchange
+from tierlog.tests.simulation.quorum_world import (
+    DiskError,
+    DiskFaults,
+    Machine,
+    MonotonicClock,
+    World,
+)
 
 BATCHES_A_FETCH = 8
 Step = Callable[[RaftCore, int], list[Action]]
 
 
-@dataclass(slots=True)
-class DiskFaults:
-    """What the disk of one node does next; each failure strikes once."""
+@dataclass(eq=False, slots=True)
+class VoterChange:
+    """One AddRaftVoter, RemoveRaftVoter or UpdateRaftVoter on its way."""
 
-    persist_delay_ms: float = 0.0
-    flush_delay_ms: float = 0.0
-    fail_persist: bool = False
-    fail_flush: bool = False
-    is_full: bool = False
-    """No append and no `quorum-state` can be written."""
-
-    def recover(self) -> None:
-        """Be a good disk again."""
-        self.persist_delay_ms = self.flush_delay_ms = 0.0
-        self.fail_persist = self.fail_flush = self.is_full = False
-
-
-class MonotonicClock:
-    """A process's milliseconds: an origin, a rate near 1, and leaps forward."""
-
-    def __init__(self, queue: EventQueue, chance: random.Random) -> None:
-        self._queue = queue
-        self._rate = chance.uniform(0.98, 1.02)
-        self._origin = float(chance.randrange(1 << 40))
-
-    def now_ms(self) -> int:
-        """The time that the core sees."""
-        return int(self._origin + self._queue.now * self._rate)
-
-    def leap(self, by_ms: float) -> None:
-        """Let the clock go on so much later, as after a suspended machine."""
-        self._origin += by_ms
-
-    def delay_until(self, deadline_ms: int) -> float:
-        """How long until this clock shows a time, in milliseconds of virtual time."""
-        return max(0.0, (deadline_ms - self._origin) / self._rate - self._queue.now) + 0.01
-
-
-class Witness(Protocol):
-    """Who watches what a node does: `quorum_invariants.py`."""
-
-    def before_action(self, node: "QuorumNode", action: Action) -> None: ...
-
-    def after_action(self, node: "QuorumNode", action: Action) -> None: ...
-
-    def after_event(self, node: "QuorumNode") -> None: ...
-
-    def on_request(self, node: "QuorumNode", exchange: Exchange) -> None: ...
-
-    def on_response(self, node: "QuorumNode", request_id: int, response: RaftResponse) -> None: ...
-
-    def on_failure(self, node: "QuorumNode", request_id: int, error: ErrorCode) -> None: ...
-
-    def on_log_lost(self, node: "QuorumNode") -> None: ...
-
-
-@dataclass(slots=True)
-class World:
-    """What all nodes of one story share."""
-
-    queue: EventQueue
-    network: QuorumNetwork
-    chance: random.Random
-    counts: Counter[str]
-    witness: Witness
-    core: type[RaftCore] = RaftCore
+    request: VoterChangeRequest
+    on_answer: Callable[[VoterChangeResponse], None]
 
 
 class QuorumNode:
@@ -151,14 +102,18 @@ class QuorumNode:
         self.is_paused = False
         self.high_watermark: int | None = None
         self.applied = 0
-        self.state = EMPTY_DIGEST
+        self.is_leaving = False
+        """Whether this life was asked to resign or to stop."""
+        self.machine: Machine = world.machine(self)
         self._world = world
         self._is_waiting = False
         self._inbox: deque[Step] = deque()
         self._poll_at: float | None = None
         self._log_changed = False
         self._snapshot_loaded = False
-        self._new_voters: deque[tuple[int, tuple[int, ...]]] = deque()
+        self._new_voters: deque[tuple[int, VoterSet]] = deque()
+        self._claim: tuple[int, int] | None = None
+        """The epoch that this node leads and where it starts, until the machine learns of it."""
         self._download: dict[OffsetAndEpoch, bytearray] = {}
         world.network.hosts[self.id] = self
 
@@ -167,9 +122,14 @@ class QuorumNode:
         return self.options.node_id
 
     @property
+    def voters_in_force(self) -> VoterSet:
+        """The voters as the log has them, or else the static ones."""
+        return self.log.latest_voters[1] or self.voters
+
+    @property
     def is_voter(self) -> bool:
         """Whether this node has a vote."""
-        return self.options.can_be_voter and self.voters.is_voter(self.options.key)
+        return self.options.can_be_voter and self.voters_in_force.is_voter(self.options.key)
 
     @property
     def is_leading(self) -> bool:
@@ -193,6 +153,11 @@ class QuorumNode:
             return ElectionState()
         return parse_election_state(self.quorum_state)
 
+    def start_if_dead(self) -> None:
+        """Begin a life unless one goes on."""
+        if self.core is None:
+            self.start()
+
     def start(self) -> None:
         """Begin a life with what the disk holds."""
         assert self.core is None
@@ -200,20 +165,21 @@ class QuorumNode:
         self.lives += 1
         self.life = self.lives
         self.high_watermark = None
-        self.applied = self.log.start_offset
-        self.state = self.log.start.state
+        self.is_leaving = False
         snapshot_id = self.log.latest_snapshot_id
         if snapshot_id is not None and snapshot_id.offset > self.log.end_offset:
             self.log.truncate_fully(self.log.snapshots[snapshot_id])
-            self.applied, self.state = self.log.start_offset, self.log.start.state
+        self._restore()
         chance = random.Random(world.chance.random())
-        self.core = world.core(self.options, self.log, self.voters, self.persisted, chance)
-        for offset, ids in self.log.voter_records(self.log.end_offset):
-            self.core.handle_voters(offset, self._voter_set(ids), self.clock.now_ms())
+        initial = NO_VOTERS if self.log.start.voters else self.voters
+        self.core = world.core(self.options, self.log, initial, self.persisted, chance)
+        for offset, voters in self.log.voter_records(self.log.end_offset):
+            self.core.handle_voters(offset, voters, self.clock.now_ms())
         self._step(lambda core, now: core.start(now))
 
-    def _voter_set(self, ids: tuple[int, ...]) -> VoterSet:
-        return VoterSet(voter for voter in self.voters if voter.key.id in ids)
+    def _restore(self) -> None:
+        self.applied = self.log.start_offset
+        self.machine.restore(self.log.start.state)
 
     def kill(self) -> None:
         """End the process; what was not synced is lost as the disk will have it."""
@@ -225,7 +191,9 @@ class QuorumNode:
         self._download.clear()
         self._log_changed = self._snapshot_loaded = False
         self._new_voters.clear()
+        self._claim = None
         self._poll_at = None
+        self.machine.end()
         self.disk = DiskFaults()
         if self.log.lose_power(self._world.chance):
             self._world.counts["unsynced tail lost"] += 1
@@ -237,6 +205,12 @@ class QuorumNode:
         assert self.core is None
         self.log = ModelLog()
         self.quorum_state = None
+
+    def replace_disk(self, directory_id: Uuid) -> None:
+        """Put an empty disk into a dead node, with a directory that is no voter's (KIP-853)."""
+        self.lose_disk()
+        self.options = replace(self.options, directory_id=directory_id)
+        self.voters = NO_VOTERS
 
     def stop_cleanly(self) -> None:
         """End the process after a graceful stop: everything is synced."""
@@ -301,22 +275,43 @@ class QuorumNode:
     def append(self, payload: bytes, count: int) -> None:
         """Write data as the active controller does, if this node leads."""
 
-        def write(core: RaftCore, now: int) -> list[Action]:
-            if not core.is_leader:
-                return []
-            if self.disk.is_full:
-                raise _DiskError("full disk in append")
-            self.log.append(count, core.epoch, payload)
-            return core.handle_log_changed(now)
+        def write() -> None:
+            if self.is_leading:
+                self.append_now(payload, count)
 
-        self._step(write)
+        self.control(write)
+
+    def control(self, act: Callable[[], None]) -> None:
+        """Let the active controller act between two events; it may call `append_now`."""
+
+        def step(core: RaftCore, now: int) -> list[Action]:
+            end = self.log.end_offset
+            act()
+            return core.handle_log_changed(now) if self.log.end_offset != end else []
+
+        self._step(step)
+
+    def append_now(self, payload: bytes, count: int) -> Batch:
+        """Append data as the leader of the epoch."""
+        core = self.core
+        assert core is not None
+        assert core.is_leader
+        if self.disk.is_full:
+            raise DiskError("full disk in append")
+        return self.log.append(count, core.epoch, payload)
+
+    def change_voters(self, change: VoterChange) -> None:
+        """Take a change of the voters, if the process lives."""
+        self._step(lambda core, now: core.handle_voter_change(change, change.request, now))
 
     def resign(self) -> None:
         """Give up the leadership, as a controller that failed does."""
+        self.is_leaving = True
         self._step(lambda core, now: core.resign(core.epoch, now))
 
     def shut_down(self) -> None:
         """Begin a graceful stop."""
+        self.is_leaving = True
         self._step(lambda core, now: core.shutdown(now))
 
     def take_snapshot(self, *, trims: bool) -> None:
@@ -329,9 +324,11 @@ class QuorumNode:
             for batch in reversed(self.log.batches)
             if batch.next_offset <= self.applied
         )
-        records = self.log.voter_records(self.applied)
-        voters = records[-1][1] if records else ()
-        snapshot = Snapshot(self.applied, epoch, digest, self.state, voters)
+        voters = NO_VOTERS
+        if self.log.voter_records(self.applied):
+            voters = self.core.voters_at(self.applied) or NO_VOTERS
+        snapshot = Snapshot(self.applied, epoch, digest, self.machine.freeze(), voters)
+        self._world.witness.on_snapshot(self, snapshot)
         self.log.snapshots[snapshot.id] = snapshot
         self._world.counts["snapshot taken"] += 1
         if trims:
@@ -351,7 +348,7 @@ class QuorumNode:
             self.handed_ms = self.clock.now_ms()
             try:
                 actions = step(self.core, self.handed_ms)
-            except _DiskError as error:
+            except DiskError as error:
                 self._fail(error)
                 return
             self._perform(deque(actions))
@@ -361,10 +358,12 @@ class QuorumNode:
     def _perform(self, actions: deque[Action]) -> None:
         while self.core is not None:
             if not actions:
-                actions.extend(self._follow_up(self.core))
-            if not actions:
-                self._world.witness.after_event(self)
-                return
+                following = self._follow_up(self.core)
+                if following is None:
+                    self._world.witness.after_event(self)
+                    return
+                actions.extend(following)
+                continue
             action = actions.popleft()
             delay = self.disk.persist_delay_ms
             if delay and isinstance(action, Persist):
@@ -388,32 +387,44 @@ class QuorumNode:
 
         self._world.queue.after(delay, go_on)
 
-    def _follow_up(self, core: RaftCore) -> list[Action]:
+    def _follow_up(self, core: RaftCore) -> list[Action] | None:
+        """What the shell must tell of what it has done; None if that is nothing."""
         now = self.handed_ms = self.clock.now_ms()
         if self._snapshot_loaded:
             self._snapshot_loaded = self._log_changed = False
-            ids = self.log.start.voters
-            return core.handle_snapshot_loaded(now, self._voter_set(ids) if ids else None)
+            return core.handle_snapshot_loaded(now, self.log.start.voters or None)
         if self._new_voters:
-            offset, ids = self._new_voters.popleft()
-            return core.handle_voters(offset, self._voter_set(ids), now)
-        if self._log_changed:
+            offset, voters = self._new_voters.popleft()
+            return core.handle_voters(offset, voters, now)
+        if self._claim is not None and self.applied >= self._claim[1] and core.is_leader:
+            epoch, _ = self._claim
+            self._claim = None
+            end = self.log.end_offset
+            self._lead(epoch)
+            self._log_changed |= self.log.end_offset != end
+        if self.core is not None and self._log_changed:
             self._log_changed = False
             return core.handle_log_changed(now)
-        return []
+        return None if self.core is not None else []
+
+    def _lead(self, epoch: int) -> None:
+        try:
+            self.machine.lead(epoch)
+        except DiskError as error:
+            self._fail(error)
 
     def _do_watched(self, action: Action) -> None:
         witness = self._world.witness
         witness.before_action(self, action)
         try:
             self._do(action)
-        except _DiskError as error:
+        except DiskError as error:
             self._fail(error)
             return
         if self.core is not None:
             witness.after_action(self, action)
 
-    def _fail(self, error: "_DiskError") -> None:
+    def _fail(self, error: "DiskError") -> None:
         self._world.counts[str(error)] += 1
         self.kill()
 
@@ -441,21 +452,54 @@ class QuorumNode:
                 self._begin_flush()
             case Fatal(reason):
                 raise AssertionError(f"node {self.id} gives up: {reason}")
-            case LeaderChanged():
-                pass
+            case LeaderChanged() | AskVersions() | ReplyToVoterChange():
+                self._tell(action)
             case _:
                 self._change_log(action)
+
+    def _tell(self, action: LeaderChanged | AskVersions | ReplyToVoterChange) -> None:
+        match action:
+            case LeaderChanged(leader_id, epoch, start):
+                self._claim = (epoch, start) if leader_id == self.id else None
+                if leader_id != self.id:
+                    self.machine.renounce()
+            case AskVersions(VoterChange() as change, request, destination):
+                self._ask_versions(change, request, destination.address.host)
+            case ReplyToVoterChange(VoterChange() as change, response):
+                change.on_answer(response)
+            case _:
+                raise AssertionError("a change of the voters that this node was not asked for")
+
+    def _ask_versions(self, change: VoterChange, request: AddVoterRequest, host: str) -> None:
+        """Ask the new voter, which may be dead or cut off."""
+        life, network = self.life, self._world.network
+        target_id = int(host.removeprefix("node"))
+
+        def answer() -> None:
+            links = (self.id, target_id), (target_id, self.id)
+            target = network.hosts[target_id]
+            is_same = isinstance(target, QuorumNode) and (
+                target.options.directory_id == request.voter_directory_id
+            )
+            is_there = is_same and target.life > 0 and not any(map(network.is_cut, links))
+            versions = SUPPORTED_KRAFT_VERSIONS if is_there else None
+            known = request._replace(kraft_version=versions, is_unreachable=not is_there)
+            if self.life == life:
+                self._step(lambda core, now: core.handle_voter_change(change, known, now))
+
+        self._world.queue.after(self._world.chance.uniform(1, 50), answer)
 
     def _change_log(self, action: Action) -> None:
         self._log_changed = True
         match action:
             case AppendStartOfEpoch() | AppendVoters() | AppendFetched() if self.disk.is_full:
-                raise _DiskError("full disk in append")
+                raise DiskError("full disk in append")
             case AppendStartOfEpoch():
                 self._begin_epoch(action)
             case AppendVoters(epoch, offset, voter_set):
-                own = self.log.append_control(1, epoch, b"voters", voter_set.ids)
+                own = self.log.append_control(1, epoch, b"voters", voter_set)
                 assert own.base_offset == offset
+                self._world.counts["voters changed"] += 1
             case AppendFetched(batches):
                 for batch in batches:
                     assert isinstance(batch, Batch)
@@ -484,9 +528,9 @@ class QuorumNode:
 
     def _begin_epoch(self, action: AppendStartOfEpoch) -> None:
         count = 1 + (action.kraft_version is not None) + (action.voter_set is not None)
-        ids = () if action.voter_set is None else action.voter_set.ids
+        voters = NO_VOTERS if action.voter_set is None else action.voter_set
         payload = b"leader %d" % action.leader_id
-        batch = self.log.append_control(count, action.epoch, payload, ids)
+        batch = self.log.append_control(count, action.epoch, payload, voters)
         self._note_voters(batch)
 
     def _note_voters(self, batch: Batch) -> None:
@@ -506,17 +550,17 @@ class QuorumNode:
         assert snapshot.id == snapshot_id
         self._world.counts["snapshot loaded"] += 1
         self.log.truncate_fully(snapshot)
-        self.applied, self.state = snapshot.end, snapshot.state
+        self._restore()
         self._snapshot_loaded = True
 
     def _persist(self, state: ElectionState) -> None:
         content = state.to_json(1 if self.options.key.has_directory else 0)
         if self.disk.is_full:
-            raise _DiskError("full disk in quorum-state")
+            raise DiskError("full disk in quorum-state")
         if self.disk.fail_persist:
             if self._world.chance.random() < 0.5:
                 self.quorum_state = content  # renamed, and the directory's sync failed
-            raise _DiskError("failed quorum-state")
+            raise DiskError("failed quorum-state")
         self.quorum_state = content
 
     def _begin_flush(self) -> None:
@@ -535,7 +579,7 @@ class QuorumNode:
 
     def _late_end(self, flush: FlushInProgress, core: RaftCore, now: int) -> list[Action]:
         if self.disk.fail_flush:
-            raise _DiskError("failed flush")
+            raise DiskError("failed flush")
         self._end_flush(flush)
         self._log_changed = False
         return core.handle_log_changed(now)
@@ -550,8 +594,7 @@ class QuorumNode:
         for batch in self.log.read(self.applied, len(self.log.batches)):
             if batch.next_offset > offset:
                 break
-            if not batch.is_control:
-                self.state = fold(self.state, batch.payload)
+            self.machine.apply(batch)
             self.applied = batch.next_offset
 
     def _set_timer(self) -> None:
@@ -580,7 +623,3 @@ class QuorumNode:
             self._step(lambda core, now: core.poll(now))
         elif self.is_idle and not self.is_paused:
             self._set_timer()
-
-
-class _DiskError(Exception):
-    """The disk fails; the text is the kind of the fault."""

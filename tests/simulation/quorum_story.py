@@ -7,28 +7,39 @@ every event. Then everything heals, and within `HEALED_MS` there must be one lea
 nodes commit, and the same log and the same state on all of them.
 """
 
-import itertools
 import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 
 from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
 from tierlog.replication.raft.raft import RaftCore
 from tierlog.replication.raft.raft_options import RaftOptions
-from tierlog.replication.raft.voter_set import Address, Voter, VoterKey, VoterSet
+from tierlog.replication.raft.voter_set import (
+    NO_VOTERS,
+    Address,
+    Voter,
+    VoterKey,
+    VoterSet,
+)
+from tierlog.tests.simulation.quorum_admin import VoterAdmin
+from tierlog.tests.simulation.quorum_faults import FAULTS
 from tierlog.tests.simulation.quorum_invariants import Invariants
+from tierlog.tests.simulation.quorum_log import LISTENER
 from tierlog.tests.simulation.quorum_network import PORT, EventQueue, QuorumNetwork, Weather
-from tierlog.tests.simulation.quorum_node import QuorumNode, World
+from tierlog.tests.simulation.quorum_node import QuorumNode
+from tierlog.tests.simulation.quorum_world import World
 
 HEALED_MS = 20_000
 """How long a healed quorum may take, in virtual time, until all have committed all."""
 
 OBSERVER_IDS = 100
+SPARE_IDS = 10
 SNAPSHOT_CHUNK_BYTES = 16
-LISTENER = "CONTROLLER"
 EVENTS_MAX = 400_000
+
+CHANGING_VOTERS = 0.3
+"""The share of the stories in which the voters change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +55,16 @@ class Plan:
     has_directories: bool = False
     has_old_voter: bool = False
     """One voter does not know pre-votes."""
+    spares: int = 0
+    """Nodes that may become voters."""
+    changes_voters: bool = False
     core: type[RaftCore] = RaftCore
 
 
 def plan_of(seed: int, core: type[RaftCore] = RaftCore) -> Plan:
     """The plan of a seed: small and large quorums, calm and wild ones."""
     chance = random.Random(f"plan {seed}")
+    changes_voters = random.Random(f"voters {seed}").random() < CHANGING_VOTERS
     return Plan(
         seed,
         voters=chance.choice((1, 3, 3, 3, 5, 5)),
@@ -57,9 +72,11 @@ def plan_of(seed: int, core: type[RaftCore] = RaftCore) -> Plan:
         chaos_ms=chance.choice((10_000, 20_000, 40_000)),
         fault_every_ms=chance.choice((200, 600, 1500, 4000)),
         write_every_ms=chance.choice((40, 120, 400)),
-        has_directories=chance.random() < 0.5,
+        has_directories=chance.random() < 0.5 or changes_voters,
         has_old_voter=chance.random() < 0.1,
         core=core,
+        spares=2 if changes_voters else 0,
+        changes_voters=changes_voters,
     )
 
 
@@ -103,8 +120,8 @@ class Story:
         self.queue = EventQueue()
         self.counts: Counter[str] = Counter()
         self.network = QuorumNetwork(self.queue, self.chance, self.counts)
-        self.voters: list[QuorumNode] = []
-        self.invariants = Invariants(self.voters, self.counts)
+        self.nodes: list[QuorumNode] = []
+        self.invariants = Invariants(self.nodes, self.counts)
         self.world = World(
             self.queue, self.network, self.chance, self.counts, self.invariants, plan.core
         )
@@ -112,11 +129,14 @@ class Story:
             Voter(_key(node_id, plan), {LISTENER: _address(node_id)})
             for node_id in range(1, plan.voters + 1)
         )
-        ids = [*voter_set.ids, *range(OBSERVER_IDS, OBSERVER_IDS + plan.observers)]
-        self.nodes = [self._node(node_id, voter_set) for node_id in ids]
-        self.voters += [node for node in self.nodes if node.is_voter]
+        ids = [*voter_set.ids, *range(SPARE_IDS, SPARE_IDS + plan.spares)]
+        ids += range(OBSERVER_IDS, OBSERVER_IDS + plan.observers)
+        self.nodes += [self._node(node_id, voter_set) for node_id in ids]
+        self.voters = self.nodes[: plan.voters]
         self.voters[0].knows_pre_vote = not plan.has_old_voter
+        self.admin = VoterAdmin(self)
         self.written = 0
+        self.disks = 0
         self.healing_ms = 0.0
         self.is_chaotic = False
 
@@ -127,11 +147,15 @@ class Story:
             cluster_id="a cluster",
             listener=LISTENER,
             endpoints={LISTENER: _address(node_id)},
-            bootstrap_servers=tuple(_address(voter_id) for voter_id in voter_set.ids),
+            bootstrap_servers=tuple(
+                _address(voter_id)
+                for voter_id in (*voter_set.ids, *range(SPARE_IDS, SPARE_IDS + self.plan.spares))
+            ),
             can_be_voter=node_id < OBSERVER_IDS,
             fetch_snapshot_max_bytes=SNAPSHOT_CHUNK_BYTES,
         )
-        return QuorumNode(self.world, options, voter_set)
+        is_formatted_later = self.plan.changes_voters and node_id not in voter_set.ids
+        return QuorumNode(self.world, options, NO_VOTERS if is_formatted_later else voter_set)
 
     def tell(self) -> None:
         """Faults, then healing; whatever goes wrong names the seed and the time."""
@@ -146,7 +170,7 @@ class Story:
     def begin(self) -> None:
         """Start all nodes, and let whoever leads write."""
         for node in self.nodes:
-            self.queue.after(self.chance.uniform(0, 50), partial(_start, node))
+            self.queue.after(self.chance.uniform(0, 50), node.start_if_dead)
         self._write_now_and_then()
 
     def run_for(self, duration_ms: float) -> None:
@@ -210,6 +234,8 @@ class Story:
             slow_messages=self.chance.choice((0, 0.01, 0.05)),
         )
         self._fault_now_and_then()
+        if self.plan.changes_voters:
+            self.admin.change_now_and_then()
         self.run_for(duration_ms)
         self.is_chaotic = False
 
@@ -229,7 +255,7 @@ class Story:
     def restart_later(self, node: QuorumNode) -> None:
         """Start a node again after a while."""
         delay = self.chance.choice((10, 300, 3000, 9000))
-        self.queue.after(self.chance.uniform(0, delay), partial(_start, node))
+        self.queue.after(self.chance.uniform(0, delay), node.start_if_dead)
 
     def heal(self) -> None:
         """End all faults; then all commit the same within `HEALED_MS`."""
@@ -238,7 +264,7 @@ class Story:
         self.network.heal()
         for node in self.nodes:
             node.disk.recover()
-            _start(node)
+            node.start_if_dead()
         target = self.invariants.committed_end
 
         def is_healed() -> bool:
@@ -249,11 +275,14 @@ class Story:
         self.run_until(is_healed, HEALED_MS, f"all commit more than {target}")
         # Nodes that a fault ends only now, or a stop that was under way, start once more.
         for node in self.nodes:
-            _start(node)
+            node.start_if_dead()
         self.run_until(self.is_quiet, HEALED_MS, "all have all, in one epoch")
         self.healing_ms = self.queue.now - began
+        first = self.nodes[0]
         for node in self.nodes:
-            assert node.state == self.nodes[0].state or node.applied != self.nodes[0].applied
+            assert node.voters_in_force.keys == first.voters_in_force.keys, "voters differ"
+            same = node.applied != first.applied or node.machine.state == first.machine.state
+            assert same, f"nodes {first.id} and {node.id} end with different states"
 
     def is_quiet(self) -> bool:
         """Whether all follow one leader and have committed what it has."""
@@ -276,156 +305,3 @@ def _address(node_id: int) -> Address:
 def _key(node_id: int, plan: Plan) -> VoterKey:
     directory = Uuid(bytes(14) + bytes((7, node_id))) if plan.has_directories else ZERO_UUID
     return VoterKey(node_id, directory)
-
-
-def _start(node: QuorumNode) -> None:
-    if node.core is None:
-        node.start()
-
-
-def _kill(story: Story, node: QuorumNode) -> bool:
-    if node.core is None:
-        return False
-    node.kill()
-    story.restart_later(node)
-    return True
-
-
-def _kill_many(story: Story, _: QuorumNode) -> bool:
-    """All at once: what was not synced is lost everywhere."""
-    if story.chance.random() < 0.7:
-        return False
-    for node in story.nodes:
-        _kill(story, node)
-    return True
-
-
-def _pause(story: Story, node: QuorumNode) -> bool:
-    if node.core is None:
-        return False
-    node.pause(story.chance.choice((50, 1500, 2500, 6000)))
-    return True
-
-
-def _part(story: Story, node: QuorumNode) -> bool:
-    """Split the nodes in two, one of which has `node`."""
-    others = [each for each in story.nodes if each is not node]
-    side = {node, *story.chance.sample(others, story.chance.randint(0, len(others) // 2))}
-    pairs = itertools.permutations(story.nodes, 2)
-    _cut(story, [(one.id, other.id) for one, other in pairs if (one in side) != (other in side)])
-    return True
-
-
-def _cut_one_way(story: Story, node: QuorumNode) -> bool:
-    """What a node sends, or what is sent to it, does not arrive at some or all others."""
-    others = [each for each in story.nodes if each is not node]
-    hears_nothing = story.chance.random() < 0.5
-    chosen = story.chance.sample(others, story.chance.randint(0, len(others)))
-    pairs = [(each.id, node.id) if hears_nothing else (node.id, each.id) for each in chosen]
-    _cut(story, pairs)
-    return True
-
-
-def _cut(story: Story, links: list[tuple[int, int]]) -> None:
-    """Cut links, and mend them after a while."""
-    story.network.cut(*links)
-    duration = story.chance.choice((100, 1000, 4000, 15_000))
-    story.queue.after(story.chance.uniform(0, duration), lambda: story.network.mend(links))
-
-
-def _reset(story: Story, node: QuorumNode) -> bool:
-    for other in story.nodes:
-        if story.chance.random() < 0.5:
-            story.network.reset(node.id, other.id)
-    return True
-
-
-def _fill_disk(story: Story, node: QuorumNode) -> bool:
-    """The disk is full until the process has died of it, or for a while."""
-    node.disk.is_full = True
-    _repair_later(story, node)
-    return True
-
-
-def _fail_flush(story: Story, node: QuorumNode) -> bool:
-    node.disk.fail_flush = True
-    _repair_later(story, node)
-    return True
-
-
-def _fail_persist(story: Story, node: QuorumNode) -> bool:
-    node.disk.fail_persist = True
-    _repair_later(story, node)
-    return True
-
-
-def _slow_flush(story: Story, node: QuorumNode) -> bool:
-    node.disk.flush_delay_ms = story.chance.choice((5, 100, 1200))
-    _repair_later(story, node)
-    return True
-
-
-def _slow_persist(story: Story, node: QuorumNode) -> bool:
-    node.disk.persist_delay_ms = story.chance.choice((5, 100, 1200))
-    _repair_later(story, node)
-    return True
-
-
-def _repair_later(story: Story, node: QuorumNode) -> None:
-    def repair() -> None:
-        node.disk.recover()
-        _start(node)
-
-    story.queue.after(story.chance.uniform(100, 6000), repair)
-
-
-def _leap(story: Story, node: QuorumNode) -> bool:
-    """The machine slept: its monotonic clock leaps. No wall clock reaches the core at all."""
-    node.leap(story.chance.choice((100, 1500, 10_000, 3_600_000)))
-    return True
-
-
-def _resign(_: Story, node: QuorumNode) -> bool:
-    was_leading = node.is_leading
-    node.resign()
-    return was_leading
-
-
-def _stop_gracefully(story: Story, node: QuorumNode) -> bool:
-    if node.core is None:
-        return False
-    life = node.life
-    node.shut_down()
-    began = story.queue.now
-
-    def look() -> None:
-        core = node.core
-        if core is None or node.life != life:
-            return
-        if core.is_stopped or story.queue.now - began > 3000:
-            story.counts["stopped" if core.is_stopped else "stop timed out"] += 1
-            node.stop_cleanly()
-            story.restart_later(node)
-        else:
-            story.queue.after(20, look)
-
-    look()
-    return True
-
-
-FAULTS: dict[str, Callable[[Story, QuorumNode], bool]] = {
-    "kill": _kill,
-    "kill all": _kill_many,
-    "pause": _pause,
-    "partition": _part,
-    "one-way cut": _cut_one_way,
-    "connection reset": _reset,
-    "disk full": _fill_disk,
-    "flush to fail": _fail_flush,
-    "quorum-state to fail": _fail_persist,
-    "flush to be slow": _slow_flush,
-    "quorum-state to be slow": _slow_persist,
-    "clock leap": _leap,
-    "resignation": _resign,
-    "graceful stop": _stop_gracefully,
-}

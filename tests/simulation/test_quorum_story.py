@@ -7,7 +7,8 @@ import pytest
 
 from tierlog.replication.raft import raft_node
 from tierlog.replication.raft.raft_state import NEXT_STATES, RaftEvent, Role
-from tierlog.tests.simulation.quorum_story import FAULTS, Figures, Story, plan_of
+from tierlog.tests.simulation.quorum_faults import FAULTS
+from tierlog.tests.simulation.quorum_story import Figures, Story, plan_of
 
 RARE = (
     "truncated",
