@@ -25,6 +25,7 @@ from ..request.context import NodeContext, RequestContext
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
+_KRAFT_VERSION = "kraft.version"
 _TELEMETRY = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
 
 
@@ -49,17 +50,23 @@ def handle(
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     image = node.controller.image
+    supported, finalized = dict(SUPPORTED_FEATURES), dict(image.features)
+    if node.member is not None:
+        # A feature of the quorum, whose level is no record of the image (KIP-853).
+        supported[_KRAFT_VERSION] = (0, 1)
+        if node.member.quorum.quorum.kraft_version > 0:
+            finalized[_KRAFT_VERSION] = node.member.quorum.quorum.kraft_version
     pushes = any(kind == ConfigResourceType.CLIENT_METRICS for kind, _ in image.configs)
     return ApiVersionsResponse(
         api_keys=_api_keys(context.listener_kind, node.member is not None, pushes),
         supported_features=[
             SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
-            for name, (lowest, highest) in SUPPORTED_FEATURES.items()
+            for name, (lowest, highest) in supported.items()
             if lowest > 0 or context.api_version >= 4
         ],
         finalized_features_epoch=image.offset,
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in image.features.items()
+            for name, level in finalized.items()
         ],
     )

@@ -12,13 +12,14 @@ from ...clients.protocol.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 from ..request.authorized_operations import CLUSTER_OPERATIONS, OPERATIONS_NOT_REQUESTED
-from ..request.context import BrokerContext, RequestContext
+from ..request.context import NodeContext, RequestContext
+from ..request.controller_id import controller_id
 
 _ENDPOINT_TYPES = {1: ListenerKind.BROKER, 2: ListenerKind.CONTROLLER}
 
 
 def handle(
-    broker: BrokerContext, context: RequestContext, request: DescribeClusterRequest
+    broker: NodeContext, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
     """Describe the cluster."""
     kind = context.listener_kind
@@ -43,7 +44,7 @@ def handle(
     return DescribeClusterResponse(
         endpoint_type=request.endpoint_type,
         cluster_id=image.cluster_id,
-        controller_id=broker.controller.leader_id,
+        controller_id=controller_id(broker, context),
         brokers=(
             _brokers(broker, context.listener, request.include_fenced_brokers)
             if kind is ListenerKind.BROKER
@@ -55,8 +56,16 @@ def handle(
     )
 
 
-def _controllers(broker: BrokerContext, listener: str) -> list[DescribeClusterBroker]:
-    """The only controller is this process."""
+def _controllers(broker: NodeContext, listener: str) -> list[DescribeClusterBroker]:
+    """The registered controllers; without others, this process is the only one."""
+    if broker.member is not None:
+        return [
+            DescribeClusterBroker(
+                broker_id=each.controller_id, host=endpoint.host, port=endpoint.port
+            )
+            for each in broker.controller.image.controllers.values()
+            if (endpoint := each.endpoints.get(listener)) is not None
+        ]
     return [
         DescribeClusterBroker(broker_id=broker.config.node_id, host=each.host, port=each.port)
         for each in broker.listeners.advertised_controllers
@@ -65,7 +74,7 @@ def _controllers(broker: BrokerContext, listener: str) -> list[DescribeClusterBr
 
 
 def _brokers(
-    broker: BrokerContext, listener: str, includes_fenced: bool
+    broker: NodeContext, listener: str, includes_fenced: bool
 ) -> list[DescribeClusterBroker]:
     image = broker.controller.image
     brokers: list[DescribeClusterBroker] = []

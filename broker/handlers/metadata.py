@@ -45,6 +45,7 @@ from ..request.authorized_operations import (
     TOPIC_OPERATIONS,
 )
 from ..request.context import BrokerContext, RequestContext
+from ..request.controller_id import controller_id
 from ..request.described_topics import describe_topic
 from ..request.lazy_list import lazy_list
 
@@ -163,7 +164,7 @@ def _response(
     return MetadataResponse(
         brokers=_brokers(image, context.listener),
         cluster_id=image.cluster_id,
-        controller_id=broker.controller.leader_id,
+        controller_id=controller_id(broker, context),
         topics=lazy_list(show, topics),
         cluster_authorized_operations=CLUSTER_OPERATIONS
         if is_requested

@@ -134,8 +134,15 @@ class Quorum:
         """The voter set in effect, committed or not."""
         return self._core.voters
 
+    @property
+    def kraft_version(self) -> int:
+        """The level of `kraft.version`: 1 if voters may change, 0 if they are static."""
+        return 1 if self.voters and self.voters.has_directories else 0
+
     def describe(self) -> QuorumDescription:
         """The data of a DescribeQuorum response; its times are those of the loop's clock."""
+        if self._has_failed:
+            return QuorumDescription(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return self._core.describe_quorum(self._now_ms())
 
     def ms_since(self, time_ms: int) -> int:
