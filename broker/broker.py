@@ -126,6 +126,7 @@ class Broker:
         self._remote: RemoteLogManager | None = None
         self._mounts: Mounts | None = None
         self._member: ClusterMember | None = None
+        self._is_started = False
         self.on_fatal: Callable[[str], None] = _log.critical
         """Called, with the reason, when the broker cannot go on and should be stopped."""
 
@@ -133,6 +134,7 @@ class Broker:
         """Start the broker; if that fails, undo what was started. Raises StartError."""
         try:
             await self._start()
+            self._is_started = True
         except (LogDirError, KafkaError) as error:
             await self._started.aclose()
             message = error.message if isinstance(error, KafkaError) else str(error)
@@ -147,6 +149,7 @@ class Broker:
 
     async def stop(self) -> None:
         """Stop cleanly: the next start has nothing to recover."""
+        self._is_started = False
         await self._started.aclose()
 
     async def _start(self) -> None:
@@ -209,13 +212,19 @@ class Broker:
 
         listeners = self.config.listeners
         names = [host, *(each.host for each in (*listeners.bound, *listeners.advertised))]
-        endpoint = MetricsEndpoint(network, self.metrics, names)
+        endpoint = MetricsEndpoint(network, self.metrics, names, self._obstacle)
         self._started.callback(endpoint.stop)
         try:
             self.metrics_port = await endpoint.start(host, port)
         except OSError as error:
             raise StartError(metrics_sentence(f"{host}:{port}", error)) from error
         _log.info("Metrics are at http://%s:%d/metrics", host, self.metrics_port)
+
+    def _obstacle(self) -> str:
+        """Why this process is not ready, or "" if it is."""
+        if not self._is_started:
+            return "This node is starting."
+        return "" if self._member is None else self._member.obstacle
 
     def _register_metrics(
         self, replica_manager: ReplicaManager, log_manager: LogManager, controller: Controller

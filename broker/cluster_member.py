@@ -133,9 +133,16 @@ class ClusterMember:
         return -1 if self._lifecycle is None else self._lifecycle.broker_epoch
 
     @property
-    def is_cut_off(self) -> bool:
-        """Whether the broker has not heard of the active controller for a while."""
-        return self._lifecycle is not None and self._lifecycle.is_cut_off
+    def obstacle(self) -> str:
+        """Why this process is not ready to serve, or "" if it is."""
+        if self._lifecycle is None:
+            return "" if self.quorum.leader_id >= 0 else "No controller is active."
+        if self._lifecycle.is_cut_off:
+            return (
+                "The active controller does not answer this broker: it serves the partitions that "
+                "it leads, and learns of no changes."
+            )
+        return "" if self._lifecycle.unfenced.is_set() else "This broker is fenced."
 
     def on_fatal(self, callback: Callable[[str], None]) -> None:
         """Call `callback` with the reason when this process cannot go on."""

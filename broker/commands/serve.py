@@ -71,9 +71,10 @@ async def _run(config: BrokerConfig, started_ms: int) -> int:
         stop.set()
 
     broker.on_fatal = give_up
-    await broker.start()
     for number in _SIGNALS:
         loop.add_signal_handler(number, _on_signal, stop)
+    if not await _has_started(broker, stop):
+        return _give_up(fatal[0]) if fatal else 0
     # These objects live as long as the process: collections need not scan them.
     gc.collect()
     gc.freeze()
@@ -87,6 +88,21 @@ async def _run(config: BrokerConfig, started_ms: int) -> int:
     except TimeoutError:
         return _give_up(f"Shutdown did not finish within {_STOP_TIMEOUT_S:.0f} seconds; exiting.")
     return _give_up(fatal[0]) if fatal else 0
+
+
+async def _has_started(broker: Broker, stop: asyncio.Event) -> bool:
+    """Start the broker, unless a signal comes first: a member of a cluster may wait for others."""
+    starting = asyncio.ensure_future(broker.start())
+    stopping = asyncio.ensure_future(stop.wait())
+    await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if starting.done():
+        starting.result()
+        return True
+    _log.info("Stopping before the start is complete.")
+    starting.cancel()
+    await asyncio.wait((starting,), timeout=_STOP_TIMEOUT_S)
+    return False
 
 
 def _on_signal(stop: asyncio.Event) -> None:
@@ -104,7 +120,10 @@ def _leave(_number: int, _frame: FrameType | None) -> None:
 
 def _say_ready(broker: Broker, started_ms: int) -> None:
     took_s = (SystemEnvironment().wall_clock_ms() - started_ms) / 1000
-    addresses = ", ".join(each.address for each in broker.listeners.advertised)
+    listeners = broker.listeners
+    addresses = ", ".join(
+        each.address for each in listeners.advertised or listeners.advertised_controllers
+    )
     remote = broker.config.remote_storage or broker.config.storage_plugin
     tier = f"remote tier {remote}" if remote else "no remote tier"
     print(f"tierlog {__version__} ready on {addresses} in {took_s:.2f} s, {tier}", flush=True)

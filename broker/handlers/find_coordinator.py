@@ -39,16 +39,21 @@ def handle(
     keys = request.coordinator_keys if several else [request.key]
     if request.key_type not in (_GROUP, _TRANSACTION):
         kind = "Share groups" if request.key_type == _SHARE else "Coordinators of this type"
-        sentence = f"{kind} are not supported by this broker."
-
-        def refuse(key: str) -> Coordinator:
-            return _none(key, ErrorCode.INVALID_REQUEST, sentence)
-
-        return _response(lazy_list(refuse, keys), several)
+        return _refused(keys, several, f"{kind} are not supported by this broker.")
+    if request.key_type == _TRANSACTION and broker.member is not None:
+        sentence = "Transactions are not supported in a cluster of several brokers yet."
+        return _refused(keys, several, sentence)
     topic = OFFSETS_TOPIC if request.key_type == _GROUP else TRANSACTION_STATE_TOPIC
     if topic in broker.controller.image.topics_by_name:
         return _response(lazy_list(partial(_coordinator, broker, context, topic), keys), several)
     return _create_then_respond(broker, context, topic, keys)
+
+
+def _refused(keys: list[str], several: bool, sentence: str) -> FindCoordinatorResponse:
+    def refuse(key: str) -> Coordinator:
+        return _none(key, ErrorCode.INVALID_REQUEST, sentence)
+
+    return _response(lazy_list(refuse, keys), several)
 
 
 async def _create_then_respond(

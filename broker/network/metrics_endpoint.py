@@ -1,4 +1,7 @@
-"""The metrics over HTTP: ``GET /metrics``.
+"""The metrics over HTTP, ``GET /metrics``, and whether the broker is ready, ``GET /ready``.
+
+`/ready` answers 200 when clients are served and the controllers answer this broker; otherwise 503
+and why not. A broker that is cut off from the controllers still serves the partitions it leads.
 
 The endpoint is open only if `tierlog.metrics.port` is set, on 127.0.0.1 unless
 `tierlog.metrics.host` names another address. A connection carries one request, and is closed after
@@ -26,10 +29,19 @@ _END_OF_HEAD = b"\r\n\r\n"
 _PLAIN = "text/plain; charset=utf-8"
 
 
-def answer_to(head: bytes, page: Callable[[], str], names: Collection[str] = ()) -> bytes:
+def _is_always_ready() -> str:
+    return ""
+
+
+def answer_to(
+    head: bytes,
+    page: Callable[[], str],
+    names: Collection[str] = (),
+    obstacle: Callable[[], str] = _is_always_ready,
+) -> bytes:
     """The HTTP response to a request with this head, without the empty line at its end.
 
-    `names` are the broker's host names.
+    `names` are the broker's host names; `obstacle` tells why it is not ready, or "".
     """
     words = head.split(b"\r\n", 1)[0].split(b" ")
     if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
@@ -43,7 +55,7 @@ def answer_to(head: bytes, page: Callable[[], str], names: Collection[str] = ())
         )
     method, target = words[0], words[1].partition(b"?")[0]
     is_head = method == b"HEAD"
-    if target not in (b"/metrics", b"/"):
+    if target not in (b"/metrics", b"/ready", b"/"):
         return _response("404 Not Found", _PLAIN, "Metrics are at /metrics.\n", is_head)
     if method not in (b"GET", b"HEAD"):
         return _response(
@@ -51,6 +63,10 @@ def answer_to(head: bytes, page: Callable[[], str], names: Collection[str] = ())
         )
     if target == b"/":
         return _response("200 OK", _PLAIN, "Metrics are at /metrics.\n", is_head)
+    if target == b"/ready":
+        reason = obstacle()
+        status = "503 Service Unavailable" if reason else "200 OK"
+        return _response(status, _PLAIN, f"{reason or 'ready'}\n", is_head)
     return _response("200 OK", CONTENT_TYPE, page(), is_head)
 
 
@@ -90,10 +106,20 @@ def _response(
 class MetricsEndpoint:
     """Listens, and responds with the current metrics."""
 
-    def __init__(self, network: Network, metrics: Metrics, names: Collection[str] = ()) -> None:
-        """`names` are the host names of this broker in its configuration."""
+    def __init__(
+        self,
+        network: Network,
+        metrics: Metrics,
+        names: Collection[str] = (),
+        obstacle: Callable[[], str] = _is_always_ready,
+    ) -> None:
+        """`names` are the host names of this broker in its configuration.
+
+        `obstacle` returns why the broker is not ready, or "".
+        """
         self._network = network
         self._metrics = metrics
+        self._obstacle = obstacle
         self._names = frozenset(name.lower() for name in names)
         self._listener: Listener | None = None
         self._open: set[_Exchange] = set()
@@ -118,7 +144,7 @@ class MetricsEndpoint:
         return exposition(self._metrics.samples())
 
     def _answer(self, head: bytes) -> bytes:
-        return answer_to(head, self.page, self._names)
+        return answer_to(head, self.page, self._names, self._obstacle)
 
     def _connected(self, transport: AttachableTransport) -> None:
         if len(self._open) >= _CONNECTIONS_MAX:

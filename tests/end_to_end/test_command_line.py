@@ -67,7 +67,7 @@ def test_it_says_its_version_and_explains_itself(tmp_path: Path) -> None:
     ("override", "words"),
     [
         ("num.partitions=none", "Invalid value none for configuration num.partitions"),
-        ("process.roles=broker", "process.roles=broker is not supported yet"),
+        ("process.roles=broker", "Missing required configuration"),
         ("listeners=9092", "is not a listener"),
         ("nonsense", "not of the form name=value"),
         ("rsm.config.url=nowhere", "needs a URL with a protocol"),
