@@ -27,6 +27,7 @@ from tierlog.clients.protocol.schema import Message
 from tierlog.clients.record.batch import batches
 from tierlog.clients.record.control import ControlRecordType
 from tierlog.replication.metadata.metadata_log import MetadataLog, open_metadata_log
+from tierlog.replication.metadata.metadata_log_config import MetadataLogConfig
 from tierlog.replication.metadata.metadata_records import TopicRecord
 from tierlog.replication.metadata.open_quorum import open_quorum
 from tierlog.replication.metadata.raft_storage import RaftStorage
@@ -149,11 +150,13 @@ class QuorumNode:
         )
         self.node_id = node_id
         self.told = Told()
+        self.log_config = MetadataLogConfig()
         self._directory = directory
         self._voters = voters
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
-        self._executor = ThreadPoolExecutor(1)
+        self.executor = ThreadPoolExecutor(1)
+        self.log_dir: LogDir
         self.log: MetadataLog
         self.storage: RaftStorage
         self.quorum: Quorum
@@ -164,30 +167,43 @@ class QuorumNode:
         files = OsFiles()
         self._directory.mkdir(parents=True, exist_ok=True)
         now_ms = environment.wall_clock_ms()
-        self.log = open_metadata_log(LogDir(files, str(self._directory)), self.node_id, now_ms)
-        core, self.storage = open_quorum(self.options, self.log, environment, self._voters)
-        channel = QuorumChannel(self.node_id, environment)
-        self.quorum = Quorum(core, self.storage, channel, self.told, self._executor)
-        address = self.options.endpoints.get(LISTENER)
+        self.log_dir = LogDir(files, str(self._directory))
+        self.log = open_metadata_log(self.log_dir, self.node_id, now_ms, config=self.log_config)
+        persisted = read_election_state(files, f"{self.log.directory}/{QUORUM_STATE_FILE}")
+        own = self._voters.voter(self.node_id)
+        endpoints: Mapping[str, Address] = {} if own is None else own.endpoints
+        options = RaftOptions(self.node_id, cluster_id=self._cluster_id, endpoints=endpoints)
+        self.storage = self.log.raft_storage(environment)
+        core = RaftCore(options, self.storage, self._voters, persisted, random.Random(self.node_id))
+        self.quorum = self.assemble(core, QuorumChannel(self.node_id, environment))
+        address = endpoints.get(LISTENER)
         if address is not None:
             self._server = await asyncio.start_server(self._accept, address.host, address.port)
+        await self.begin()
+
+    def assemble(self, core: RaftCore, channel: QuorumChannel) -> Quorum:
+        """The node around its core."""
+        return Quorum(core, self.storage, channel, self.told, self.executor)
+
+    async def begin(self) -> None:
+        """Take part, once the node can be reached."""
         await self.quorum.start()
 
     async def kill(self) -> None:
         """End without a word to the others, as a killed process does."""
-        await self._disconnect()
-        self._executor.shutdown(wait=True)
+        await self.disconnect()
+        self.executor.shutdown(wait=True)
 
     async def stop(self) -> None:
         """Stop gracefully."""
         await self.quorum.stop(5)
-        await self._disconnect()
-        self._executor.shutdown(wait=True)
+        await self.disconnect()
+        self.executor.shutdown(wait=True)
         self.log.close(SystemEnvironment().wall_clock_ms())
 
-    async def _disconnect(self) -> None:
-        if self._server is not None:
-            self._server.close()
+    async def disconnect(self) -> None:
+        """Close the node's sockets, and end its part in the quorum at once."""
+        self._server.close()
         await self.quorum.abort()
         for connection in list(self._connections):
             connection.cancel()
