@@ -73,6 +73,8 @@ class LogSnapshots:
         self._files = files
         self._snapshots = snapshots
         self._newest = newest
+        self.is_fetching = False
+        """Whether a leader's snapshot is on its way, which will replace the log, in a thread."""
         self.loaded_quorum: tuple[int, tuple[QuorumRecord, ...]] = (0, ())
         """The end offset of the snapshot that was loaded last, and its records on the quorum."""
         if newest is not None:

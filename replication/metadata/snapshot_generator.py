@@ -8,7 +8,8 @@ work of a start grows with the number of restarts; Kafka counts from the start.
 
 The image never changes, so it is written while the cluster goes on. The records are encoded in
 slices of a few milliseconds with rests between them, and the disk is waited for in a thread.
-Retention is applied every minute and after each snapshot.
+Retention is applied every minute and after each snapshot. Nothing of that is done while the node
+fetches a snapshot from a leader.
 """
 
 import asyncio
@@ -101,7 +102,7 @@ class SnapshotGenerator:
     def _due_reason(self, image: ClusterImage) -> str:
         """Why a snapshot of the image is due; empty if it is not."""
         latest = self._snapshots.latest
-        if image.offset < 0 or self._metadata_log.is_in_transaction:
+        if image.offset < 0 or self._metadata_log.is_in_transaction or self._snapshots.is_fetching:
             return ""
         if latest is not None and latest.offset > image.offset:
             return ""
@@ -173,11 +174,16 @@ class SnapshotGenerator:
         loop = asyncio.get_running_loop()
         snapshots = self._snapshots
         now_ms = self._environment.wall_clock_ms()
-        while (due := snapshots.due_deletion(self._config, now_ms)) is not None:
+        while not snapshots.is_fetching:
+            due = snapshots.due_deletion(self._config, now_ms)
+            if due is None:
+                snapshots.delete_pending(now_ms)
+                break
             check = partial(snapshots.damage_of, due.snapshot_id)
             damage = await loop.run_in_executor(self._executor, check)
+            if snapshots.is_fetching:
+                break
             if damage is None:
                 snapshots.delete_before(due, now_ms)
             else:
                 snapshots.forget(due.snapshot_id, damage)
-        snapshots.delete_pending(now_ms)

@@ -2,67 +2,24 @@
 
 import asyncio
 import random
-import threading
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import ParamSpec, TypeVar
 
 from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.errors import KafkaError
 from tierlog.replication.metadata.metadata_log import open_metadata_log
 from tierlog.replication.metadata.metadata_records import TopicRecord
-from tierlog.replication.metadata.raft_storage import RaftStorage
 from tierlog.replication.quorum.quorum import Quorum
 from tierlog.replication.raft.election_state import ElectionState
 from tierlog.replication.raft.raft import RaftCore
-from tierlog.replication.raft.raft_actions import Action, Destination, Flush, TruncateTo
-from tierlog.replication.raft.raft_messages import RaftRequest, RaftResponse
+from tierlog.replication.raft.raft_actions import Action, Flush, TruncateTo
 from tierlog.replication.raft.raft_options import RaftOptions
 from tierlog.replication.raft.voter_set import KRaftVersionRange
 from tierlog.storage.directory.log_dir import LogDir
 from tierlog.storage.files import OsFiles
 
 from ...waiting import wait_until
+from .one_voter import HeldExecutor, NoTransport
 from .quorum_nodes import Told, voters_at
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-class NoTransport:
-    """Nobody answers."""
-
-    async def request(self, destination: Destination, request: RaftRequest) -> RaftResponse:
-        raise AssertionError("a sole voter sends nothing")
-
-    async def kraft_versions(self, destination: Destination) -> KRaftVersionRange:
-        raise AssertionError("a sole voter asks nobody")
-
-    async def close(self) -> None:
-        pass
-
-
-class HeldExecutor(ThreadPoolExecutor):
-    """Its fsyncs begin, and end when they are let go."""
-
-    def __init__(self) -> None:
-        super().__init__(1)
-        self.began = threading.Event()
-        self.may_end = threading.Event()
-        self.may_end.set()
-
-    def hold(self) -> None:
-        self.may_end.clear()
-
-    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
-        def held() -> T:
-            if fn.__name__ == RaftStorage.run_flush.__name__:
-                self.began.set()
-                assert self.may_end.wait(30)
-            return fn(*args, **kwargs)
-
-        return super().submit(held)
 
 
 class ScriptedCore(RaftCore):
@@ -148,5 +105,29 @@ def test_a_truncation_waits_for_the_fsync_of_what_it_truncates(tmp_path: Path) -
             raise AssertionError(error.message) from error
         assert again.end_offset == committed
         assert voter.storage.flushed_offset == committed
+
+    asyncio.run(story())
+
+
+def test_what_is_appended_during_an_fsync_is_synced_by_the_next_one(tmp_path: Path) -> None:
+    async def story() -> None:
+        voter = SoleVoter(tmp_path)
+        await voter.quorum.start()
+        await voter.until(1)
+        voter.executor.hold()
+        voter.executor.began.clear()
+        voter.append("first")
+        voter.quorum.appended()
+        assert await asyncio.to_thread(voter.executor.began.wait, 30)
+        before = voter.executor.fsyncs
+        for number in range(20):
+            end = voter.append(f"during-{number}") + 1
+            voter.quorum.appended()
+            await asyncio.sleep(0)
+        voter.executor.may_end.set()
+        await voter.until(end)
+        assert voter.executor.fsyncs == before + 1
+        await voter.quorum.stop(5)
+        voter.executor.shutdown()
 
     asyncio.run(story())
