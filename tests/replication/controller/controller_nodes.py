@@ -159,13 +159,13 @@ async def eventually(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def register_own_broker(active: ControllerNode) -> None:
+async def register_broker_by(active: Controller) -> None:
     """Register the broker that the topics of the tests are placed on."""
 
     def register(image: ClusterImage) -> Decision[int]:
-        return register_broker(image, registration(), active.log.end_offset)
+        return register_broker(image, registration(), active.metadata_log.end_offset)
 
-    await active.controller.decide(register)
+    await active.decide(register)
 
 
 @asynccontextmanager

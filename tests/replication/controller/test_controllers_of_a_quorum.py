@@ -1,12 +1,14 @@
 """Three whole controllers on sockets and disks: one decides, all come to the same image."""
 
 import asyncio
+import errno
 from pathlib import Path
 
 import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.replication.controller.controller_config import Decision
+from tierlog.replication.controller.controller_state import ControllerState
 from tierlog.replication.metadata.cluster_image import ClusterImage
 from tierlog.replication.metadata.metadata_log_config import MetadataLogConfig
 from tierlog.replication.metadata.metadata_records import ConfigRecord
@@ -16,7 +18,7 @@ from .controller_nodes import (
     ControllerNode,
     Controllers,
     eventually,
-    register_own_broker,
+    register_broker_by,
     three_controllers,
 )
 
@@ -28,7 +30,7 @@ def topics(node: ControllerNode) -> list[str]:
 async def an_active(controllers: Controllers) -> ControllerNode:
     """The active controller, of a cluster with one broker."""
     active = await controllers.active()
-    await register_own_broker(active)
+    await register_broker_by(active.controller)
     return active
 
 
@@ -166,6 +168,24 @@ def test_an_append_that_fails_costs_the_lead(tmp_path: Path) -> None:
             following = await controllers.active(not_in_epoch=epoch)
             await create(following.controller, "next")
             await controllers.in_step(following)
+
+    asyncio.run(story())
+
+
+def test_a_node_whose_disk_fails_leaves_the_lead_to_another(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with three_controllers(tmp_path) as controllers:
+            first = await an_active(controllers)
+            await create(first.controller, "acknowledged")
+            epoch = first.quorum.epoch
+            first.log_dir.fail(OSError(errno.EIO, "Input/output error"))
+            response = await first.controller.create_topics(creation("lost"))
+            assert response.topics[0].error_code == ErrorCode.NOT_CONTROLLER
+            assert first.controller.state is ControllerState.FAILED
+            assert len(first.failures) == 1
+            await controllers.kill(first)
+            second = await controllers.active(not_in_epoch=epoch)
+            assert topics(second) == ["acknowledged"]
 
     asyncio.run(story())
 
