@@ -21,8 +21,8 @@ from ..clients.protocol.messages.allocate_producer_ids import (
 )
 from ..clients.supervisor import Supervisor
 from ..replication.brokers.registration import BrokerRegistrationData
+from ..replication.cluster.cluster_control import ClusterControl
 from ..replication.controller.broker_control import BrokerRegistration
-from ..replication.controller.cluster_control import ClusterControl
 from ..replication.controller.controller import Controller
 from ..replication.metadata.metadata_records import SUPPORTED_FEATURES
 from ..replication.metadata.open_quorum import open_quorum

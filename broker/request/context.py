@@ -26,7 +26,7 @@ from .large_requests import LargeRequests
 from .transactions import Transactions
 
 if TYPE_CHECKING:
-    from ...replication.controller.cluster_control import ClusterControl
+    from ...replication.cluster.cluster_control import ClusterControl
     from ...replication.metadata.quorum_member import QuorumMember
     from ..cluster.controller_channel import ControllerChannel
     from ..coordinator.group.group_coordinator import GroupCoordinator

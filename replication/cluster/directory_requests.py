@@ -19,12 +19,12 @@ from ...clients.protocol.messages.assign_replicas_to_dirs_request import (
 )
 from ...storage.config import LogConfig
 from ..brokers.sessions import BrokerIdAndEpoch
+from ..controller.controller_config import Decision
+from ..controller.leader_and_isr import PartitionChanges
+from ..controller.partition_change import PartitionTarget
+from ..controller.partition_control import is_online
 from ..metadata.cluster_image import BrokerImage, ClusterImage
-from .controller_config import Decision
 from .heartbeat_decision import registered_broker
-from .leader_and_isr import PartitionChanges
-from .partition_change import PartitionTarget
-from .partition_control import is_online
 
 if TYPE_CHECKING:
     from ...clients.protocol.schema import Message

@@ -8,7 +8,7 @@ import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.replication.brokers.broker_states import Heartbeat, HeartbeatAnswer
-from tierlog.tests.replication.controller.cluster_story import (
+from tierlog.tests.replication.cluster.cluster_story import (
     ClusterStory,
     broker_data,
     tell,

@@ -29,17 +29,17 @@ from ..brokers.registration import (
     decide_unregistration,
 )
 from ..brokers.sessions import BrokerIdAndEpoch, BrokerSessions, SessionConfig, is_stale
+from ..controller.broker_control import PRODUCER_ID_BLOCK_SIZE, allocate_producer_ids
+from ..controller.cluster_control_config import ClusterControlConfig
+from ..controller.controller import Controller
+from ..controller.controller_config import Decision
+from ..controller.controller_state import not_controller, refuse_late
+from ..controller.leader_and_isr import elect_preferred, elect_uncleanly
 from ..metadata.cluster_image import ClusterDelta, ClusterImage
 from ..metadata.metadata_records import NoOpRecord
-from .broker_control import PRODUCER_ID_BLOCK_SIZE, allocate_producer_ids
 from .broker_transitions import fence_records, first_part, removal_records, restart_records
-from .cluster_control_config import ClusterControlConfig
-from .controller import Controller
-from .controller_config import Decision
 from .controller_duties import ControllerDuties, Duty, loop_ms
-from .controller_state import not_controller, refuse_late
 from .heartbeat_decision import HeartbeatDecision, offline_directories, registered_broker
-from .leader_and_isr import elect_preferred, elect_uncleanly
 
 if TYPE_CHECKING:
     from ...clients.protocol.messages.alter_partition import (

@@ -15,10 +15,10 @@ from ...clients.protocol.messages.alter_partition_request import (
     PartitionData as RequestedPartition,
 )
 from ...storage.config import LogConfig
+from ..controller.alter_partition import AlterPartitionResult, IsrRequest, alter_partitions
+from ..controller.controller_config import Decision
 from ..metadata.cluster_image import ClusterImage
 from ..metadata.replica_epoch import NO_BROKER_EPOCH, ReplicaEpoch
-from .alter_partition import AlterPartitionResult, IsrRequest, alter_partitions
-from .controller_config import Decision
 
 
 def decide_alter_partition(
@@ -29,7 +29,7 @@ def decide_alter_partition(
     Raises KafkaError(STALE_BROKER_EPOCH) if the sender has another epoch.
     """
     sender = ReplicaEpoch(request.broker_id, request.broker_epoch)
-    asked = [
+    changes = [
         IsrRequest(
             topic.topic_id,
             partition.partition_index,
@@ -41,7 +41,7 @@ def decide_alter_partition(
         for topic in request.topics
         for partition in topic.partitions
     ]
-    decision = alter_partitions(image, sender, asked, defaults)
+    decision = alter_partitions(image, sender, changes, defaults)
     return Decision(decision.records, _response(request, list(decision.answer)))
 
 

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING
 from ...clients.kafka_uuid import Uuid
 from ...storage.config import LogConfig
 from ..brokers.broker_states import BrokerState
+from ..controller.controller_config import RECORDS_PER_OPERATION_MAX
+from ..controller.leader_and_isr import ELR_FEATURE, LostBroker, with_broker, without_broker
 from ..metadata.cluster_image import BrokerImage, ClusterImage
 from ..metadata.metadata_records import BrokerRegistrationChangeRecord
-from .controller_config import RECORDS_PER_OPERATION_MAX
-from .leader_and_isr import ELR_FEATURE, LostBroker, with_broker, without_broker
 
 if TYPE_CHECKING:
     from ...clients.protocol.schema import Message

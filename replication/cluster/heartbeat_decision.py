@@ -24,10 +24,10 @@ from ..brokers.broker_states import (
     state_of,
 )
 from ..brokers.sessions import BrokerIdAndEpoch
+from ..controller.controller_config import Decision
+from ..controller.directory_control import directories_failed
 from ..metadata.cluster_image import BrokerImage, ClusterImage
 from .broker_transitions import cordon_record, first_part, leads_any, step_records
-from .controller_config import Decision
-from .directory_control import directories_failed
 
 _log = logging.getLogger(__name__)
 
