@@ -23,6 +23,7 @@ from ...clients.protocol.messages.find_coordinator import (
 from ...replication.topic_names import TRANSACTION_STATE_TOPIC
 from ..coordinator.offsets_topic import OFFSETS_TOPIC
 from ..coordinator.transaction.transaction_config import transaction_topic
+from ..request.active_controller import create_topics_for
 from ..request.context import BrokerContext, RequestContext
 from ..request.lazy_list import lazy_list
 
@@ -66,7 +67,7 @@ async def _create_then_respond(
     )
     creation = CreateTopicsRequest(topics=[topic], timeout_ms=_CREATE_TIMEOUT_MS)
     # If the creation fails there is no leader, and the client gets a retriable error.
-    await broker.controller.create_topics(creation)
+    await create_topics_for(broker, context, creation)
     coordinators = lazy_list(partial(_coordinator, broker, context, name), keys)
     return _response(coordinators, context.api_version >= _FIRST_WITH_SEVERAL)
 

@@ -31,7 +31,7 @@ async def handle(
         )
         for resource in request.resources
     ]
-    results = await change_configs(broker, alterations, request.validate_only)
+    results = await change_configs(broker, context, alterations, request.validate_only)
     return IncrementalAlterConfigsResponse(
         responses=[
             AlterConfigsResourceResponse(

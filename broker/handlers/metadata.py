@@ -39,6 +39,7 @@ from ...replication.topic_names import (
 )
 from ..coordinator.consumer.share_topic import share_state_topic
 from ..coordinator.transaction.transaction_config import transaction_topic
+from ..request.active_controller import create_topics_for
 from ..request.authorized_operations import (
     CLUSTER_OPERATIONS,
     OPERATIONS_NOT_REQUESTED,
@@ -106,7 +107,7 @@ async def _create_then_respond(
         topics=[_creatable(broker, name) for name in names],
         timeout_ms=_CREATE_TIMEOUT_MS,
     )
-    created = await broker.controller.create_topics(creation, context.charge_partitions)
+    created = await create_topics_for(broker, context, creation)
     refused = {
         each.name: ErrorCode(each.error_code)
         for each in created.topics

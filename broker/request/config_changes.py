@@ -3,6 +3,9 @@
 The broker checks each resource first: for duplicate properties, missing values, unknown types, and
 its own properties, which no one else can check. All resources that pass go to the controller in one
 request, except logger levels, which the broker sets itself. Each resource has its own result.
+
+In a cluster of several processes that request goes to the active controller, wherever it is. There
+the properties of brokers are not checked again: they are another broker's.
 """
 
 import asyncio
@@ -12,6 +15,7 @@ from typing import NamedTuple
 
 from ...clients.config_def import ConfigType
 from ...clients.errors import ErrorCode, KafkaError
+from ...clients.protocol.api import ListenerKind
 from ...replication.controller.alter_configs import (
     AlterationResults,
     ConfigAlteration,
@@ -20,7 +24,8 @@ from ...replication.controller.alter_configs import (
 from ...replication.metadata.cluster_image import ConfigResourceType
 from ..config.config_values import TABLES
 from ..metrics import loggers
-from .context import BrokerContext
+from .active_controller import is_decided_here
+from .context import BrokerContext, RequestContext
 
 _DECIDED_BY_CONTROLLER = frozenset(
     {ConfigResourceType.TOPIC, ConfigResourceType.CLIENT_METRICS, ConfigResourceType.GROUP}
@@ -41,10 +46,13 @@ class ConfigResult(NamedTuple):
 
 
 async def change_configs(
-    broker: BrokerContext, alterations: Sequence[ConfigAlteration], validate_only: bool
+    broker: BrokerContext,
+    context: RequestContext,
+    alterations: Sequence[ConfigAlteration],
+    validate_only: bool,
 ) -> Sequence[ConfigResult]:
     """Make the changes; returns the result of each, in order."""
-    results = await _change(broker, alterations, validate_only)
+    results = await _change(broker, context, alterations, validate_only)
     return [
         ConfigResult(
             ErrorCode.NONE if error is None else error.code,
@@ -56,7 +64,10 @@ async def change_configs(
 
 
 async def _change(
-    broker: BrokerContext, alterations: Sequence[ConfigAlteration], validate_only: bool
+    broker: BrokerContext,
+    context: RequestContext,
+    alterations: Sequence[ConfigAlteration],
+    validate_only: bool,
 ) -> AlterationResults:
     results: list[KafkaError | None] = []
     named = Counter(each.resource for each in alterations)
@@ -67,19 +78,37 @@ async def _change(
             sentence = "Each resource must appear at most once."
             results.append(KafkaError(ErrorCode.INVALID_REQUEST, sentence))
         else:
-            results.append(_objection(broker, each))
+            results.append(_objection(broker, context, each))
     sound = [index for index, objection in enumerate(results) if objection is None]
     for index in sound:
         if _is_logger(alterations[index]) and not validate_only:
             loggers.change(alterations[index].changes)
     sound = [index for index in sound if not _is_logger(alterations[index])]
     if sound:
-        decided = await broker.controller.alter_configs(
-            [_with_lists(alterations[index]) for index in sound], validate_only
+        decided = await _decide(
+            broker, context, [_with_lists(alterations[index]) for index in sound], validate_only
         )
         for index, result in zip(sound, decided, strict=True):
             results[index] = result
     return results
+
+
+async def _decide(
+    broker: BrokerContext,
+    context: RequestContext,
+    alterations: Sequence[ConfigAlteration],
+    validate_only: bool,
+) -> AlterationResults:
+    """The results of the active controller, wherever it is."""
+    controller = broker.controller
+    if is_decided_here(broker, context):
+        results = await controller.alter_configs(alterations, validate_only)
+        is_deposed = any(each and each.code is ErrorCode.NOT_CONTROLLER for each in results)
+        if not is_deposed or is_decided_here(broker, context):
+            return results
+    from .forwarded_configs import forward_alterations
+
+    return await forward_alterations(broker, context, alterations, validate_only)
 
 
 def _is_logger(alteration: ConfigAlteration) -> bool:
@@ -93,15 +122,19 @@ def _with_lists(alteration: ConfigAlteration) -> ConfigAlteration:
     return alteration._replace(broker_lists=lists)
 
 
-def _objection(broker: BrokerContext, alteration: ConfigAlteration) -> KafkaError | None:
+def _objection(
+    broker: BrokerContext, context: RequestContext, alteration: ConfigAlteration
+) -> KafkaError | None:
     try:
-        _preprocess(broker, alteration)
+        _preprocess(broker, context, alteration)
     except KafkaError as error:
         return error
     return None
 
 
-def _preprocess(broker: BrokerContext, alteration: ConfigAlteration) -> None:
+def _preprocess(
+    broker: BrokerContext, context: RequestContext, alteration: ConfigAlteration
+) -> None:
     changes = alteration.changes
     if len({change.name for change in changes}) < len(changes):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
@@ -115,10 +148,14 @@ def _preprocess(broker: BrokerContext, alteration: ConfigAlteration) -> None:
             ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(missing)}"
         )
     kind, name = alteration.resource
-    if kind == ConfigResourceType.BROKER:
+    if kind == ConfigResourceType.BROKER and not _is_of_other_brokers(broker, context):
         image = broker.controller.image
         broker.dynamic_config.check(image, name, changes, alteration.replaces)
     elif kind == ConfigResourceType.BROKER_LOGGER and not alteration.replaces:
         loggers.check(broker.config.node_id, name, changes)
-    elif kind not in _DECIDED_BY_CONTROLLER:
+    elif kind != ConfigResourceType.BROKER and kind not in _DECIDED_BY_CONTROLLER:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
+
+
+def _is_of_other_brokers(broker: BrokerContext, context: RequestContext) -> bool:
+    return broker.member is not None and context.listener_kind is ListenerKind.CONTROLLER

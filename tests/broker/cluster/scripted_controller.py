@@ -1,7 +1,7 @@
 """A controller on a real socket that answers what a test's script says, in Kafka's protocol."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import wraps
 from typing import ParamSpec, cast
@@ -35,8 +35,8 @@ def story(test: Callable[P, Coroutine[object, object, None]]) -> Callable[P, Non
 class ScriptedController:
     """Serves the APIs of its script on a port of 127.0.0.1, and keeps what was sent."""
 
-    def __init__(self, script: dict[ApiKey, Answer]) -> None:
-        self.script = script
+    def __init__(self, script: Mapping[ApiKey, Answer]) -> None:
+        self.script = dict(script)
         self.requests: list[Message] = []
         self.connections = 0
         self._moved = asyncio.Event()

@@ -1,7 +1,7 @@
 """Requests reach the active controller, wherever it is, or fail with REQUEST_TIMED_OUT."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -46,7 +46,7 @@ def _refusal(code: ErrorCode) -> Answer:
 
 
 @asynccontextmanager
-async def _controllers(*answers: Answer) -> AsyncIterator[list[ScriptedController]]:
+async def _controllers(*answers: Answer) -> AsyncGenerator[list[ScriptedController]]:
     nodes = [ScriptedController({ApiKey.ALLOCATE_PRODUCER_IDS: answer}) for answer in answers]
     for node in nodes:
         await node.start()
@@ -60,7 +60,7 @@ async def _controllers(*answers: Answer) -> AsyncIterator[list[ScriptedControlle
 @asynccontextmanager
 async def _channel(
     leader: LeaderInTest, request_timeout_ms: int = _TIMEOUT_MS
-) -> AsyncIterator[ControllerChannel]:
+) -> AsyncGenerator[ControllerChannel]:
     channel = ControllerChannel(
         leader, SystemEnvironment(), client_id="test", request_timeout_ms=request_timeout_ms
     )

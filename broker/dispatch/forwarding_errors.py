@@ -1,0 +1,119 @@
+"""The response to a request of an administrator that failed as a whole (`getErrorResponse`).
+
+Each API has its own form: one error for all, one for each item, or both.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+from ...clients.errors import KafkaError
+from ...clients.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+from ...clients.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    AlteredEntryData,
+)
+from ...clients.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+)
+from ...clients.protocol.messages.create_acls import (
+    AclCreationResult,
+    CreateAclsRequest,
+    CreateAclsResponse,
+)
+from ...clients.protocol.messages.create_partitions import CreatePartitionsRequest
+from ...clients.protocol.messages.create_topics import CreateTopicsRequest
+from ...clients.protocol.messages.delete_acls import (
+    DeleteAclsFilterResult,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+from ...clients.protocol.messages.delete_topics import DeleteTopicsRequest
+from ...clients.protocol.messages.describe_quorum import DescribeQuorumResponse
+from ...clients.protocol.messages.describe_quorum_request import DescribeQuorumRequest
+from ...clients.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from ...clients.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from ...clients.protocol.messages.remove_raft_voter import (
+    RemoveRaftVoterRequest,
+    RemoveRaftVoterResponse,
+)
+from ...clients.protocol.messages.unregister_broker import (
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
+from ...clients.protocol.messages.update_features import (
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+from ...clients.protocol.schema import Message
+from ...replication.controller.leader_election import refused_election
+from ...replication.controller.reassignment import refused_reassignments
+from ...replication.controller.topic_control import (
+    refused_creation,
+    refused_deletion,
+    refused_partitions,
+)
+
+M = TypeVar("M", bound=Message)
+_Form = Callable[[Message, KafkaError], Message]
+
+
+def refused(request: Message, error: KafkaError, version: int) -> Message:
+    """The response that tells of an error of the whole request."""
+    response = _FORMS[type(request)](request, error)
+    if version == 0 and isinstance(response, ElectLeadersResponse):
+        # Version 0 has no top-level error.
+        response.error_code = 0
+    return response
+
+
+def _quotas(request: AlterClientQuotasRequest, error: KafkaError) -> Message:
+    return AlterClientQuotasResponse(
+        entries=[
+            AlteredEntryData(
+                error_code=error.code, error_message=error.message, entity=entry.entity
+            )
+            for entry in request.entries
+        ]
+    )
+
+
+def _acl_creations(request: CreateAclsRequest, error: KafkaError) -> Message:
+    result = AclCreationResult(error_code=error.code, error_message=error.message)
+    return CreateAclsResponse(results=[result] * len(request.creations))
+
+
+def _acl_deletions(request: DeleteAclsRequest, error: KafkaError) -> Message:
+    result = DeleteAclsFilterResult(error_code=error.code, error_message=error.message)
+    return DeleteAclsResponse(filter_results=[result] * len(request.filters))
+
+
+def _of_all(response_class: Callable[..., Message]) -> _Form:
+    """The form of an API that has one error for all of a request."""
+    return lambda _, error: response_class(error_code=error.code, error_message=error.message)
+
+
+def _form(request_class: type[M], make: Callable[[M, KafkaError], Message]) -> _Form:
+    assert request_class.api_key >= 0, "Only requests have such a form."
+    return cast("_Form", make)
+
+
+_FORMS: dict[type[Message], _Form] = {
+    CreateTopicsRequest: _form(CreateTopicsRequest, refused_creation),
+    DeleteTopicsRequest: _form(DeleteTopicsRequest, refused_deletion),
+    CreatePartitionsRequest: _form(CreatePartitionsRequest, refused_partitions),
+    ElectLeadersRequest: _form(ElectLeadersRequest, refused_election),
+    AlterPartitionReassignmentsRequest: lambda _, error: refused_reassignments(error),
+    ListPartitionReassignmentsRequest: _of_all(ListPartitionReassignmentsResponse),
+    AlterClientQuotasRequest: _form(AlterClientQuotasRequest, _quotas),
+    CreateAclsRequest: _form(CreateAclsRequest, _acl_creations),
+    DeleteAclsRequest: _form(DeleteAclsRequest, _acl_deletions),
+    UpdateFeaturesRequest: _of_all(UpdateFeaturesResponse),
+    UnregisterBrokerRequest: _of_all(UnregisterBrokerResponse),
+    DescribeQuorumRequest: _of_all(DescribeQuorumResponse),
+    AddRaftVoterRequest: _of_all(AddRaftVoterResponse),
+    RemoveRaftVoterRequest: _of_all(RemoveRaftVoterResponse),
+}
