@@ -456,6 +456,14 @@ class Apis:
         """The handler that serves an API; `ThrottlingApis` wraps it to measure it."""
         return handle
 
+    def _forwarding(self, key: ApiKey, route: int, handle: Handler) -> Handler:
+        """The handler, or one that leaves the request to the active controller elsewhere."""
+        if self._broker.member is None or route & _OF_CONTROLLERS:
+            return handle
+        from .forwarding import FORWARDABLE, forwarding
+
+        return forwarding(handle) if key in FORWARDABLE else handle
+
     def _elements_max_of(self, key: ApiKey) -> int:
         if key in _CHANGES:
             return min(self._elements_max, _ELEMENTS_OF_CHANGES_MAX)
@@ -472,7 +480,7 @@ class Apis:
             f"{api.name} v{version}",
             version,
             decoder,
-            self._handler(api.key, cast("Handler", module.handle)),
+            self._handler(api.key, self._forwarding(api.key, key, cast("Handler", module.handle))),
             _HEADS[len(response_header(api.key, version, 0))],
             api.key not in _ENCODED_AT_ONCE,
             elements_max,
