@@ -1,0 +1,219 @@
+"""Apache Kafka's controller takes a broker of ours: its life, and the requests that it forwards."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tierlog.bench.kafka_peer import KafkaNode
+from tierlog.broker.cluster.broker_lifecycle import BrokerLifecycle
+from tierlog.broker.cluster.controller_channel import ControllerChannel
+from tierlog.broker.cluster.controller_requests import DirectoryRequests, ProducerIdBlocks
+from tierlog.broker.cluster.forwarder import ForwardedClient, forward
+from tierlog.broker.cluster.lifecycle_config import LifecycleConfig
+from tierlog.clients.environment import SystemEnvironment
+from tierlog.clients.errors import ErrorCode, KafkaError
+from tierlog.clients.network.network import NetworkClient
+from tierlog.clients.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from tierlog.clients.protocol.messages.describe_cluster import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from tierlog.clients.protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+)
+from tierlog.clients.protocol.messages.describe_quorum_request import PartitionData, TopicData
+from tierlog.clients.protocol.messages.metadata import MetadataRequest
+from tierlog.clients.supervisor import Supervisor
+from tierlog.clients.topic_partition import TopicIdPartition
+from tierlog.replication.brokers.broker_life import BrokerLife
+from tierlog.replication.brokers.registration import BrokerRegistrationData
+from tierlog.replication.metadata.cluster_image import Endpoint
+from tierlog.replication.metadata.metadata_records import SUPPORTED_FEATURES
+from tierlog.tests.broker.cluster.scripted_controller import TIMEOUT_S, story
+
+pytestmark = [pytest.mark.slow, pytest.mark.requires("java", "mvn")]
+
+_OURS = 7
+_CLIENT = ForwardedClient("an administrator", "User:ANONYMOUS", "127.0.0.1")
+_FEATURES = {
+    **SUPPORTED_FEATURES,
+    "eligible.leader.replicas.version": (0, 1),
+    "share.version": (0, 1),
+    "streams.version": (0, 1),
+}
+"""What Kafka 4.3.1 finalizes in a new cluster."""
+
+
+class _Quorum:
+    """The only controller, at its address."""
+
+    def __init__(self, port: int) -> None:
+        self.leader_id = 1
+        self.leader_address = ("127.0.0.1", port)
+
+    def on_leader_change(self, callback: object) -> None:
+        """It is always the same."""
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaNode]:
+    directory: Path = tmp_path_factory.mktemp("kafka")
+    with KafkaNode(directory, heap="512m") as node:
+        yield node
+
+
+def _channel(kafka: KafkaNode) -> ControllerChannel:
+    port = int(kafka.properties()["controller.quorum.voters"].rpartition(":")[2])
+    return ControllerChannel(
+        _Quorum(port), SystemEnvironment(), client_id="ours", request_timeout_ms=30_000
+    )
+
+
+async def _cluster(kafka: KafkaNode) -> DescribeClusterResponse:
+    network = NetworkClient(kafka.bootstrap, SystemEnvironment())
+    try:
+        request = DescribeClusterRequest(include_fenced_brokers=True)
+        return await network.request_any(request, DescribeClusterResponse)
+    finally:
+        await network.close()
+
+
+@asynccontextmanager
+async def _lifecycle(kafka: KafkaNode) -> AsyncGenerator[BrokerLifecycle]:
+    """Our broker, whose only lie is that it has replayed its registration."""
+    environment = SystemEnvironment()
+    cluster = await _cluster(kafka)
+    data = BrokerRegistrationData(
+        broker_id=_OURS,
+        cluster_id=cluster.cluster_id,
+        incarnation_id=environment.random_uuid(),
+        endpoints=[Endpoint("PLAINTEXT", "127.0.0.1", 9, 0)],
+        features=_FEATURES,
+        directories=[environment.random_uuid()],
+    )
+    lifecycle = BrokerLifecycle(
+        data,
+        LifecycleConfig(heartbeat_interval_ms=500),
+        _channel(kafka),
+        lambda: lifecycle.broker_epoch,
+        Supervisor(Random(1)),
+    )
+    fatal: asyncio.Queue[str] = asyncio.Queue()
+    lifecycle.on_fatal = fatal.put_nowait
+    try:
+        yield lifecycle
+        assert fatal.empty(), fatal.get_nowait()
+    finally:
+        await lifecycle.stop()
+
+
+async def _until_fenced(kafka: KafkaNode, is_fenced: bool) -> None:
+    async with asyncio.timeout(TIMEOUT_S):
+        while {each.broker_id: each.is_fenced for each in (await _cluster(kafka)).brokers}.get(
+            _OURS
+        ) is not is_fenced:
+            await asyncio.sleep(0.1)
+
+
+def test_our_broker_lives_by_kafkas_controller(kafka: KafkaNode) -> None:
+    @story
+    async def run() -> None:
+        async with _lifecycle(kafka) as lifecycle, asyncio.timeout(TIMEOUT_S):
+            lifecycle.start()
+            await lifecycle.caught_up.wait()
+            assert lifecycle.broker_epoch > 0
+            await _until_fenced(kafka, True)
+            lifecycle.ready_to_unfence()
+            await lifecycle.unfenced.wait()
+            await _until_fenced(kafka, False)
+            await _needs_of_a_broker(kafka, lifecycle)
+            await lifecycle.controlled_shutdown()
+            assert lifecycle.life is BrokerLife.SHUTTING_DOWN
+            await _until_fenced(kafka, True)
+
+    run()
+
+
+async def _needs_of_a_broker(kafka: KafkaNode, lifecycle: BrokerLifecycle) -> None:
+    channel = _channel(kafka)
+    try:
+        blocks = ProducerIdBlocks(channel, _OURS, lambda: lifecycle.broker_epoch)
+        first = await blocks.allocate(1000)
+        assert await blocks.allocate(1000) == first + 1000
+        stale = ProducerIdBlocks(channel, _OURS, lambda: 0)
+        with pytest.raises(KafkaError, match="STALE_BROKER_EPOCH") as refusal:
+            await stale.allocate(1000)
+        assert refusal.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        here = CreatableTopic(
+            name="here",
+            num_partitions=-1,
+            replication_factor=-1,
+            assignments=[CreatableReplicaAssignment(partition_index=0, broker_ids=[_OURS])],
+        )
+        answer = await forward(channel, CreateTopicsRequest(topics=[here]), 7, _CLIENT)
+        assert isinstance(answer, CreateTopicsResponse)
+        [topic] = answer.topics
+        assert topic.error_code == ErrorCode.NONE, topic.error_message
+        reports = DirectoryRequests(
+            channel, _OURS, lambda: lifecycle.broker_epoch, lifecycle.tell_offline
+        )
+        directory = SystemEnvironment().random_uuid()
+        replica = TopicIdPartition(topic.topic_id, "here", 0)
+        deleted = TopicIdPartition(SystemEnvironment().random_uuid(), "gone", 0)
+        await reports.assign({replica: directory, deleted: directory})
+    finally:
+        await channel.close()
+
+
+def test_kafkas_controller_executes_what_we_forward(kafka: KafkaNode) -> None:
+    @story
+    async def run() -> None:
+        channel = _channel(kafka)
+        try:
+            topic = CreatableTopic(
+                name="forwarded",
+                num_partitions=3,
+                replication_factor=1,
+                configs=[CreatableTopicConfig(name="retention.ms", value="12345")],
+            )
+            bad = CreatableTopic(name="..", num_partitions=1, replication_factor=1)
+            for version in (2, 5, 7):
+                request = CreateTopicsRequest(topics=[topic, bad], timeout_ms=30_000)
+                answer = await forward(channel, request, version, _CLIENT)
+                assert isinstance(answer, CreateTopicsResponse)
+                codes = {each.name: each.error_code for each in answer.topics}
+                first = version == 2
+                assert codes == {
+                    "forwarded": 0 if first else ErrorCode.TOPIC_ALREADY_EXISTS,
+                    "..": ErrorCode.INVALID_TOPIC_EXCEPTION,
+                }
+            partitions = [PartitionData(partition_index=0)]
+            quorum = await forward(
+                channel,
+                DescribeQuorumRequest(
+                    topics=[TopicData(topic_name="__cluster_metadata", partitions=partitions)]
+                ),
+                2,
+                _CLIENT,
+            )
+            assert isinstance(quorum, DescribeQuorumResponse)
+            assert quorum.topics[0].partitions[0].leader_id == 1
+            # What may not be forwarded is refused as a whole.
+            with pytest.raises(KafkaError, match="INVALID_REQUEST") as refusal:
+                await forward(channel, MetadataRequest(topics=[]), 12, _CLIENT)
+            assert refusal.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+        finally:
+            await channel.close()
+
+    run()
