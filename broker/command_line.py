@@ -1,7 +1,8 @@
 """The `tierlog` command line: parses the arguments and runs the command.
 
-`tierlog serve` runs a broker, `tierlog tier` inspects and repairs a remote tier. Each command is a
-module of `commands/`, imported only when it runs: the tools do not slow down a broker's start.
+`tierlog serve` runs a broker, `tierlog tier` inspects and repairs a remote tier, `tierlog format`
+prepares the directories of a cluster's node. Each command is a module of `commands/`, imported only
+when it runs: the tools do not slow down a broker's start.
 """
 
 import argparse
@@ -19,6 +20,12 @@ Without --config this is a dev broker: 127.0.0.1:9092, data in ./data, closed se
       --override rsm.config.url=s3://bucket/prefix \\
       --override rsm.config.option.endpoint_url=http://localhost:9000
 """
+
+_STORAGE_COMMANDS = {
+    "format": "format the log directories of a node of a cluster",
+    "info": "show what the log directories of a node belong to",
+    "random-uuid": "print a new id, for a cluster or a directory",
+}
 
 
 def run(arguments: Sequence[str] | None, started_ms: int) -> int:
@@ -42,11 +49,19 @@ def run(arguments: Sequence[str] | None, started_ms: int) -> int:
         help="inspect a remote tier, check it, clean it, or rebuild a broker from it",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    storage = {
+        name: commands.add_parser(name, help=_STORAGE_COMMANDS[name]) for name in _STORAGE_COMMANDS
+    }
     if words[:1] == ["tier"]:
         from .commands.tier import add_tier_commands, run_tier_command
 
         add_tier_commands(tier)
         return run_tier_command(parser.parse_args(words))
+    if words[:1] and words[0] in _STORAGE_COMMANDS:
+        from .commands.format import add_storage_arguments, run_storage_command
+
+        add_storage_arguments(words[0], storage[words[0]])
+        return run_storage_command(parser.parse_args(words))
     parsed, unknown = parser.parse_known_args(words)
     if unknown:
         # Kafka's start script takes the file as a plain argument: the error explains --config.
