@@ -564,7 +564,9 @@ class Controller:
 
         try:
             return await self._write(
-                lambda image: alter_reassignments(image, request, self._config.log_config),
+                lambda image: alter_reassignments(
+                    image, request, self._config.log_config, self._config.replicas_max
+                ),
                 request.timeout_ms,
             )
         except KafkaError as error:

@@ -184,15 +184,37 @@ class MetadataLog:
     def become_leader(self, now_ms: int) -> None:
         """Begin the next epoch: sync the epoch, append its first record. Call `flush` after it.
 
-        Whoever leads then aborts a transaction that the last leader left open.
+        Whoever leads then aborts a transaction that the last leader left open. Raises LogDirError
+        if the log has other voters.
         """
         # The file may be lost, or older than the log: an epoch has one leader, and never falls.
         epoch = max(self._state.epoch, self.snapshots.last_epoch) + 1
         own_id = self._node_id
-        assert self._state.voter_ids in ((), (own_id,)), "more voters take more than one vote"
+        self._refuse_other_voters()
         self._state = ElectionState(epoch, own_id, voter_ids=(own_id,))
         write_election_state(self._files, self._state_path, self._state, 0)
         self._append(sole_voter_batch(VoterKey(own_id), now_ms), now_ms)
+
+    def _refuse_other_voters(self) -> None:
+        """Raise LogDirError if the log, or its first snapshot, names another voter.
+
+        A node whose file names only itself would otherwise lead without the others' votes.
+        """
+        from .bootstrap_snapshot import read_first_snapshot, recorded_voters
+
+        voter_ids = set(self._state.voter_ids)
+        voters = recorded_voters(self.quorum_records)
+        if voters is None:
+            first = read_first_snapshot(self._files, self._log.directory)
+            voters = None if first is None else recorded_voters(first.quorum)
+        voter_ids.update(() if voters is None else voters.ids)
+        if voter_ids - {self._node_id}:
+            raise LogDirError(
+                f"The metadata log in {self._log.directory} has the voters"
+                f" {', '.join(map(str, sorted(voter_ids)))}, but the properties name only node"
+                f" {self._node_id}: list all controllers in controller.quorum.voters, or in"
+                " controller.quorum.bootstrap.servers if they are dynamic."
+            )
 
     def append(self, records: Sequence[Message], now_ms: int) -> int:
         """Append one change of state and return its last offset. It is not committed yet."""

@@ -106,6 +106,23 @@ class LogDirs:
                 return meta.cluster_id
         return None
 
+    def formatted_cluster_id(self) -> str:
+        """The cluster id in the first directory, which must be formatted.
+
+        Only a process that is its whole cluster may make up an id: a member that lost its metadata
+        directory would otherwise begin a second cluster. Its other directories may be new. Raises
+        OSError and LogDirError.
+        """
+        first = self.all[0]
+        meta = first.read_meta_properties()
+        if meta is None:
+            raise LogDirError(
+                f"No `{META_PROPERTIES_FILE}` found in {first.path} (have you run `tierlog"
+                " format`?): run `tierlog format --cluster-id ID --config FILE`, with the same ID"
+                " on every node of the cluster."
+            )
+        return meta.cluster_id
+
     def logs_of_others(self, topics: Container[str]) -> Iterator[tuple[str, Uuid]]:
         """The directories of logs that belong to none of these topics, with their topic ids.
 

@@ -497,3 +497,18 @@ def test_the_directory_of_the_metadata_log_must_open(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("no directory")
     with pytest.raises(FileExistsError):
         manager(tmp_path / "a", tmp_path / "b").directories.open("cluster", 1, lambda: ID)
+
+
+def test_a_member_does_not_make_up_the_id_of_its_cluster(tmp_path: Path) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    logs = manager(first, second)
+    with pytest.raises(LogDirError, match="have you run `tierlog format`"):
+        logs.directories.formatted_cluster_id()
+    assert not first.exists()
+    second.mkdir()
+    LogDir(OsFiles(), str(second)).write_meta_properties(MetaProperties("cluster", 1, OTHER_ID))
+    with pytest.raises(LogDirError, match=f"No `meta.properties` found in {first} "):
+        logs.directories.formatted_cluster_id()
+    first.mkdir()
+    LogDir(OsFiles(), str(first)).write_meta_properties(MetaProperties("cluster", 1, ID))
+    assert logs.directories.formatted_cluster_id() == "cluster"
