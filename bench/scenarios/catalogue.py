@@ -16,6 +16,7 @@ from .latency import SCENARIO as LATENCY
 from .partitions import SCENARIO as PARTITIONS
 from .recovery import SCENARIO as RECOVERY
 from .remote_tier import SCENARIO as REMOTE_TIER
+from .restarts import SCENARIO as RESTARTS
 from .small_requests import SCENARIO as SMALL_REQUESTS
 from .spark_scan import SCENARIO as SPARK_SCAN
 from .startup import SCENARIO as STARTUP
@@ -38,7 +39,7 @@ SCENARIOS: tuple[Scenario, ...] = (
 )
 """The scenarios that `tierlog-bench run` runs by default."""
 
-ON_REQUEST: tuple[Scenario, ...] = (DEFAULTS, SPARK_SCAN, HOSTILE)
+ON_REQUEST: tuple[Scenario, ...] = (DEFAULTS, SPARK_SCAN, HOSTILE, RESTARTS)
 """The scenarios that run only if named, because they take long or need extra software."""
 
 ALL = (*SCENARIOS, *ON_REQUEST)
