@@ -52,7 +52,13 @@ from .broker_control import (
     register_broker,
     unregister_broker,
 )
-from .controller_config import ControllerConfig, Decision, PartitionCharge, no_charge
+from .controller_config import (
+    RECORDS_PER_OPERATION_MAX,
+    ControllerConfig,
+    Decision,
+    PartitionCharge,
+    no_charge,
+)
 from .controller_state import (
     SLOW_EVENT_MS,
     ControllerCore,
@@ -197,7 +203,10 @@ class Controller:
         self._sole_voter.start(self)
         end, defaults = self._metadata_log.end_offset, self._config.log_config
         registered = register_broker(core.newest, registration, end, defaults)
-        self._append(core.change(registered.records), registered.records)
+        # Several batches for many partitions: a start that a crash cuts short is made again.
+        for first in range(0, len(registered.records), RECORDS_PER_OPERATION_MAX):
+            records = registered.records[first : first + RECORDS_PER_OPERATION_MAX]
+            self._append(core.change(records), records)
         # One flush for all: nothing has been published or answered yet.
         self._sole_voter.flush_now()
         self._worker = self._tasks.start(self._work(), "controller")

@@ -119,6 +119,31 @@ def test_a_restart_raises_the_epochs_of_the_quorum_and_of_every_partition_led() 
     assert partitions == [(0, 0), (2, 2), (4, 4)]
 
 
+def test_a_broker_with_more_partitions_than_one_request_may_create_restarts() -> None:
+    disk = SimulatedDisk()
+
+    async def first_life(loop: SimulatedLoop) -> None:
+        controller = open_controller(loop, SimulatedFiles(disk))
+        controller.start(registration())
+        for name in ("a", "b", "c"):
+            await create(controller, name, partitions=4_000)
+        await controller.stop()
+
+    async def second_life(loop: SimulatedLoop) -> set[tuple[int, int]]:
+        controller = open_controller(loop, SimulatedFiles(disk))
+        controller.start(registration(2))
+        image = controller.image
+        assert image.brokers[1].is_active
+        topics = image.topics_by_name.values()
+        partitions = [each for topic in topics for each in topic.partitions.values()]
+        assert len(partitions) == 12_000
+        await controller.stop()
+        return {(each.leader, each.leader_epoch) for each in partitions}
+
+    simulate(first_life)
+    assert simulate(second_life) == {(1, 2)}
+
+
 def test_listeners_hear_of_a_change_before_its_request_is_answered() -> None:
     async def story(loop: SimulatedLoop) -> None:
         controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
