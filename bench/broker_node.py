@@ -69,10 +69,20 @@ class BrokerNode:
 
         Raises NotUpError, with the end of the broker's log, if it does not respond in time.
         """
+        self.spawn()
+        return self.wait_until_up(timeout_s)
+
+    def write_properties(self) -> Path:
+        """Write the properties file, in a directory that is made if it is missing."""
         self.directory.mkdir(parents=True, exist_ok=True)
         configuration = self.directory / "server.properties"
         lines = [f"{name}={value}\n" for name, value in self.properties().items()]
         configuration.write_text("".join(lines))
+        return configuration
+
+    def spawn(self) -> None:
+        """Create the process, and do not wait for it."""
+        configuration = self.write_properties()
         self.prepare(configuration)
         with (self.directory / "server.log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -83,13 +93,19 @@ class BrokerNode:
                 start_new_session=True,
                 env=self.environment(),
             )
-        process = self._process
+
+    def wait_until_up(self, timeout_s: float = 60) -> float:
+        """Wait until it answers; returns the seconds that this took. Raises NotUpError."""
         try:
-            return wait_until_up("127.0.0.1", self.port, timeout_s, lambda: process.poll() is None)
+            return self.up(timeout_s)
         except NotUpError as error:
             self.stop(timeout_s=5)
             error.add_note(self.log_tail())
             raise
+
+    def up(self, timeout_s: float) -> float:
+        """Seconds until the first Metadata response. Raises NotUpError."""
+        return wait_until_up("127.0.0.1", self.port, timeout_s, self.is_alive)
 
     def stop(self, timeout_s: float = 40) -> None:
         """Stop cleanly (SIGTERM), or kill it if it does not stop in time."""

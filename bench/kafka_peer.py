@@ -149,6 +149,12 @@ def run_tool(
     return answer
 
 
+def server_command(configuration: Path, heap: str) -> list[str]:
+    """The command that starts a node of Kafka with a properties file, and with its own flags."""
+    flags = (f"-Xmx{heap}", f"-Xms{heap}", *_SERVER_FLAGS, "-Dkafka.log.level=INFO")
+    return java_command("kafka.Kafka", str(configuration), flags=flags)
+
+
 def node_properties(
     directory: Path, port: int, controller_port: int, tiered: bool
 ) -> dict[str, str]:
@@ -223,5 +229,4 @@ class KafkaNode(BrokerNode):
             run_tool("kafka-storage", "format", "-t", cluster_id, "-c", str(configuration))
 
     def command(self, configuration: Path) -> list[str]:
-        flags = (f"-Xmx{self._heap}", f"-Xms{self._heap}", *_SERVER_FLAGS, "-Dkafka.log.level=INFO")
-        return java_command("kafka.Kafka", str(configuration), flags=flags)
+        return server_command(configuration, self._heap)

@@ -45,6 +45,16 @@ def _ask(connection: socket.socket, api_key: int, api_version: int, body: bytes)
     return _read_exactly(connection, size)[4:]
 
 
+def answers_api_versions(host: str, port: int) -> bool:
+    """Whether a listener of any kind, a controller's too, answers ApiVersions."""
+    try:
+        with socket.create_connection((host, port), timeout=2) as connection:
+            versions = _ask(connection, API_VERSIONS, 0, b"")
+            return bool(struct.unpack_from(">h", versions)[0] == 0)
+    except OSError:
+        return False
+
+
 def answers_metadata(host: str, port: int) -> bool:
     """Whether the broker answers ApiVersions, and Metadata with at least one broker."""
     try:

@@ -27,13 +27,20 @@ class TierlogNode(BrokerNode):
         }
 
     def command(self, configuration: Path) -> list[str]:
-        # The installed command is next to the current interpreter.
-        tierlog = Path(sys.executable).with_name("tierlog")
-        return [str(tierlog), "serve", "--config", str(configuration)]
+        return tierlog_command("serve", "--config", str(configuration))
 
     def environment(self) -> Mapping[str, str]:
-        """The environment of a user's shell: bytecode is cached, and output is not buffered."""
-        inherited = {
-            name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
-        }
-        return {**inherited, "PYTHONUNBUFFERED": "1"}
+        return user_environment()
+
+
+def tierlog_command(*arguments: str) -> list[str]:
+    """The command line of the installed `tierlog`, which is next to the current interpreter."""
+    return [str(Path(sys.executable).with_name("tierlog")), *arguments]
+
+
+def user_environment() -> dict[str, str]:
+    """The environment of a user's shell: bytecode is cached, and output is not buffered."""
+    inherited = {
+        name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+    }
+    return {**inherited, "PYTHONUNBUFFERED": "1"}
