@@ -57,6 +57,11 @@ class Seat(NamedTuple):
     roles: str
 
 
+def kind_of(name: str) -> Kind:
+    """The kind of a target of that name, which must be one of the two."""
+    return "kafka" if name == "kafka" else "tierlog"
+
+
 def combined(*kinds: Kind) -> dict[int, Seat]:
     """Nodes that are controller and broker at once, from id 1 on."""
     return {at: Seat(kind, "broker,controller") for at, kind in enumerate(kinds, 1)}

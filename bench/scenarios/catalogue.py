@@ -7,6 +7,7 @@ from ..scenario import Scenario
 from .connections import SCENARIO as CONNECTIONS
 from .copying import SCENARIO as COPYING
 from .defaults import SCENARIO as DEFAULTS
+from .failover import SCENARIO as FAILOVER
 from .hostile import SCENARIO as HOSTILE
 from .idle import SCENARIO as IDLE
 from .kip405_catch_up import SCENARIO as KIP405_CATCH_UP
@@ -39,7 +40,7 @@ SCENARIOS: tuple[Scenario, ...] = (
 )
 """The scenarios that `tierlog-bench run` runs by default."""
 
-ON_REQUEST: tuple[Scenario, ...] = (DEFAULTS, SPARK_SCAN, HOSTILE, RESTARTS)
+ON_REQUEST: tuple[Scenario, ...] = (DEFAULTS, SPARK_SCAN, HOSTILE, RESTARTS, FAILOVER)
 """The scenarios that run only if named, because they take long or need extra software."""
 
 ALL = (*SCENARIOS, *ON_REQUEST)
