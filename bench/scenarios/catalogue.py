@@ -21,6 +21,7 @@ from .restarts import SCENARIO as RESTARTS
 from .small_requests import SCENARIO as SMALL_REQUESTS
 from .spark_scan import SCENARIO as SPARK_SCAN
 from .startup import SCENARIO as STARTUP
+from .three_nodes import SCENARIO as THREE_NODES
 from .throughput import SCENARIO as THROUGHPUT
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -40,7 +41,7 @@ SCENARIOS: tuple[Scenario, ...] = (
 )
 """The scenarios that `tierlog-bench run` runs by default."""
 
-ON_REQUEST: tuple[Scenario, ...] = (DEFAULTS, SPARK_SCAN, HOSTILE, RESTARTS, FAILOVER)
+ON_REQUEST: tuple[Scenario, ...] = (DEFAULTS, SPARK_SCAN, HOSTILE, RESTARTS, FAILOVER, THREE_NODES)
 """The scenarios that run only if named, because they take long or need extra software."""
 
 ALL = (*SCENARIOS, *ON_REQUEST)
