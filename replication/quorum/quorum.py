@@ -105,6 +105,8 @@ class Quorum:
         self._flushing: asyncio.Task[None] | None = None
         self._is_flush_due = False
         self._has_failed = False
+        # The latest epoch that this node has begun as its leader.
+        self._led_epoch = -1
         self._stopped = asyncio.Event()
 
     @property
@@ -123,7 +125,9 @@ class Quorum:
 
     @property
     def is_leader(self) -> bool:
-        return self._core.is_leader and not self._has_failed
+        """Whether this node leads, and has appended the first record of its epoch."""
+        core = self._core
+        return core.is_leader and self._led_epoch == core.epoch and not self._has_failed
 
     @property
     def high_watermark(self) -> int | None:
@@ -260,6 +264,8 @@ class Quorum:
                 self._storage.advance_high_watermark(action.offset)
                 self._listener.on_high_watermark(action.offset)
             case LeaderChanged():
+                if action.epoch_start_offset >= 0:
+                    self._led_epoch = action.epoch
                 self._listener.on_leader(action.leader_id, action.epoch, action.epoch_start_offset)
             case Fatal():
                 self._fail(action.reason)
