@@ -179,7 +179,8 @@ def _add(
     if request.is_unreachable:
         return _Refusal(
             ErrorCode.REQUEST_TIMED_OUT,
-            f"New voter {_text(key)} is not ready to receive requests",
+            "Aborted add voter operation for since API_VERSIONS returned an error "
+            "BROKER_NOT_AVAILABLE",
         )
     versions = request.kraft_version
     if versions is None:
@@ -261,7 +262,7 @@ def _update(node: RaftNode, request: UpdateVoterRequest) -> VoterSet | Refusal:
 
 def _text(key: VoterKey) -> str:
     """Kafka's `ReplicaKey.toString`."""
-    directory = f"Optional[{uuid_to_string(key.directory_id)}]"
+    directory = uuid_to_string(key.directory_id) if key.has_directory else "<undefined>"
     return f"ReplicaKey(id={key.id}, directoryId={directory})"
 
 
