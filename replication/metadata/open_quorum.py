@@ -30,14 +30,14 @@ def open_quorum(
     the bootstrap snapshot replace them. Raises OSError, or KafkaError for what cannot be read.
     """
     storage = log.raft_storage(environment)
-    bootstrap = storage.bootstrap_voters()
+    bootstrap = storage.voters.in_bootstrap()
     initial = voters if bootstrap is None else bootstrap
     core = RaftCore(options, storage, initial, log.state, environment.random)
     newest = storage.latest_snapshot_id
     if newest is not None:
-        core.load_snapshot_voters(newest.offset, storage.snapshot_voters(newest))
+        core.load_snapshot_voters(newest.offset, storage.voters.in_snapshot(newest))
     replayed = 0 if newest is None else newest.offset
-    for offset, later in storage.voter_sets_after(replayed):
+    for offset, later in storage.voters.after(replayed):
         # Before the start there is nothing to act upon, whatever the time, but a broken history.
         for action in core.handle_voters(offset, later, 0):
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.directory}: {action}")

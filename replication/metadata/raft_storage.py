@@ -12,7 +12,7 @@ from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import uuid_to_string
 from ...clients.protocol.schema import Message
-from ...clients.record.batch import RecordBatch, batches
+from ...clients.record.batch import RecordBatch
 from ...storage.files import FileRegion, Files
 from ...storage.log.fetch_data import FetchIsolation, RemoteRead
 from ...storage.log.local_log import FlushTask
@@ -23,21 +23,18 @@ from ..quorum.control_records import start_of_epoch_batch, voter_sets, voters_ba
 from ..quorum.quorum_storage import OffsetAndVoters
 from ..raft.election_state import QUORUM_STATE_FILE, ElectionState, write_election_state
 from ..raft.raft_actions import AppendStartOfEpoch, AppendVoters, WriteSnapshotChunk
-from ..raft.raft_log import BOOTSTRAP_SNAPSHOT
 from ..raft.raft_messages import FetchedBatch
 from ..raft.voter_set import VoterSet
-from .committed_reader import metadata_batches
 from .durable_end import lower_durable_end, write_durable_end
 from .log_snapshots import LogSnapshots
+from .log_voters import LogVoters
 from .metadata_records import change_batch
-from .snapshot_format import SNAPSHOT_SUFFIX, SnapshotDamagedError, SnapshotId
+from .snapshot_format import SnapshotDamagedError, SnapshotId
 
 if TYPE_CHECKING:
     from .metadata_snapshots import SnapshotWriting
 
 _READ_BYTES = 1 << 20
-_HEAD_BYTES = 1 << 20
-"""Enough for the first batch of a snapshot, with a few hundred bytes for each voter."""
 
 
 class RaftStorage:
@@ -55,6 +52,7 @@ class RaftStorage:
         self._files = files
         self._snapshots = snapshots
         self._environment = environment
+        self.voters = LogVoters(log, files)
         self._epoch = state.epoch
         self._download: SnapshotWriting | None = None
 
@@ -164,14 +162,6 @@ class RaftStorage:
         assert not isinstance(fetched, RemoteRead), "The metadata log is never tiered."
         return fetched.records
 
-    def voter_sets_after(self, offset: int) -> list[OffsetAndVoters]:
-        """The Voters records of the log from an offset on. Raises KafkaError(CORRUPT_MESSAGE)."""
-        sets: list[OffsetAndVoters] = []
-        start = max(offset, self.start_offset)
-        for batch in metadata_batches(self._log, start, self.end_offset):
-            sets += [OffsetAndVoters(at, voters) for at, voters in voter_sets(batch)]
-        return sets
-
     # -- Snapshots ----------------------------------------------------------------------------
 
     def create_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
@@ -214,16 +204,7 @@ class RaftStorage:
 
     def snapshot_voters(self, snapshot_id: OffsetAndEpoch) -> VoterSet | None:
         """See `QuorumStorage`. Raises KafkaError(CORRUPT_MESSAGE) for a damaged snapshot."""
-        path = f"{self._log.directory}/{SnapshotId(*snapshot_id)}{SNAPSHOT_SUFFIX}"
-        return _voters_at_head(self._files, path)
-
-    def bootstrap_voters(self) -> VoterSet | None:
-        """The voters that the directory was formatted with (`--standalone`, KIP-853).
-
-        None if it was formatted for static voters, or not at all.
-        """
-        path = f"{self._log.directory}/{SnapshotId(*BOOTSTRAP_SNAPSHOT)}{SNAPSHOT_SUFFIX}"
-        return _voters_at_head(self._files, path) if self._files.exists(path) else None
+        return self.voters.in_snapshot(snapshot_id)
 
     def drop_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
         """See `QuorumStorage`."""
@@ -235,21 +216,6 @@ class RaftStorage:
     def snapshot_bytes(self, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int) -> bytes:
         """See `QuorumStorage`."""
         return self._snapshots.read(SnapshotId(*snapshot_id), position, min(max_bytes, _READ_BYTES))
-
-
-def _voters_at_head(files: Files, path: str) -> VoterSet | None:
-    """The Voters record of a snapshot, which stands in its first batch."""
-    size = files.size(path)
-    handle = files.open(path)
-    try:
-        for batch in batches(handle.pread(0, min(size, _HEAD_BYTES))):
-            if not batch.is_control:
-                break
-            for _, voters in voter_sets(batch):
-                return voters
-    finally:
-        handle.close()
-    return None
 
 
 def _id(snapshot_id: SnapshotId | None) -> OffsetAndEpoch | None:

@@ -127,10 +127,6 @@ class RaftNode:
         return before is not None and before.is_voter(self.options.key) and not is_committed
 
     @property
-    def is_only_voter(self) -> bool:
-        return self.is_voter and len(self.voters) == 1
-
-    @property
     def receiver(self) -> Receiver:
         """What the checks of requests need to know."""
         is_leader = self.state.role is Role.LEADER

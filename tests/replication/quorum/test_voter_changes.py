@@ -45,6 +45,10 @@ class Cluster:
     def address(self, node_id: int) -> Address:
         return Address("127.0.0.1", self._ports[node_id])
 
+    def move(self, node_id: int) -> None:
+        """Give a node another port, for its next start."""
+        self._ports[node_id] = free_port()
+
     def voter(self, node_id: int) -> Voter:
         key = VoterKey(node_id, directory_of(node_id))
         return Voter(key, {LISTENER: self.address(node_id)}, KRaftVersionRange(0, 1))
@@ -236,12 +240,14 @@ def test_a_voter_that_has_moved_tells_the_leader_its_new_address(tmp_path: Path)
         async with a_cluster(tmp_path, 3) as cluster:
             second = cluster.alive.pop(2)
             await second.stop()
-            cluster._ports[2] = free_port()
+            cluster.move(2)
             await cluster.start(2)
-            for node in cluster.alive.values():
-                await cluster.until(
-                    lambda node=node: node.quorum.voters.address(2, LISTENER) == cluster.address(2)  # type: ignore[misc]
-                )
+
+            def all_have_heard() -> bool:
+                voters = [node.quorum.voters for node in cluster.alive.values()]
+                return {each.address(2, LISTENER) for each in voters} == {cluster.address(2)}
+
+            await cluster.until(all_have_heard)
 
     asyncio.run(story())
 
