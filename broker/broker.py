@@ -387,7 +387,7 @@ class Broker:
     def _move_tools(self, controller: Controller) -> MoveTools:
         executor = ThreadPoolExecutor(1, thread_name_prefix="alter-log-dirs")
         self._started.callback(executor.shutdown)
-        reports = None if self._member is None else self._member.directory_reports
+        reports = None if self._member is None else self._member.directory_requests
         directories = ReplicaDirectories(
             reports
             or ControllerReports(
@@ -590,5 +590,5 @@ class Broker:
     ) -> Callable[[int], Awaitable[int]]:
         """How this broker gets a block of producer ids; returns its first."""
         if self._member is not None:
-            return self._member.allocate_producer_ids
+            return self._member.producer_ids.allocate
         return partial(controller.allocate_producer_ids, used=used)

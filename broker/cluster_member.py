@@ -9,16 +9,12 @@ observer of the quorum: its controller never leads, and keeps the image.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Executor
 
 from ..clients.environment import Environment
 from ..clients.errors import ErrorCode, KafkaError
-from ..clients.network.refusal import refusal
-from ..clients.protocol.messages.allocate_producer_ids import (
-    AllocateProducerIdsRequest,
-    AllocateProducerIdsResponse,
-)
+from ..clients.kafka_uuid import Uuid
 from ..clients.supervisor import Supervisor
 from ..replication.brokers.registration import BrokerRegistrationData
 from ..replication.cluster.cluster_control import ClusterControl
@@ -31,6 +27,7 @@ from ..replication.quorum.quorum_channel import QuorumChannel
 from ..replication.raft.voter_set import NO_VOTERS
 from .cluster.broker_lifecycle import BrokerLifecycle
 from .cluster.controller_channel import ControllerChannel
+from .cluster.controller_requests import DirectoryRequests, ProducerIdBlocks
 from .cluster.lifecycle_config import lifecycle_config
 from .config.config import BrokerConfig
 from .config.config_values import ConfigValues
@@ -43,7 +40,6 @@ from .request.context import Member, NodeContext
 
 _log = logging.getLogger(__name__)
 
-_REQUEST_MS = 30_000
 _CONTROLLED_SHUTDOWN_MS = 10_000
 """How long a stop waits for the active controller; `tierlog serve` gives a stop 20 seconds."""
 
@@ -89,6 +85,11 @@ class ClusterMember:
             settings = cluster_control_config(config.values)
             self._control = ClusterControl(self.controller, settings, environment, supervisor)
         self._channel = self._open_channel("forwarding")
+        own_id = config.node_id
+        self.producer_ids = ProducerIdBlocks(self._channel, own_id, lambda: self.broker_epoch)
+        self.directory_requests = DirectoryRequests(
+            self._channel, own_id, lambda: self.broker_epoch, self._tell_offline
+        )
         self.context = Member(self.quorum, self._control, self._channel)
         self.node_context = NodeContext(
             config=config,
@@ -189,6 +190,10 @@ class ClusterMember:
         lifecycle.start()
         await self._until(lifecycle.caught_up)
 
+    def _tell_offline(self, directories: Collection[Uuid]) -> None:
+        assert self._lifecycle is not None, "a broker has replicas, and reports on them"
+        self._lifecycle.tell_offline(directories)
+
     async def become_unfenced(self) -> None:
         """Ask to be unfenced, and wait for it. Raises KafkaError if that fails for good."""
         lifecycle = self._lifecycle
@@ -206,23 +211,6 @@ class ClusterMember:
                 each.cancel()
         if not event.is_set():
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, self._failure)
-
-    async def allocate_producer_ids(self, _count: int) -> int:
-        """The first id of a block that the active controller allocates. Raises KafkaError."""
-        response = await self._channel.request(
-            AllocateProducerIdsRequest(
-                broker_id=self._config.node_id, broker_epoch=self.broker_epoch
-            ),
-            AllocateProducerIdsResponse,
-            _REQUEST_MS,
-        )
-        if response.error_code:
-            raise refusal(response.error_code)
-        return response.producer_id_start
-
-    @property
-    def directory_reports(self) -> None:
-        return None
 
     async def leave(self) -> None:
         """Hand the broker's leaderships over, while its clients are still served."""
