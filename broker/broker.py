@@ -16,6 +16,7 @@ its own.
 """
 
 import logging
+from asyncio import to_thread
 from collections.abc import Awaitable, Callable, Container, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack
@@ -243,18 +244,23 @@ class Broker:
         log_config = topic_defaults.log_config()
         storage = NodeStorage(config, environment, self._dependencies.files, log_config)
         storage.open()
+        log_manager = storage.log_manager
+        log_manager.directories.on_failure(partial(self._log_dir_failed, log_manager))
         flusher = ThreadPoolExecutor(1, thread_name_prefix="flush")
         self._started.callback(flusher.shutdown)
         dynamic_config = DynamicConfig(
             config.values, config.node_id, topic_defaults, self._supervisor
         )
         if config.is_member:
-            controller = await self._join_cluster(server, storage, dynamic_config, flusher)
+            controller = await self._join_cluster(server, storage, dynamic_config)
             if not config.quorum.is_broker:
                 return None
+            # Recovery may take long, and the quorum must not wait for it.
+            await to_thread(storage.load, controller.image)
         else:
             controller = self._start_controller(storage, log_config, flusher)
-        compaction = self._load_logs(storage, controller, flusher)
+            storage.load(controller.image)
+        compaction = self._keep_house(storage, controller, flusher)
         return self._build_broker(server, storage, controller, dynamic_config, compaction)
 
     def _build_broker(
@@ -509,15 +515,15 @@ class Broker:
         return controller
 
     async def _join_cluster(
-        self,
-        server: SocketServer,
-        storage: NodeStorage,
-        dynamic_config: DynamicConfig,
-        flusher: Executor,
+        self, server: SocketServer, storage: NodeStorage, dynamic_config: DynamicConfig
     ) -> Controller:
         """The controller of a member of a cluster; it has caught up when this returns."""
         from .cluster_member import ClusterMember
+        from .metrics.quorum_metrics import register_controller_metrics, register_quorum_metrics
 
+        # Of its own: a vote must not wait until partitions are flushed.
+        flusher = ThreadPoolExecutor(1, thread_name_prefix="quorum")
+        self._started.callback(flusher.shutdown)
         member = self._member = ClusterMember(
             self.config,
             self.listeners,
@@ -534,6 +540,9 @@ class Broker:
         if self.listeners.controllers:
             names = [each.name for each in self.listeners.controllers]
             server.open(Apis(member.node_context).answer, names)
+        if self.config.quorum.is_controller:
+            register_controller_metrics(self.metrics, member.controller)
+        register_quorum_metrics(self.metrics, member.controller, member.quorum)
         await member.start()
         self._start_snapshots(member.controller)
         if self.config.quorum.is_broker:
@@ -541,13 +550,11 @@ class Broker:
             storage.check(member.controller.image)
         return member.controller
 
-    def _load_logs(
+    def _keep_house(
         self, storage: NodeStorage, controller: Controller, flusher: Executor
     ) -> LogCompaction:
-        """Load the logs of the image's topics, and begin to clean them."""
+        """Begin to clean, flush and compact the logs."""
         log_manager, environment = storage.log_manager, self._dependencies.environment
-        log_manager.directories.on_failure(partial(self._log_dir_failed, log_manager))
-        storage.load(controller.image)
         if self._member is None:
             self._started.push_async_callback(self._close_logs, storage)
             self._started.push_async_callback(controller.stop)

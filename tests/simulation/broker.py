@@ -32,10 +32,10 @@ class _WatchedBroker(Broker):
     logs: LogManager | None = None
     on_recovery: Callable[[LogManager], None] | None = None
 
-    def _load_logs(
+    def _keep_house(
         self, storage: NodeStorage, controller: Controller, flusher: Executor
     ) -> LogCompaction:
-        compaction = super()._load_logs(storage, controller, flusher)
+        compaction = super()._keep_house(storage, controller, flusher)
         self.logs = storage.log_manager
         if self.on_recovery is not None:
             self.on_recovery(self.logs)
