@@ -528,7 +528,6 @@ class Broker:
             self.config,
             self.listeners,
             storage,
-            self._dependencies.environment,
             flusher,
             self._supervisor,
             dynamic_config,

@@ -12,10 +12,10 @@ import logging
 from collections.abc import Callable, Collection
 from concurrent.futures import Executor
 
-from ..clients.environment import Environment
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import Uuid
 from ..clients.supervisor import Supervisor
+from ..clients.task_owner import TaskOwner
 from ..replication.brokers.registration import BrokerRegistrationData
 from ..replication.cluster.cluster_control import ClusterControl
 from ..replication.controller.broker_control import BrokerRegistration
@@ -52,7 +52,6 @@ class ClusterMember:
         config: BrokerConfig,
         listeners: Listeners,
         storage: NodeStorage,
-        environment: Environment,
         executor: Executor,
         supervisor: Supervisor,
         dynamic_config: DynamicConfig,
@@ -61,7 +60,7 @@ class ClusterMember:
         """`executor` syncs the metadata log. Reads the voters from the disk; raises OSError."""
         self._config = config
         self._storage = storage
-        self._environment = environment
+        environment = self._environment = storage.environment
         self._supervisor = supervisor
         self._dynamic_config = dynamic_config
         self._lifecycle: BrokerLifecycle | None = None
@@ -203,12 +202,12 @@ class ClusterMember:
 
     async def _until(self, event: asyncio.Event) -> None:
         """Wait for an event of the broker's life. Raises KafkaError if this process has failed."""
-        waits = [asyncio.ensure_future(each.wait()) for each in (event, self._has_failed)]
+        waits = TaskOwner(2)
+        events = [waits.start(each.wait(), "cluster") for each in (event, self._has_failed)]
         try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for each in waits:
-                each.cancel()
+            await waits.stop()
         if not event.is_set():
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, self._failure)
 

@@ -29,7 +29,7 @@ class NodeStorage:
         self, config: BrokerConfig, environment: Environment, files: Files, log_config: LogConfig
     ) -> None:
         self._config = config
-        self._environment = environment
+        self.environment = environment
         self._files = files
         self._log_config = log_config
         self.log_manager = LogManager(
@@ -55,7 +55,7 @@ class NodeStorage:
 
     def open(self) -> None:
         """Lock the directories and open the metadata log. A new cluster gets its id here."""
-        environment, directories = self._environment, self.log_manager.directories
+        environment, directories = self.environment, self.log_manager.directories
         cluster_id = directories.stored_cluster_id()
         if cluster_id is None and self._config.is_member:
             raise LogDirError(
@@ -107,7 +107,7 @@ class NodeStorage:
     def load(self, image: ClusterImage) -> None:
         """Load the logs of partitions, and recover them after a crash."""
         log_manager = self.log_manager
-        began_ms = self._environment.wall_clock_ms()
+        began_ms = self.environment.wall_clock_ms()
         self.is_loaded = True
         log_manager.start(began_ms, self._topic_configs(image))
         self._report_losses()
@@ -116,7 +116,7 @@ class NodeStorage:
             recovered = log_manager.recovered
             more = f", {recovered} of them recovered" if recovered else ""
             logs = "1 log" if count == 1 else f"{count} logs"
-            took_ms = self._environment.wall_clock_ms() - began_ms
+            took_ms = self.environment.wall_clock_ms() - began_ms
             _log.info("Loaded %s in %d ms%s", logs, took_ms, more)
 
     def _topic_configs(self, image: ClusterImage) -> dict[str, LogConfig]:
@@ -143,7 +143,7 @@ class NodeStorage:
 
     async def close(self) -> None:
         """Close the logs, and mark the directories as cleanly closed."""
-        now_ms = self._environment.wall_clock_ms()
+        now_ms = self.environment.wall_clock_ms()
         with ThreadPoolExecutor(FLUSH_THREADS, thread_name_prefix="flush-at-stop") as threads:
             await close_logs(self.log_manager, threads, now_ms, self.broker_epoch)
 

@@ -88,6 +88,7 @@ BANS = (
         "one of the named, bounded executors",
         "tiering/blocking_pool.py",
         "broker/broker.py",
+        "broker/node_storage.py",
     ),
     _ban("run_in_executor(None)", "one of the named, bounded executors"),
     _ban(

@@ -19,6 +19,7 @@ from types import FrameType
 from ... import __version__
 from ...clients.environment import SystemEnvironment
 from ...clients.errors import KafkaError
+from ...clients.task_owner import TaskOwner
 from ..broker import Broker, StartError
 from ..config.config import BrokerConfig, config_warnings
 from ..metrics.log_lines import LineFormatter, LineHandler, LineLimit, log_loop_exception
@@ -92,16 +93,18 @@ async def _run(config: BrokerConfig, started_ms: int) -> int:
 
 async def _has_started(broker: Broker, stop: asyncio.Event) -> bool:
     """Start the broker, unless a signal comes first: a member of a cluster may wait for others."""
-    starting = asyncio.ensure_future(broker.start())
-    stopping = asyncio.ensure_future(stop.wait())
+    tasks = TaskOwner(2, on_failure=lambda task, failure: None)
+    starting = tasks.start(broker.start(), "start")
+    stopping = tasks.start(stop.wait(), "stop")
     await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
     if starting.done():
+        await tasks.stop()
         starting.result()
         return True
     _log.info("Stopping before the start is complete.")
     starting.cancel()
     await asyncio.wait((starting,), timeout=_STOP_TIMEOUT_S)
+    await tasks.stop()
     return False
 
 

@@ -51,6 +51,7 @@ from ..metrics.metrics import Counter
 from ..network.connection import ConnectedClient, DeferredResponse, Refused, Response
 from ..request.context import BrokerContext, Deferred, NoAnswer, NodeContext, RequestContext
 from ..request.large_requests import run_slice
+from .handler import Handler, Outcome
 from .muting import muted
 
 if TYPE_CHECKING:
@@ -106,10 +107,6 @@ _ENCODED_AT_ONCE = (ApiKey.PRODUCE, ApiKey.FETCH)
 """Their responses are short except for the records, which are not encoded again."""
 
 _log = logging.getLogger(__name__)
-
-Outcome = Message | None | Deferred[object] | Coroutine[object, object, Message | None]
-HandlerResult = Outcome | Generator[None, None, Outcome]
-Handler = Callable[[BrokerContext, RequestContext, Message], HandlerResult]
 
 
 class _Route(NamedTuple):

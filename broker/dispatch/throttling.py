@@ -22,7 +22,8 @@ from ...clients.protocol.schema import Chunk, Message
 from ..network.connection import ConnectedClient, DeferredResponse, Response
 from ..quota.quotas import ClientQuotas, Kept, Quota
 from ..request.context import BrokerContext, Deferred, RequestContext
-from .apis import Apis, Handler, HandlerResult, Outcome
+from .apis import Apis
+from .handler import Handler, HandlerResult, Outcome
 from .mutation_quotas import MutationCharge, TokenBucket
 from .muting import muted
 
