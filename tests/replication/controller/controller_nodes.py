@@ -179,9 +179,8 @@ async def three_controllers(
             await controllers.start(node_id)
         yield controllers
     finally:
-        # The leader first: it waits for the answers of the others.
-        alive = controllers.alive.values()
-        for node in sorted(alive, key=lambda each: not each.controller.is_active):
-            await node.stop()
+        # A graceful stop of all waits for elections that nobody can win any more.
+        for node in controllers.alive.values():
+            await node.kill()
     for node in controllers.alive.values():
         assert not node.failures
