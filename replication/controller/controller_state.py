@@ -14,7 +14,7 @@ Rules:
 - whoever loses the lead goes back to the last committed image, and all who wait are refused;
 - the records of one change are one batch: they are committed together or not at all.
 
-This module has no clock, loop or log: `controller.py` appends, and tells offsets and events.
+This module has no clock, loop or log: `controller_loop.py` appends, and tells offsets and events.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""A write in the queue of `controller.py`, before and after it is decided."""
+"""A write in the queue of `controller_loop.py`, before and after it is decided."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, TypeVar

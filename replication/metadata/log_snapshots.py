@@ -73,8 +73,7 @@ class LogSnapshots:
         self._files = files
         self._snapshots = snapshots
         self._newest = newest
-        self.is_fetching = False
-        """Whether a leader's snapshot is on its way, which will replace the log, in a thread."""
+        self._is_fetching = False
         self.loaded_quorum: tuple[int, tuple[QuorumRecord, ...]] = (0, ())
         """The end offset of the snapshot that was loaded last, and its records on the quorum."""
         if newest is not None:
@@ -112,6 +111,14 @@ class LogSnapshots:
         """
         newest, self._newest = self._newest, None
         return newest
+
+    def note_fetching(self, is_fetching: bool) -> None:
+        """A leader's snapshot is on its way, which will replace the log in a thread, or is not."""
+        self._is_fetching = is_fetching
+
+    def is_fetching(self) -> bool:
+        """Whether the log is about to be replaced: nobody else may change it or its snapshots."""
+        return self._is_fetching
 
     @property
     def ids(self) -> tuple[SnapshotId, ...]:

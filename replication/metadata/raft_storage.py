@@ -168,7 +168,7 @@ class RaftStorage:
         """See `QuorumStorage`."""
         if self._download is not None:
             self._download.abandon()
-        self._snapshots.is_fetching = True
+        self._snapshots.note_fetching(True)
         unique = uuid_to_string(self._environment.random_uuid())
         self._download = self._snapshots.begin(SnapshotId(*snapshot_id), unique)
 
@@ -200,7 +200,7 @@ class RaftStorage:
         # Whatever its epochs: records that were never committed may be younger than the snapshot.
         self._log.truncate_fully_and_start_at(snapshot_id.offset)
         self._snapshots.install(download.snapshot_id, self._environment.wall_clock_ms())
-        self._snapshots.is_fetching = False
+        self._snapshots.note_fetching(False)
 
     def snapshot_voters(self, snapshot_id: OffsetAndEpoch) -> VoterSet | None:
         """See `QuorumStorage`. Raises KafkaError(CORRUPT_MESSAGE) for a damaged snapshot."""
@@ -208,7 +208,7 @@ class RaftStorage:
 
     def drop_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
         """See `QuorumStorage`."""
-        self._snapshots.is_fetching = False
+        self._snapshots.note_fetching(False)
         download, self._download = self._download, None
         if download is not None and download.snapshot_id == SnapshotId(*snapshot_id):
             download.abandon()

@@ -102,7 +102,11 @@ class SnapshotGenerator:
     def _due_reason(self, image: ClusterImage) -> str:
         """Why a snapshot of the image is due; empty if it is not."""
         latest = self._snapshots.latest
-        if image.offset < 0 or self._metadata_log.is_in_transaction or self._snapshots.is_fetching:
+        if (
+            image.offset < 0
+            or self._metadata_log.is_in_transaction
+            or self._snapshots.is_fetching()
+        ):
             return ""
         if latest is not None and latest.offset > image.offset:
             return ""
@@ -174,14 +178,14 @@ class SnapshotGenerator:
         loop = asyncio.get_running_loop()
         snapshots = self._snapshots
         now_ms = self._environment.wall_clock_ms()
-        while not snapshots.is_fetching:
+        while not snapshots.is_fetching():
             due = snapshots.due_deletion(self._config, now_ms)
             if due is None:
                 snapshots.delete_pending(now_ms)
                 break
             check = partial(snapshots.damage_of, due.snapshot_id)
             damage = await loop.run_in_executor(self._executor, check)
-            if snapshots.is_fetching:
+            if snapshots.is_fetching():
                 break
             if damage is None:
                 snapshots.delete_before(due, now_ms)

@@ -88,7 +88,7 @@ def codes(responses: "list[CreateTopicsResponse]") -> list[int]:
 def test_no_more_changes_are_appended_than_may_wait_for_their_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tierlog.replication.controller.controller._PENDING_MAX", 2)
+    monkeypatch.setattr("tierlog.replication.controller.controller_loop._PENDING_MAX", 2)
 
     async def story() -> None:
         async with one_member(tmp_path) as member:
@@ -108,7 +108,7 @@ def test_no_more_changes_are_appended_than_may_wait_for_their_commit(
 def test_a_stop_refuses_what_is_not_committed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tierlog.replication.controller.controller._PENDING_MAX", 2)
+    monkeypatch.setattr("tierlog.replication.controller.controller_loop._PENDING_MAX", 2)
 
     async def story() -> None:
         async with one_member(tmp_path) as member:

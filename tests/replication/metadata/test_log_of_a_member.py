@@ -22,6 +22,11 @@ def opened(files: SimulatedFiles) -> MetadataLog:
     return open_metadata_log(LogDir(files, DATA), NODE_ID, 0)
 
 
+def is_in_transaction(log: MetadataLog) -> bool:
+    """As a function, for type checkers take a property to stay as it was."""
+    return log.is_in_transaction
+
+
 def topics_of(core: ControllerCore[None]) -> list[str]:
     return sorted(core.committed.topics_by_name)
 
@@ -117,15 +122,15 @@ def test_who_passes_over_its_own_changes_keeps_the_records_of_the_quorum(led: Me
     led.change(BeginTransactionRecord())
     log = led.log
     list(log.reader.read(log.end_offset))
-    assert log.is_in_transaction
+    assert is_in_transaction(log)
     append_voters(log, voters(1, 2))
     log.reader.pass_over(log.end_offset)
-    assert log.is_in_transaction, "no change has followed yet"
+    assert is_in_transaction(log), "no change has followed yet"
     led.create("a")
     log.reader.pass_over(log.end_offset - 1)
     assert log.reader.offset == log.end_offset - 1
     log.reader.pass_over(log.end_offset)
-    assert not log.is_in_transaction
+    assert not is_in_transaction(log)
     (record,) = log.quorum_records
     assert record.type is ControlRecordType.KRAFT_VOTERS
     assert decode_voters(record.value) == voters(1, 2)

@@ -119,7 +119,7 @@ def test_what_is_appended_during_an_fsync_is_synced_by_the_next_one(tmp_path: Pa
         voter.append("first")
         voter.quorum.appended()
         assert await asyncio.to_thread(voter.executor.began.wait, 30)
-        before = voter.executor.fsyncs
+        before, end = voter.executor.fsyncs, 0
         for number in range(20):
             end = voter.append(f"during-{number}") + 1
             voter.quorum.appended()
