@@ -33,6 +33,9 @@ NO_PREVIOUS_EPOCH = -1
 _RESERVED_DIRECTORIES = 100
 """The number of directory ids that are not given to directories (`DirectoryId.RESERVED`)."""
 
+_SECURITY_PROTOCOLS = range(4)
+"""PLAINTEXT, SSL, SASL_PLAINTEXT and SASL_SSL by their ids (`SecurityProtocol`)."""
+
 RecordsForShutdown = Callable[[int, bool], Sequence[Message]]
 """The records that end a broker's previous incarnation: its id, and whether it stopped cleanly."""
 
@@ -80,6 +83,7 @@ def decide_broker_registration(
     """
     registered = image.brokers.get(request.broker_id)
     _check_identity(image, request, registered, has_valid_session)
+    _check_protocols(request.endpoints)
     _check_directories(image, request)
     _check_features(image, request.features)
     record = _broker_record(request)
@@ -106,7 +110,11 @@ def is_clean_shutdown(registered: BrokerImage | None, request: BrokerRegistratio
 def decide_controller_registration(
     request: ControllerRegistrationData,
 ) -> Decision[None]:
-    """Register a controller with its listeners and feature levels (KIP-919)."""
+    """Register a controller with its listeners and feature levels (KIP-919).
+
+    Raises KafkaError(INVALID_REGISTRATION).
+    """
+    _check_protocols(request.endpoints)
     record = RegisterControllerRecord(
         controller_id=request.controller_id,
         incarnation_id=request.incarnation_id,
@@ -174,6 +182,16 @@ def _check_identity(
             ErrorCode.BROKER_ID_NOT_REGISTERED,
             "Controller does not support registering ZK brokers.",
         )
+
+
+def _check_protocols(endpoints: Sequence[Endpoint]) -> None:
+    """Refuse an unknown security protocol, which makes an active controller of Kafka resign."""
+    for endpoint in endpoints:
+        if endpoint.security_protocol not in _SECURITY_PROTOCOLS:
+            raise _invalid(
+                f"Unknown security protocol {endpoint.security_protocol} in listener "
+                f"{endpoint.listener}"
+            )
 
 
 def _check_directories(image: ClusterImage, request: BrokerRegistrationData) -> None:

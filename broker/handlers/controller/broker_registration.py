@@ -25,10 +25,13 @@ async def handle(
         broker_id=request.broker_id,
         cluster_id=request.cluster_id,
         incarnation_id=request.incarnation_id,
-        endpoints=[
-            Endpoint(each.name, each.host, each.port, each.security_protocol)
-            for each in request.listeners
-        ],
+        # Of two listeners of one name the last counts.
+        endpoints=list(
+            {
+                each.name: Endpoint(each.name, each.host, each.port, each.security_protocol)
+                for each in request.listeners
+            }.values()
+        ),
         features={
             each.name: (each.min_supported_version, each.max_supported_version)
             for each in request.features

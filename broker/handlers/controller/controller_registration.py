@@ -31,7 +31,5 @@ async def handle(
     try:
         await cluster_control(node).register_controller(data)
     except KafkaError as error:
-        return ControllerRegistrationResponse(
-            error_code=error.code, error_message=error.message or None
-        )
-    return ControllerRegistrationResponse(error_message=None)
+        return ControllerRegistrationResponse(error_code=error.code, error_message=error.message)
+    return ControllerRegistrationResponse()
