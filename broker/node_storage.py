@@ -55,14 +55,12 @@ class NodeStorage:
 
     def open(self) -> None:
         """Lock the directories and open the metadata log. A new cluster gets its id here."""
-        environment, directories = self.environment, self.log_manager.directories
-        cluster_id = directories.stored_cluster_id()
-        if cluster_id is None and self._config.is_member:
-            raise LogDirError(
-                f"No `meta.properties` is in {', '.join(self._config.log_dirs)}: all nodes of "
-                "a cluster must have the same cluster id. Run `tierlog format --cluster-id ID "
-                "--config FILE` for each of them first; `tierlog random-uuid` prints an id."
-            )
+        environment, directories = self._environment, self.log_manager.directories
+        cluster_id = (
+            directories.formatted_cluster_id()
+            if self._config.is_member
+            else directories.stored_cluster_id()
+        )
         meta = directories.open(
             cluster_id or uuid_to_string(environment.random_uuid()),
             self._config.node_id,

@@ -200,14 +200,7 @@ class MetadataLog:
 
         A node whose file names only itself would otherwise lead without the others' votes.
         """
-        from .bootstrap_snapshot import read_first_snapshot, recorded_voters
-
-        voter_ids = set(self._state.voter_ids)
-        voters = recorded_voters(self.quorum_records)
-        if voters is None:
-            first = read_first_snapshot(self._files, self._log.directory)
-            voters = None if first is None else recorded_voters(first.quorum)
-        voter_ids.update(() if voters is None else voters.ids)
+        voter_ids = {*self._state.voter_ids, *self._dynamic_voter_ids()}
         if voter_ids - {self._node_id}:
             raise LogDirError(
                 f"The metadata log in {self._log.directory} has the voters"
@@ -215,6 +208,21 @@ class MetadataLog:
                 f" {self._node_id}: list all controllers in controller.quorum.voters, or in"
                 " controller.quorum.bootstrap.servers if they are dynamic."
             )
+
+    def _dynamic_voter_ids(self) -> Sequence[int]:
+        """The voters that are records, if there are any."""
+        quorum = self.quorum_records
+        first = f"{self._log.directory}/{SnapshotId(0, 0)}{SNAPSHOT_SUFFIX}"
+        if not quorum and not self._files.exists(first):
+            return ()
+        # Not imported by the start of a node with a static voter.
+        from .bootstrap_snapshot import read_first_snapshot, recorded_voters
+
+        voters = recorded_voters(quorum)
+        if voters is None:
+            content = read_first_snapshot(self._files, self._log.directory)
+            voters = None if content is None else recorded_voters(content.quorum)
+        return () if voters is None else voters.ids
 
     def append(self, records: Sequence[Message], now_ms: int) -> int:
         """Append one change of state and return its last offset. It is not committed yet."""

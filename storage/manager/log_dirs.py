@@ -118,8 +118,9 @@ class LogDirs:
         if meta is None:
             raise LogDirError(
                 f"No `{META_PROPERTIES_FILE}` found in {first.path} (have you run `tierlog"
-                " format`?): run `tierlog format --cluster-id ID --config FILE`, with the same ID"
-                " on every node of the cluster."
+                " format`?): all nodes of a cluster must have the same cluster id. Run `tierlog"
+                " format --cluster-id ID --config FILE` for each of them first; `tierlog"
+                " random-uuid` prints an id."
             )
         return meta.cluster_id
 
