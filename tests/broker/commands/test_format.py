@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tierlog.broker.command_line import run
+from tierlog.broker.commands.initial_controllers import parse_initial_controllers
 from tierlog.clients.kafka_uuid import uuid_from_string
 from tierlog.replication.metadata.bootstrap_snapshot import FIRST_SNAPSHOT_FILE
 from tierlog.storage.directory.log_dir import LogDir, MetaProperties
@@ -147,6 +148,12 @@ def test_a_process_that_is_its_whole_cluster_may_be_formatted(tmp_path: Path) ->
     node = Node(tmp_path)
     assert node.format() == 0
     assert node.meta(0).cluster_id == "a-cluster"
+
+
+def test_the_address_of_a_first_voter_may_be_ipv6() -> None:
+    (controller,) = parse_initial_controllers(f" 2@[::1]:19094:{DIRECTORY},")
+    assert (controller.node_id, controller.host, controller.port) == (2, "::1", 19094)
+    assert controller.directory_id == uuid_from_string(DIRECTORY)
 
 
 def test_a_new_id_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
