@@ -119,11 +119,10 @@ async def _lifecycle(kafka: KafkaNode) -> AsyncGenerator[BrokerLifecycle]:
 
 
 async def _until_fenced(kafka: KafkaNode, is_fenced: bool) -> None:
+    fenced: dict[int, bool] = {}
     async with asyncio.timeout(TIMEOUT_S):
-        while {each.broker_id: each.is_fenced for each in (await _cluster(kafka)).brokers}.get(
-            _OURS
-        ) is not is_fenced:
-            await asyncio.sleep(0.1)
+        while fenced.get(_OURS) is not is_fenced:
+            fenced = {each.broker_id: each.is_fenced for each in (await _cluster(kafka)).brokers}
 
 
 def test_our_broker_lives_by_kafkas_controller(kafka: KafkaNode) -> None:
