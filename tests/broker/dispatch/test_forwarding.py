@@ -190,10 +190,8 @@ def test_levels_of_loggers_stay_here() -> None:
         await node.controller.create_topics(creation("t"))
         broker = forwarding_broker(channel)
 
-        def change(
-            kind: ConfigResourceType, name: str, key: str, value: str
-        ) -> AlterConfigsResource:
-            config = AlterableConfig(name=key, config_operation=ConfigOperation.SET, value=value)
+        def change(kind: ConfigResourceType, name: str, key: str) -> AlterConfigsResource:
+            config = AlterableConfig(name=key, config_operation=ConfigOperation.SET, value="1000")
             return AlterConfigsResource(resource_type=kind, resource_name=name, configs=[config])
 
         resources = [
