@@ -30,8 +30,6 @@ from ...clients.protocol.messages.broker_heartbeat import (
 from ...clients.protocol.messages.broker_registration import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
-    Feature,
-    Listener,
 )
 from ...clients.supervisor import Supervisor
 from ...clients.task_owner import TaskOwner
@@ -44,6 +42,7 @@ from ...replication.brokers.broker_life import (
 from ...replication.brokers.registration import BrokerRegistrationData
 from .controller_channel import ControllerChannel
 from .lifecycle_config import LifecycleConfig
+from .sent_registrations import sent_features, sent_listeners
 
 _log = logging.getLogger(__name__)
 
@@ -385,19 +384,8 @@ def registration_request(data: BrokerRegistrationData) -> BrokerRegistrationRequ
         broker_id=data.broker_id,
         cluster_id=data.cluster_id,
         incarnation_id=data.incarnation_id,
-        listeners=[
-            Listener(
-                name=each.listener,
-                host=each.host,
-                port=each.port,
-                security_protocol=each.security_protocol,
-            )
-            for each in data.endpoints
-        ],
-        features=[
-            Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
-            for name, (lowest, highest) in data.features.items()
-        ],
+        listeners=sent_listeners(data.endpoints),
+        features=sent_features(data.features),
         rack=data.rack,
         is_migrating_zk_broker=data.is_migrating_zk_broker,
         log_dirs=list(data.directories),
