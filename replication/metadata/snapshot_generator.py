@@ -10,6 +10,9 @@ The image never changes, so it is written while the cluster goes on. The records
 slices of a few milliseconds with rests between them, and the disk is waited for in a thread.
 Retention is applied every minute and after each snapshot. Nothing of that is done while the node
 fetches a snapshot from a leader.
+
+A clean stop waits for a snapshot that is due, without rests: a broker that is always stopped soon
+after its start would otherwise never finish one, and replay more at each start.
 """
 
 import asyncio
@@ -31,6 +34,8 @@ from .snapshot_format import SnapshotId, snapshot_batches
 _CLEANING_INTERVAL_MS = 60_000
 _REST_SECONDS = 0.01
 """The pause after each slice; a slice takes about a fifth of it."""
+_STOP_SECONDS = 10.0
+"""How long a stop waits for a snapshot that is due; then it is abandoned."""
 
 GENERATION = "Metadata snapshots"
 """The name under which the supervisor counts failures to write or delete snapshots."""
@@ -58,6 +63,8 @@ class SnapshotGenerator:
         self._supervisor = supervisor
         self._tasks = TaskOwner(1)
         self._wake = asyncio.Event()
+        self._work_task: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
         self._image: ClusterImage | None = None
         self._started_ms = environment.wall_clock_ms()
         self.latest_bytes = 0
@@ -78,26 +85,37 @@ class SnapshotGenerator:
 
     def start(self) -> None:
         """Begin to write snapshots. Subscribe it to the controller first."""
-        self._tasks.start(self._work(), "metadata snapshots")
+        self._work_task = self._tasks.start(self._work(), "metadata snapshots")
 
     async def stop(self) -> None:
-        """Stop; a snapshot that is being written is abandoned."""
+        """Stop, once a snapshot that is due or being written is finished, unless that takes long.
+
+        Call it before the metadata log is closed.
+        """
+        self._stopping.set()
+        self._wake.set()
+        if self._work_task is not None:
+            await asyncio.wait([self._work_task], timeout=_STOP_SECONDS)
         await self._tasks.stop()
 
     async def _work(self) -> None:
         interval_ms = self._config.max_snapshot_interval_ms or _CLEANING_INTERVAL_MS
         timeout = min(interval_ms, _CLEANING_INTERVAL_MS) / 1000
-        while True:
+        is_last = False
+        while not is_last:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), timeout)
             self._wake.clear()
+            is_last = self._stopping.is_set()
             with self._supervisor.attempt(GENERATION):
                 try:
                     await self._generate_if_due()
                 finally:
                     # On a full disk, only this makes room for the snapshot.
                     await self._clean()
-            await asyncio.sleep(self._supervisor.pause_seconds(GENERATION))
+            with contextlib.suppress(TimeoutError):
+                pause = self._supervisor.pause_seconds(GENERATION)
+                await asyncio.wait_for(self._stopping.wait(), pause)
 
     def _due_reason(self, image: ClusterImage) -> str:
         """Why a snapshot of the image is due; empty if it is not."""
@@ -144,7 +162,7 @@ class SnapshotGenerator:
         try:
             for batch in batches:
                 writing.append(batch)
-                await asyncio.sleep(_REST_SECONDS)
+                await asyncio.sleep(0 if self._stopping.is_set() else _REST_SECONDS)
             await self._in_thread(writing)
         except BaseException:
             writing.abandon()

@@ -89,13 +89,13 @@ class ToolsOnClusters:
     def wait_until_said(self, line: str, tool: str, *arguments: str) -> None:
         """Wait until every broker of both says so: a change reaches one after the other."""
         for node_id in self.brokers:
-            wait_until(
-                lambda node_id=node_id: all(
-                    line in said.text for said in self.said_at(node_id, tool, *arguments)
-                ),
-                60,
-                lambda node_id=node_id: f"{line!r} in {self.said_at(node_id, tool, *arguments)}",
-            )
+            self._wait_until_said_at(node_id, line, tool, *arguments)
+
+    def _wait_until_said_at(self, node_id: int, line: str, tool: str, *arguments: str) -> None:
+        def last() -> list[str]:
+            return [said.text for said in self.said_at(node_id, tool, *arguments)]
+
+        wait_until(lambda: all(line in text for text in last()), 60, lambda: f"{line!r} {last()}")
 
 
 def masked(said: Said, cluster: Cluster, masks: Masks) -> str:

@@ -214,7 +214,39 @@ def test_a_disk_too_full_for_a_snapshot_still_gets_its_deleted_files_back() -> N
     live(disk, story, replace(OFTEN, retention_bytes=6_000))
 
 
-def test_a_snapshot_that_was_being_written_at_the_stop_leaves_nothing() -> None:
+def test_a_broker_that_is_stopped_soon_after_each_start_still_gets_its_snapshots() -> None:
+    config = replace(OFTEN, max_record_bytes_between_snapshots=20_000, retention_bytes=50_000)
+    disk = SimulatedDisk()
+    replayed: list[int] = []
+
+    async def first(life: Life) -> None:
+        await many_topics(life, 20)
+
+    async def again(life: Life) -> None:
+        latest = life.controller.metadata_log.snapshots.latest
+        replayed.append(life.controller.image.offset - (0 if latest is None else latest.offset))
+
+    live(disk, first, config)
+    for _ in range(100):
+        live(disk, again, config)
+    assert max(replayed[50:]) <= max(replayed[:50])
+
+
+def test_a_stop_does_not_wait_for_a_disk_that_takes_no_snapshot() -> None:
+    disk = SimulatedDisk()
+
+    async def story(life: Life) -> None:
+        disk.faults += [Fault(Kind.CREATE, errno.ENOSPC, suffix=".part") for _ in range(100)]
+        await many_topics(life, 40)
+        assert life.supervisor.has_failed(GENERATION)
+        began = life.loop.time()
+        await life.generator.stop()
+        assert life.loop.time() - began < 1
+
+    live(disk, story, OFTEN)
+
+
+def test_a_snapshot_that_was_being_written_at_the_stop_is_finished() -> None:
     disk = SimulatedDisk()
 
     async def story(life: Life) -> None:
@@ -224,9 +256,10 @@ def test_a_snapshot_that_was_being_written_at_the_stop_leaves_nothing() -> None:
             await create(life.controller, f"u{life.loop.time()}")
 
     live(disk, story, OFTEN)
-    live(disk, lambda life: _no_part(life), NEVER)
+    live(disk, lambda life: _one_snapshot(life), NEVER)
 
 
-async def _no_part(life: Life) -> None:
+async def _one_snapshot(life: Life) -> None:
+    assert life.offsets_of(".checkpoint")
     assert not [each for each in life.files.listdir(DIRECTORY) if each.endswith(".part")]
     assert all(isinstance(each, SnapshotId) for each in life.controller.metadata_log.snapshots.ids)
