@@ -141,6 +141,12 @@ def _stop_gracefully(story: "Story", node: QuorumNode) -> bool:
     return True
 
 
+def _stop_broker(story: "Story", _: QuorumNode) -> bool:
+    """A broker shuts down in a controlled way, and comes back."""
+    cluster = story.cluster
+    return cluster is not None and any(broker.stop() for broker in cluster.brokers)
+
+
 def _replace_disk(story: "Story", node: QuorumNode) -> bool:
     """A node comes back with an empty disk and another directory id: it is no voter (KIP-853)."""
     if not story.plan.changes_voters or not story.invariants.can_spare(node):
@@ -174,5 +180,6 @@ FAULTS: dict[str, Callable[["Story", QuorumNode], bool]] = {
     "resignation": _resign,
     "graceful stop": _stop_gracefully,
     "disk replaced": _replace_disk,
+    "broker stop": _stop_broker,
 }
 """By name; a fault tells whether it could strike."""

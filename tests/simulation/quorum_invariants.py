@@ -13,6 +13,7 @@ What a majority is, each node's log says: `quorum_voter_rules.py` has the rules 
 """
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tierlog.clients.errors import ErrorCode
@@ -46,7 +47,7 @@ from tierlog.replication.raft.raft_messages import (
     VoteResponse,
 )
 from tierlog.replication.raft.voter_set import NO_VOTERS, VoterKey
-from tierlog.tests.simulation.quorum_log import EMPTY_DIGEST, Snapshot
+from tierlog.tests.simulation.quorum_log import EMPTY_DIGEST, Batch, Snapshot
 from tierlog.tests.simulation.quorum_network import Exchange
 from tierlog.tests.simulation.quorum_node import QuorumNode, VoterChange
 from tierlog.tests.simulation.quorum_voter_rules import VoterRules, remote_majority
@@ -95,6 +96,8 @@ class Invariants:
         self.counts = counts
         self.voter_rules = VoterRules(counts)
         self.committed_end = 0
+        self.on_committed: Callable[[Batch], None] = lambda _: None
+        """Is told of each batch that is committed anywhere, once."""
         self._committed_by = NO_VOTERS
         """The voters of the leader that committed that."""
         self._committed = {0: EMPTY_DIGEST}
@@ -500,6 +503,7 @@ class Invariants:
         for batch in log.read(self.committed_end, len(log.batches)):
             if batch.next_offset <= offset:
                 self._committed[batch.next_offset] = batch.digest
+                self.on_committed(batch)
         self.committed_end = offset
         self._committed_by = node.voters_in_force
         self._committed_in[node.persisted.epoch] = offset

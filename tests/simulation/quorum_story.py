@@ -22,6 +22,8 @@ from tierlog.replication.raft.voter_set import (
     VoterKey,
     VoterSet,
 )
+from tierlog.tests.simulation.controller_cluster import SimulatedCluster
+from tierlog.tests.simulation.controller_node import SimulatedController
 from tierlog.tests.simulation.quorum_admin import VoterAdmin
 from tierlog.tests.simulation.quorum_faults import FAULTS
 from tierlog.tests.simulation.quorum_invariants import Invariants
@@ -33,6 +35,9 @@ from tierlog.tests.simulation.quorum_world import World
 HEALED_MS = 20_000
 """How long a healed quorum may take, in virtual time, until all have committed all."""
 
+BROKERS_HEALED_MS = 45_000
+"""How long until all brokers are unfenced, after sessions of dead ones have expired in turn."""
+
 OBSERVER_IDS = 100
 SPARE_IDS = 10
 SNAPSHOT_CHUNK_BYTES = 16
@@ -40,6 +45,8 @@ EVENTS_MAX = 400_000
 
 CHANGING_VOTERS = 0.3
 """The share of the stories in which the voters change."""
+WITH_CONTROLLERS = 0.3
+"""The share of the stories with controllers and brokers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +65,10 @@ class Plan:
     spares: int = 0
     """Nodes that may become voters."""
     changes_voters: bool = False
+    has_controllers: bool = False
+    """The nodes keep the state of a cluster, and the observers are its brokers."""
+    has_elr: bool = False
+    """Partitions have eligible leader replicas (KIP-966)."""
     core: type[RaftCore] = RaftCore
 
 
@@ -65,11 +76,12 @@ def plan_of(seed: int, core: type[RaftCore] = RaftCore) -> Plan:
     """The plan of a seed: small and large quorums, calm and wild ones."""
     chance = random.Random(f"plan {seed}")
     changes_voters = random.Random(f"voters {seed}").random() < CHANGING_VOTERS
+    has_controllers = random.Random(f"controllers {seed}").random() < WITH_CONTROLLERS
     return Plan(
         seed,
-        voters=chance.choice((1, 3, 3, 3, 5, 5)),
-        observers=chance.choice((0, 0, 1, 3)),
-        chaos_ms=chance.choice((10_000, 20_000, 40_000)),
+        voters=chance.choice((1, 3, 3, 3) if has_controllers else (1, 3, 3, 3, 5, 5)),
+        observers=chance.choice((2, 3, 4) if has_controllers else (0, 0, 1, 3)),
+        chaos_ms=chance.choice((20_000, 30_000) if has_controllers else (10_000, 20_000, 40_000)),
         fault_every_ms=chance.choice((200, 600, 1500, 4000)),
         write_every_ms=chance.choice((40, 120, 400)),
         has_directories=chance.random() < 0.5 or changes_voters,
@@ -77,6 +89,8 @@ def plan_of(seed: int, core: type[RaftCore] = RaftCore) -> Plan:
         core=core,
         spares=2 if changes_voters else 0,
         changes_voters=changes_voters,
+        has_controllers=has_controllers,
+        has_elr=has_controllers and chance.random() < 0.5,
     )
 
 
@@ -125,6 +139,10 @@ class Story:
         self.world = World(
             self.queue, self.network, self.chance, self.counts, self.invariants, plan.core
         )
+        if plan.has_controllers:
+            self.world.machine = lambda node: SimulatedController(
+                node, self.queue, self.counts, has_elr=plan.has_elr
+            )
         voter_set = VoterSet(
             Voter(_key(node_id, plan), {LISTENER: _address(node_id)})
             for node_id in range(1, plan.voters + 1)
@@ -135,6 +153,9 @@ class Story:
         self.voters = self.nodes[: plan.voters]
         self.voters[0].knows_pre_vote = not plan.has_old_voter
         self.admin = VoterAdmin(self)
+        self.cluster = SimulatedCluster(self) if plan.has_controllers else None
+        if self.cluster is not None:
+            self.invariants.on_committed = self.cluster.rules.on_committed
         self.written = 0
         self.disks = 0
         self.healing_ms = 0.0
@@ -152,7 +173,7 @@ class Story:
                 for voter_id in (*voter_set.ids, *range(SPARE_IDS, SPARE_IDS + self.plan.spares))
             ),
             can_be_voter=node_id < OBSERVER_IDS,
-            fetch_snapshot_max_bytes=SNAPSHOT_CHUNK_BYTES,
+            fetch_snapshot_max_bytes=1000 if self.plan.has_controllers else SNAPSHOT_CHUNK_BYTES,
         )
         is_formatted_later = self.plan.changes_voters and node_id not in voter_set.ids
         return QuorumNode(self.world, options, NO_VOTERS if is_formatted_later else voter_set)
@@ -171,7 +192,13 @@ class Story:
         """Start all nodes, and let whoever leads write."""
         for node in self.nodes:
             self.queue.after(self.chance.uniform(0, 50), node.start_if_dead)
+        if self.cluster is not None:
+            self.cluster.begin()
         self._write_now_and_then()
+
+    def node(self, node_id: int) -> QuorumNode:
+        """The node of an id."""
+        return next(node for node in self.nodes if node.id == node_id)
 
     def run_for(self, duration_ms: float) -> None:
         """Let time pass."""
@@ -217,7 +244,7 @@ class Story:
 
     def _write_now_and_then(self) -> None:
         leaders = self.leaders
-        if leaders:
+        if leaders and self.cluster is None:
             self.write(self.chance.choice(leaders))
         if self.chance.random() < 0.1:
             node = self.chance.choice(self.nodes)
@@ -276,6 +303,8 @@ class Story:
         # Nodes that a fault ends only now, or a stop that was under way, start once more.
         for node in self.nodes:
             node.start_if_dead()
+        if self.cluster is not None:
+            self.cluster.heal(BROKERS_HEALED_MS)
         self.run_until(self.is_quiet, HEALED_MS, "all have all, in one epoch")
         self.healing_ms = self.queue.now - began
         first = self.nodes[0]
