@@ -16,10 +16,11 @@ from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import Uuid
 from ..clients.supervisor import Supervisor
 from ..clients.task_owner import TaskOwner
-from ..replication.brokers.registration import BrokerRegistrationData
+from ..replication.brokers.registration import BrokerRegistrationData, ControllerRegistrationData
 from ..replication.cluster.cluster_control import ClusterControl
 from ..replication.controller.broker_control import BrokerRegistration
 from ..replication.controller.controller import Controller
+from ..replication.metadata.cluster_image import Endpoint
 from ..replication.metadata.metadata_records import SUPPORTED_FEATURES
 from ..replication.metadata.open_quorum import open_quorum
 from ..replication.metadata.quorum_member import QuorumMember
@@ -27,6 +28,7 @@ from ..replication.quorum.quorum_channel import QuorumChannel
 from ..replication.raft.voter_set import NO_VOTERS
 from .cluster.broker_lifecycle import BrokerLifecycle
 from .cluster.controller_channel import ControllerChannel
+from .cluster.controller_registration import ControllerRegistration
 from .cluster.controller_requests import DirectoryRequests, ProducerIdBlocks
 from .cluster.lifecycle_config import lifecycle_config
 from .config.config import BrokerConfig
@@ -40,6 +42,7 @@ from .request.context import Member, NodeContext
 
 _log = logging.getLogger(__name__)
 
+_PLAINTEXT = 0
 _CONTROLLED_SHUTDOWN_MS = 10_000
 """How long a stop waits for the active controller; `tierlog serve` gives a stop 20 seconds."""
 
@@ -64,6 +67,7 @@ class ClusterMember:
         self._supervisor = supervisor
         self._dynamic_config = dynamic_config
         self._lifecycle: BrokerLifecycle | None = None
+        self._registration: ControllerRegistration | None = None
         self._has_failed = asyncio.Event()
         self._failure = ""
         self._on_fatal: Callable[[str], None] = _log.critical
@@ -160,6 +164,28 @@ class ClusterMember:
         await self.controller.join()
         if self._control is not None:
             self._control.start()
+            self._registration = self._register_controller()
+
+    def _register_controller(self) -> ControllerRegistration:
+        """Make this controller known to administrators (KIP-919)."""
+        registration = ControllerRegistration(
+            ControllerRegistrationData(
+                self._config.node_id,
+                self._storage.environment.random_uuid(),
+                [
+                    Endpoint(each.name, each.host, each.port, _PLAINTEXT)
+                    for each in self.node_context.listeners.advertised_controllers
+                ],
+                SUPPORTED_FEATURES,
+            ),
+            self._open_channel("controller-registration"),
+            self.quorum,
+            self._storage.environment,
+            self._supervisor,
+        )
+        self.controller.subscribe(registration.publish)
+        registration.start()
+        return registration
 
     def _use_topic_defaults(self, _values: ConfigValues) -> None:
         self.controller.use_topic_defaults(self._dynamic_config.topic_defaults.log_config())
@@ -220,6 +246,8 @@ class ClusterMember:
         """Leave the cluster, and close the metadata log."""
         if self._lifecycle is not None:
             await self._lifecycle.stop()
+        if self._registration is not None:
+            await self._registration.stop()
         await self._channel.close()
         if self._control is not None:
             await self._control.stop()
