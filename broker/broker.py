@@ -288,6 +288,8 @@ class Broker:
         if config.keeps_tier_metadata:
             replica_manager.metadata_writer = writer
         self._started.push_async_callback(replica_manager.stop)
+        if self._member is not None:
+            self._start_isr_sender(self._member, replica_manager)
         log_manager.directories.on_failure(replica_manager.on_log_dir_failure)
         if self._member is None:
             controller.subscribe(dynamic_config.publish)
@@ -389,6 +391,20 @@ class Broker:
         self._started.callback(transactions.stop)
         transactions.start()
         return groups, transactions
+
+    def _start_isr_sender(self, member: "ClusterMember", replica_manager: ReplicaManager) -> None:
+        from ..replication.leader.isr_sender import IsrSender
+
+        sender = replica_manager.isr_sender = IsrSender(
+            member.isr_requests(),
+            lambda: list(replica_manager.partitions.values()),
+            replica_manager.complete_replicated,
+            self._dependencies.environment,
+            self._supervisor,
+            replica_manager_config(self.config).replica_lag_time_max_ms,
+        )
+        self._started.push_async_callback(sender.stop)
+        sender.start()
 
     def _move_tools(self, controller: Controller) -> MoveTools:
         executor = ThreadPoolExecutor(1, thread_name_prefix="alter-log-dirs")

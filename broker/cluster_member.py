@@ -30,6 +30,7 @@ from .cluster.broker_lifecycle import BrokerLifecycle
 from .cluster.controller_channel import ControllerChannel
 from .cluster.controller_registration import ControllerRegistration
 from .cluster.controller_requests import DirectoryRequests, ProducerIdBlocks
+from .cluster.isr_requests import AlterPartitionRequests
 from .cluster.lifecycle_config import lifecycle_config
 from .config.config import BrokerConfig
 from .config.config_values import ConfigValues
@@ -88,6 +89,7 @@ class ClusterMember:
             settings = cluster_control_config(config.values)
             self._control = ClusterControl(self.controller, settings, environment, supervisor)
         self._channel = self._open_channel("forwarding")
+        self._channels = [self._channel]
         own_id = config.node_id
         self.producer_ids = ProducerIdBlocks(self._channel, own_id, lambda: self.broker_epoch)
         self.directory_requests = DirectoryRequests(
@@ -219,6 +221,12 @@ class ClusterMember:
         assert self._lifecycle is not None, "a broker has replicas, and reports on them"
         self._lifecycle.tell_offline(directories)
 
+    def isr_requests(self) -> AlterPartitionRequests:
+        """A channel for changes of ISRs, which wait for nothing else. `stop` closes it."""
+        channel = self._open_channel("alter-partition")
+        self._channels.append(channel)
+        return AlterPartitionRequests(channel, self._config.node_id, lambda: self.broker_epoch)
+
     async def become_unfenced(self) -> None:
         """Ask to be unfenced, and wait for it. Raises KafkaError if that fails for good."""
         lifecycle = self._lifecycle
@@ -248,7 +256,8 @@ class ClusterMember:
             await self._lifecycle.stop()
         if self._registration is not None:
             await self._registration.stop()
-        await self._channel.close()
+        for channel in self._channels:
+            await channel.close()
         if self._control is not None:
             await self._control.stop()
         await self.controller.stop()

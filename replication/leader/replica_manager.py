@@ -63,6 +63,7 @@ from .replica_movement import ReplicaMovement
 
 if TYPE_CHECKING:
     from ...clients.record.batch import RecordBatch
+    from .isr_sender import IsrSender
 
 _log = logging.getLogger(__name__)
 
@@ -136,6 +137,8 @@ class ReplicaManager:
         self._leader_fetch = LeaderFetch(
             self._reader, loop, remote_tier, config.remote_fetch_max_wait_ms
         )
+        self.isr_sender: IsrSender | None = None
+        """Asks the controller for other ISRs; None where no partition has followers."""
         self.long_work = asyncio.Lock()
         """Held during each part of long work on the event loop, and the pause after it."""
         self._produce_purgatory: Purgatory[DelayedProduce] = Purgatory("Produce", loop)
@@ -390,8 +393,14 @@ class ReplicaManager:
             knows_epoch=fetch_partition.current_leader_epoch >= 0,
         ):
             self._complete_waiting(partition)
+        if self.isr_sender is not None:
+            self.isr_sender.on_follower_fetch(partition, follower.broker_id)
         if self._delete_purgatory.is_watched(partition):
             self._delete_purgatory.check_and_complete(partition)
+
+    def complete_replicated(self, partition: Partition) -> None:
+        """Complete operations after the high watermark has moved."""
+        self._complete_waiting(partition)
 
     def _current_leader(self, topic_partition: TopicPartition) -> CurrentLeader | None:
         image = self._image().partition(topic_partition.topic, topic_partition.partition)

@@ -383,6 +383,16 @@ class Partition:
             members.append(ReplicaEpoch(broker_id, NO_BROKER_EPOCH if epoch is None else epoch))
         return IsrProposal(self.leader_epoch, self.isr_state.partition_epoch, tuple(members))
 
+    def awaits(self, proposal: IsrProposal) -> bool:
+        """Whether a proposal is still to be answered, and newer metadata has not overtaken it."""
+        state = self.isr_state
+        return (
+            self.is_leader
+            and state.is_pending
+            and (proposal.leader_epoch, proposal.partition_epoch)
+            == (self.leader_epoch, state.partition_epoch)
+        )
+
     def take_isr_answer(self, answer: IsrAnswer, now_ms: int) -> bool:
         """Commit the controller's state; return whether the high watermark moved."""
         after = after_answer(self.isr_state, self.leader_epoch, answer)
@@ -393,17 +403,11 @@ class Partition:
 
     def take_isr_error(self, proposal: IsrProposal, error: ErrorCode) -> ErrorReaction:
         """React to the controller's refusal of a proposal."""
-        state = self.isr_state
-        is_current = (proposal.leader_epoch, proposal.partition_epoch) == (
-            self.leader_epoch,
-            state.partition_epoch,
-        )
-        if not state.is_pending or not is_current:
-            # Newer metadata has come in the meantime.
+        if not self.awaits(proposal):
             return ErrorReaction.WAIT
         reaction = reaction_to(error)
         if reaction is ErrorReaction.DECIDE_AGAIN:
-            self.isr_state = after_refusal(state)
+            self.isr_state = after_refusal(self.isr_state)
         return reaction
 
     @property
