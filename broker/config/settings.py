@@ -23,7 +23,7 @@ from .listeners import Listeners
 from .quorum_config import Role
 
 if TYPE_CHECKING:
-    from ...replication.controller.cluster_control_config import ClusterControlConfig
+    from ...replication.cluster.cluster_control_config import ClusterControlConfig
     from ...replication.raft.raft_options import RaftOptions
     from ...replication.raft.voter_set import VoterSet
 
@@ -232,7 +232,7 @@ def raft_options(
 
 def cluster_control_config(values: ConfigValues) -> "ClusterControlConfig":
     """What the active controller of several brokers does by the clock."""
-    from ...replication.controller.cluster_control_config import ClusterControlConfig
+    from ...replication.cluster.cluster_control_config import ClusterControlConfig
 
     return ClusterControlConfig(
         session_timeout_ms=values.integer("broker.session.timeout.ms"),

@@ -29,8 +29,8 @@ from ..brokers.registration import (
     decide_unregistration,
 )
 from ..brokers.sessions import BrokerIdAndEpoch, BrokerSessions, SessionConfig, is_stale
+from ..cluster.cluster_control_config import ClusterControlConfig
 from ..controller.broker_control import PRODUCER_ID_BLOCK_SIZE, allocate_producer_ids
-from ..controller.cluster_control_config import ClusterControlConfig
 from ..controller.controller import Controller
 from ..controller.controller_config import Decision
 from ..controller.controller_state import not_controller, refuse_late

@@ -8,7 +8,7 @@ from tierlog.broker.config.config_values import ConfigValues
 from tierlog.broker.config.settings import cluster_control_config, raft_options, voter_set
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
-from tierlog.replication.controller.cluster_control_config import ClusterControlConfig
+from tierlog.replication.cluster.cluster_control_config import ClusterControlConfig
 from tierlog.replication.raft.raft_options import RaftOptions
 from tierlog.replication.raft.voter_set import Address, Voter, VoterKey, VoterSet
 

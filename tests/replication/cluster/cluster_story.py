@@ -9,7 +9,7 @@ from tierlog.clients.supervisor import Supervisor
 from tierlog.replication.brokers.broker_states import Heartbeat, HeartbeatAnswer
 from tierlog.replication.brokers.registration import BrokerRegistrationData
 from tierlog.replication.cluster.cluster_control import ClusterControl
-from tierlog.replication.controller.cluster_control_config import ClusterControlConfig
+from tierlog.replication.cluster.cluster_control_config import ClusterControlConfig
 from tierlog.replication.controller.controller import Controller
 from tierlog.replication.controller.controller_config import Decision
 from tierlog.replication.metadata.cluster_image import (
