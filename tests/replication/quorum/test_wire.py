@@ -26,10 +26,12 @@ from tierlog.replication.raft.raft_messages import (
     NodeEndpoint,
     RaftRequest,
     RaftResponse,
+    UpdateVoterRequest,
+    UpdateVoterResponse,
     VoteRequest,
     VoteResponse,
 )
-from tierlog.replication.raft.voter_set import Address, VoterKey
+from tierlog.replication.raft.voter_set import Address, KRaftVersionRange, VoterKey
 from tierlog.storage.remote.remote_lineage import OffsetAndEpoch
 
 DIRECTORY = Uuid(b"a directory of 2")
@@ -50,6 +52,7 @@ REQUESTS: list[tuple[RaftRequest, int]] = [
     (FetchRequest("c", 2, ZERO_UUID, 7, 100, 6, max_wait_ms=500), 15),
     (FetchSnapshotRequest("c", 2, DIRECTORY, 7, OffsetAndEpoch(50, 3), 4096, 1 << 20), 1),
     (FetchSnapshotRequest(None, 2, ZERO_UUID, 7, OffsetAndEpoch(50, 3), 4096, 1 << 20), 0),
+    (UpdateVoterRequest("c", 7, 1, DIRECTORY, LISTENERS, KRaftVersionRange(0, 1)), 0),
 ]
 
 RESPONSES: list[tuple[type[RaftRequest], RaftResponse, int]] = [
@@ -93,6 +96,13 @@ RESPONSES: list[tuple[type[RaftRequest], RaftResponse, int]] = [
         1,
     ),
     (FetchSnapshotRequest, FetchSnapshotResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR), 0),
+    (UpdateVoterRequest, UpdateVoterResponse(ErrorCode.INCONSISTENT_CLUSTER_ID), 0),
+    (
+        UpdateVoterRequest,
+        UpdateVoterResponse(ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER, 2, 7, ENDPOINTS),
+        0,
+    ),
+    (UpdateVoterRequest, UpdateVoterResponse(leader_epoch=7), 0),
 ]
 
 

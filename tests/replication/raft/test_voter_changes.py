@@ -4,6 +4,7 @@ import pytest
 
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
+from tierlog.replication.raft.raft_actions import Send
 from tierlog.replication.raft.raft_messages import (
     AddVoterRequest,
     RemoveVoterRequest,
@@ -20,14 +21,17 @@ from tierlog.replication.raft.voter_set import (
     VoterKey,
     VoterSet,
 )
+from tierlog.storage.remote.remote_lineage import OffsetAndEpoch
 from tierlog.tests.replication.raft.members import (
     CLUSTER,
     CONTROLLER,
     Member,
+    MemoryLog,
     Quorum,
     address_of,
     kinds,
     quorum_of,
+    voters_of,
 )
 
 E = ErrorCode
@@ -251,6 +255,60 @@ def test_a_voter_tells_where_it_has_moved() -> None:
     assert leader.core.voters.address(other, CONTROLLER) == moved
     # Nothing new, nothing appended; but the record before is not committed yet.
     assert update_error(leader, request) is E.REQUEST_TIMED_OUT
+
+
+def updates(member: Member) -> list[UpdateVoterRequest]:
+    sends = (each for each in member.actions if isinstance(each, Send))
+    return [each.request for each in sends if isinstance(each.request, UpdateVoterRequest)]
+
+
+def test_a_follower_that_has_moved_tells_the_leader_once_the_update_timer_ends() -> None:
+    quorum, leader = led(1, 2, 3)
+    assert not any(updates(each) for each in quorum.members.values())
+    other = next(each for each in quorum.members.values() if each is not leader)
+    moved = VoterSet(
+        each._replace(endpoints={CONTROLLER: Address("elsewhere", 9)})
+        if each.key == other.options.key
+        else each
+        for each in leader.core.voters
+    )
+    # As if it had been recorded with an address that it no longer has.
+    update = UpdateVoterRequest(
+        CLUSTER,
+        leader.core.epoch,
+        *other.options.key,
+        listeners=tuple(moved.voter(other.node_id).endpoints.items()),  # type: ignore[union-attr]  # it is one of them
+        kraft_version=VERSIONS,
+    )
+    assert update_error(leader, update) is E.NONE
+    quorum.run(quorum.now_ms + 3000)
+    assert updates(other)
+    assert leader.core.voters.address(other.node_id, CONTROLLER) == address_of(other.node_id)
+    assert not any(each.fatal for each in quorum.members.values())
+
+
+def test_each_leader_of_static_voters_hears_of_them_once() -> None:
+    voters = voters_of(1, 2, 3)
+    quorum = Quorum(*(member(each, voters) for each in (1, 2, 3)))
+    quorum.start()
+    quorum.run(12_000)
+    leader = quorum.leader()
+    for each in quorum.members.values():
+        assert len(updates(each)) == (0 if each is leader else 1)
+    assert leader.core.voters == voters
+
+
+def test_a_leader_writes_its_own_new_address_with_the_first_record_of_its_epoch() -> None:
+    voters = dynamic(1)
+    options = RaftOptions(
+        1, key_of(1).directory_id, CLUSTER, endpoints={CONTROLLER: Address("elsewhere", 9)}
+    )
+    log = MemoryLog(start_offset=5, flushed_offset=5, snapshots={OffsetAndEpoch(5, 1): b"all"})
+    alone = Member(1, voters, options=options, log=log)
+    # The voters stand in the snapshot already, so only the address is new.
+    alone.core.load_snapshot_voters(5, voters)
+    alone.start()
+    assert alone.core.voters.address(1, CONTROLLER) == Address("elsewhere", 9)
 
 
 def test_a_snapshot_has_the_voters_of_its_end() -> None:
