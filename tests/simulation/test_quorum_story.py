@@ -69,10 +69,11 @@ def test_one_seed_is_one_story() -> None:
 
 def test_the_stories_meet_what_they_are_about() -> None:
     figures = Figures()
-    for seed in range(40):
+    # Seed 58 has a vote that is granted by a voter that asks for pre-votes.
+    for seed in (*range(40), 58):
         figures.add(told(seed))
     print(figures)
     rows = NEXT_STATES.keys() - Rows.taken - MEMBERSHIP
-    assert not rows, f"40 stories never move by {rows}"
+    assert not rows, f"the stories never move by {rows}"
     missing = [name for name in (*FAULTS, *RARE) if not figures.counts[name]]
-    assert not missing, f"40 stories without {missing}"
+    assert not missing, f"the stories are without {missing}"
