@@ -44,11 +44,14 @@ def step_records(
             change = [] if is_marked else [_change(broker, in_controlled_shutdown=_SET)]
             return [*change, *without_broker(image, LostBroker(broker.broker_id), defaults)]
         case BrokerState.FENCED | BrokerState.SHUTDOWN_NOW:
-            return [] if broker.fenced else fence_records(image, broker, defaults)
+            return fence_records(image, broker, defaults)
 
 
 def fence_records(image: ClusterImage, broker: BrokerImage, defaults: LogConfig) -> "list[Message]":
-    """The records that fence a broker, which must not be fenced yet."""
+    """The records that fence a broker.
+
+    One that is fenced and shuts down gets another record of it, as in Kafka.
+    """
     lost = LostBroker(broker.broker_id)
     return [*without_broker(image, lost, defaults), _change(broker, fenced=_SET)]
 
@@ -67,8 +70,12 @@ def restart_records(
 
 
 def removal_records(image: ClusterImage, broker_id: int, defaults: LogConfig) -> "list[Message]":
-    """The records that end a broker's part in all partitions: nobody waits for it to come back."""
-    return [*without_broker(image, LostBroker(broker_id, is_unclean=True), defaults)]
+    """The records that end the part of an unregistered broker in all partitions.
+
+    It may be an eligible leader until it registers again, and is then taken for one that stopped
+    uncleanly (`handleBrokerUnregistered`).
+    """
+    return [*without_broker(image, LostBroker(broker_id), defaults)]
 
 
 def cordon_record(broker: BrokerImage, cordoned: Sequence[Uuid] | None) -> "list[Message]":
