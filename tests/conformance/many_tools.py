@@ -35,11 +35,15 @@ class Said(NamedTuple):
 
 
 class ManyTools:
-    """A Java that runs tools until it is left."""
+    """A Java that runs tools until it is left; a tool that does not end is given another."""
 
     def __init__(self) -> None:
+        self._process = self._started()
+
+    @staticmethod
+    def _started() -> subprocess.Popen[bytes]:
         logging = f"-Dlog4j2.configurationFile={RECIPE / 'log4j2.properties'}"
-        self._process = subprocess.Popen(
+        return subprocess.Popen(
             ["java", *_FLAGS, logging, "-cp", f"{kafka_jars()}/*", str(_PROGRAM)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -47,6 +51,8 @@ class ManyTools:
 
     def run(self, tool: str, *arguments: str, stdin: str = "") -> Said:
         """Run a tool, by its usual name, to its end."""
+        if self._process.poll() is not None:
+            self._process = self._started()
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         ran.record_tool(tool, arguments)
@@ -59,6 +65,8 @@ class ManyTools:
         watchdog.start()
         answer = self._process.stdout.readline()
         watchdog.cancel()
+        if not answer:
+            self._process.communicate()
         assert answer, f"{tool} {arguments} did not end"
         code, out, errors = answer.decode().rstrip("\n").split(" ")
         return Said(int(code), _decoded(out), _decoded(errors))
