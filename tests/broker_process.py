@@ -72,7 +72,8 @@ class BrokerThread:
         except BaseException:
             self._end_thread()
             raise
-        self.port = self.broker.listeners.advertised[0].port
+        listeners = self.broker.listeners
+        self.port = (listeners.advertised or listeners.advertised_controllers)[0].port
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -3,15 +3,25 @@
 import re
 from pathlib import Path
 
+from tierlog.bench.probe import free_port
 from tierlog.broker.metrics.metrics import Sample
+from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from tierlog.storage.directory.log_dir import LogDir, MetaProperties
+from tierlog.storage.files import OsFiles
 
 from ...broker_process import BrokerThread, RawClient
 from ...house_rules import ROOT
+from ...waiting import wait_until
 
 _ROW = re.compile(r"^\| `([^`]+:type=[^`]+)` \| ([^|]+) \|", re.MULTILINE)
 _ONLY_ONCE_USED = {"kafka.server:type=client-metrics"}
 """Counters that are made when the first client pushes."""
+_OF_A_MEMBER = {
+    "kafka.controller:type=KafkaController",
+    "kafka.server:type=raft-metrics",
+    "kafka.server:type=broker-metadata-metrics",
+}
 
 
 def listed() -> set[tuple[str, str]]:
@@ -49,4 +59,37 @@ def test_the_page_lists_every_metric_and_no_other(tmp_path: Path) -> None:
     found |= {(f"{retention}{which}RetentionSizeInPercent", "Value") for which in ("", "Local")}
     assert found - listed() == set()
     unseen = listed() - found
-    assert {name.partition(",")[0] for name, _ in unseen} <= _ONLY_ONCE_USED
+    types = {name.partition(",")[0] for name, _ in unseen}
+    assert types <= _ONLY_ONCE_USED | _OF_A_MEMBER
+
+
+def test_a_member_of_a_cluster_has_the_metrics_of_its_section(tmp_path: Path) -> None:
+    port = free_port()
+    properties = {
+        "process.roles": "controller",
+        "node.id": "1",
+        "controller.quorum.voters": f"1@127.0.0.1:{port}",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"CONTROLLER://127.0.0.1:{port}",
+    }
+    directory = LogDir(OsFiles(), str(tmp_path))
+    directory.write_meta_properties(MetaProperties("5L6g3nShT-eMCtK--X86sw", 1, Uuid(b"d" * 16)))
+    with BrokerThread(tmp_path, properties) as node:
+
+        async def read() -> list[Sample]:
+            assert node.broker is not None
+            return node.broker.metrics.samples()
+
+        def samples() -> dict[str, float]:
+            return {sample.name: sample.value for sample in node.run(read())}
+
+        names = {generic(sample) for sample in node.run(read())}
+        of_a_member = {
+            (name, attribute) for name, attribute in names if name.partition(",")[0] in _OF_A_MEMBER
+        }
+        section = {each for each in listed() if each[0].partition(",")[0] in _OF_A_MEMBER}
+        assert of_a_member == section
+        active = "kafka.controller:type=KafkaController,name=ActiveControllerCount"
+        wait_until(lambda: samples()[active] == 1, 30, "the only voter leads")
+        assert samples()["kafka.server:type=raft-metrics,name=current-leader"] == 1
+        assert samples()["kafka.server:type=raft-metrics,name=high-watermark"] > 0
