@@ -49,15 +49,15 @@ def run(arguments: Sequence[str] | None, started_ms: int) -> int:
         help="inspect a remote tier, check it, clean it, or rebuild a broker from it",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    storage = {
-        name: commands.add_parser(name, help=_STORAGE_COMMANDS[name]) for name in _STORAGE_COMMANDS
-    }
+    # A start that names its command pays for the parsers of no other.
+    others = {} if words[:1] == ["serve"] else _STORAGE_COMMANDS
+    storage = {name: commands.add_parser(name, help=line) for name, line in others.items()}
     if words[:1] == ["tier"]:
         from .commands.tier import add_tier_commands, run_tier_command
 
         add_tier_commands(tier)
         return run_tier_command(parser.parse_args(words))
-    if words[:1] and words[0] in _STORAGE_COMMANDS:
+    if words[:1] and words[0] in storage:
         from .commands.format import add_storage_arguments, run_storage_command
 
         add_storage_arguments(words[0], storage[words[0]])
