@@ -28,7 +28,9 @@ class TierlogTarget:
 
     tier_options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     name: str = "tierlog"
-    capabilities: frozenset[Capability] = frozenset({"start", "tier", "durable", "usage"})
+    capabilities: frozenset[Capability] = frozenset(
+        {"start", "tier", "durable", "usage", "cluster"}
+    )
 
     def check(self) -> None:
         """Do nothing: the harness is a part of tierlog."""
