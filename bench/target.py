@@ -12,10 +12,11 @@ from typing import Literal, Protocol
 from .broker_node import BrokerNode
 from .process_usage import Usage
 
-Capability = Literal["start", "tier", "durable", "usage", "cluster"]
+Capability = Literal["start", "tier", "durable", "usage", "cluster", "quorum"]
 """start: the harness starts the broker, and may kill it; tier: it has a remote tier; durable: it
 keeps its records across a restart; usage: its CPU and memory can be read; cluster: several nodes
-can be started."""
+can be started that replicate partitions; quorum: several nodes can be started as one cluster, from
+Kafka's properties files."""
 
 
 class TargetUnavailableError(Exception):

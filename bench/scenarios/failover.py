@@ -59,7 +59,7 @@ class Failover:
 
 def needs_a_cluster(target: Target) -> str | None:
     """The reason why a target cannot be started as several nodes; None if it can."""
-    return None if "cluster" in target.capabilities else "several nodes of it cannot be started"
+    return None if "quorum" in target.capabilities else "several nodes of it cannot be started"
 
 
 SCENARIO: Scenario = Failover()

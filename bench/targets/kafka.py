@@ -22,7 +22,7 @@ class KafkaTarget:
 
     name: str = "kafka"
     capabilities: frozenset[Capability] = frozenset(
-        {"start", "tier", "durable", "usage", "cluster"}
+        {"start", "tier", "durable", "usage", "cluster", "quorum"}
     )
 
     def check(self) -> None:

@@ -28,9 +28,7 @@ class TierlogTarget:
 
     tier_options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     name: str = "tierlog"
-    capabilities: frozenset[Capability] = frozenset(
-        {"start", "tier", "durable", "usage", "cluster"}
-    )
+    capabilities: frozenset[Capability] = frozenset({"start", "tier", "durable", "usage", "quorum"})
 
     def check(self) -> None:
         """Do nothing: the harness is a part of tierlog."""
