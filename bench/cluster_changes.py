@@ -90,9 +90,10 @@ class ChangeStream:
     check_changes(stream.history, records)
     """
 
-    def __init__(self, brokers: Sequence[str], pause_s: float = 0.05) -> None:
-        """`pause_s` is between two changes of a thread."""
+    def __init__(self, brokers: Sequence[str], pause_s: float = 0.05, name: str = "a") -> None:
+        """`pause_s` is between two changes of a thread; `name` is in the names of its topics."""
         self._brokers = list(brokers)
+        self._name = name
         self._pause_s = pause_s
         self._ends = threading.Event()
         self._lock = threading.Lock()
@@ -126,7 +127,7 @@ class ChangeStream:
     def __enter__(self) -> Self:
         with Wire(self._brokers[0]) as wire:
             for at in range(len(self._brokers)):
-                create_topic(wire, _settings_topic(at), 1, {})
+                create_topic(wire, _settings_topic(self._name, at), 1, {})
         for thread in self._threads:
             thread.start()
         return self
@@ -140,7 +141,7 @@ class ChangeStream:
         broker = _Broker(self._brokers, at)
         number = 0
         while not self._ends.is_set():
-            change = _change(broker, at, number)
+            change = _change(broker, self._name, at, number)
             with self._lock:
                 self._history.append(change)
             number += 1
@@ -174,21 +175,21 @@ class _Broker:
             self._wire = None
 
 
-def _settings_topic(at: int) -> str:
-    return f"settings-{at}"
+def _settings_topic(name: str, at: int) -> str:
+    return f"settings-{name}-{at}"
 
 
-def _change(broker: _Broker, at: int, number: int) -> Change:
+def _change(broker: _Broker, name: str, at: int, number: int) -> Change:
     """Make the change of that number; some can never be made, and must be refused."""
     began = time.monotonic()
-    kind, topic, value = Kind.CONFIG, _settings_topic(at), str(_FIRST_VALUE + number)
+    kind, topic, value = Kind.CONFIG, _settings_topic(name, at), str(_FIRST_VALUE + number)
     try:
         match number % (2 * _CONFIGS_A_TOPIC):
             case 0:
-                kind, topic, value = Kind.TOPIC, f"changes-{at}-{number}", ""
+                kind, topic, value = Kind.TOPIC, f"changes-{name}-{at}-{number}", ""
                 code = _create(broker, topic, 1)
             case 5:
-                kind, topic, value = Kind.TOPIC, f"refused-{at}-{number}", ""
+                kind, topic, value = Kind.TOPIC, f"refused-{name}-{at}-{number}", ""
                 code = _create(broker, topic, _TOO_MANY_REPLICAS)
             case 7:
                 value = str(-_FIRST_VALUE - number)

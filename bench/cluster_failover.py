@@ -52,16 +52,18 @@ def _longest_gap(acknowledged: Sequence[float], kill: Failover) -> float:
     return max((later - before for before, later in pairwise(moments)), default=0.0)
 
 
-def kill_controllers(cluster: Cluster, kills: int, pause_s: float = 0.05) -> Failovers:
+def kill_controllers(
+    cluster: Cluster, kills: int, pause_s: float = 0.05, name: str = "a"
+) -> Failovers:
     """Kill the active controller so often, and check what became of every change meanwhile.
 
-    The cluster must have three nodes or more and stand. Raises MeasurementError if an acknowledged
+    The cluster must have three nodes or more and stand; `name` must be another each time. Raises MeasurementError if an acknowledged
     change is lost, one is there twice, a refused one is there, or the logs differ; NotUpError if
     nobody is elected, or a node does not come back.
     """
     failovers = Failovers()
     cluster.wait_until_caught_up()
-    with ChangeStream([node.bootstrap for node in cluster.brokers], pause_s) as stream:
+    with ChangeStream([node.bootstrap for node in cluster.brokers], pause_s, name) as stream:
         stream.wait_for_acknowledgement(_SERVED_WITHIN_S)
         for _ in range(kills):
             failovers.kills.append(_kill_once(cluster, stream))

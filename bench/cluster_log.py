@@ -14,8 +14,8 @@ _WAIT_S = 60.0
 _POLL_S = 0.1
 
 
-def metadata_bytes(log_directory: Path, end: int | None = None) -> bytes:
-    """The batches of the metadata log that are below the offset `end`, as they are in its files."""
+def metadata_bytes(log_directory: Path, start: int = 0, end: int | None = None) -> bytes:
+    """The batches of the metadata log from `start` to below `end`, as they are in its files."""
     files = sorted((log_directory / METADATA_LOG).glob("*.log"))
     content = b"".join(file.read_bytes() for file in files)
     return b"".join(
@@ -34,9 +34,9 @@ def metadata_records(content: bytes) -> list[Message]:
 
 
 def committed(cluster: Cluster) -> bytes:
-    """The committed metadata log from offset 0 on, once all nodes that run have it.
+    """The committed metadata log once all nodes that run have it, from where the last one begins.
 
-    Raises MeasurementError if it is not the same, byte for byte, on all their disks.
+    It begins at offset 0, unless a node has got a snapshot instead of its beginning. Raises MeasurementError if it is not the same, byte for byte, on all their disks.
     """
     lead = cluster.wait_for_leader()
     described = cluster.nodes[lead.node_id].quorum()
@@ -56,10 +56,12 @@ def committed(cluster: Cluster) -> bytes:
 
 
 def _logs_up_to(nodes: Sequence[ClusterNode], end: int) -> list[bytes]:
-    """The logs, once all of them have everything below `end`."""
+    """The logs from where the last begins, once all of them have everything below `end`."""
     deadline = time.monotonic() + _WAIT_S
     while True:
-        logs = [metadata_bytes(node.log_directory, end) for node in nodes]
+        whole = [metadata_bytes(node.log_directory) for node in nodes]
+        start = max((next(batches(log)).base_offset for log in whole if log), default=0)
+        logs = [metadata_bytes(node.log_directory, start, end) for node in nodes]
         ends = [max((batch.next_offset for batch in batches(log)), default=0) for log in logs]
         if all(each == end for each in ends):
             return logs

@@ -204,7 +204,7 @@ def raft_options(
 ) -> "RaftOptions":
     """Who a member is in the quorum, and its timeouts.
 
-    `directory_id` is that of the metadata log; static voters have none. `listeners` are the bound
+    `directory_id` is that of the metadata log; static voters have none, their observers do. `listeners` are the bound
     ones, if the system has chosen a port.
     """
     from ...replication.raft.raft_options import RaftOptions
@@ -213,14 +213,15 @@ def raft_options(
     quorum, values = config.quorum, config.values
     endpoints = (listeners or config.listeners).advertised_controllers
     name = "controller.quorum."
+    is_controller = Role.CONTROLLER in quorum.roles
     return RaftOptions(
         quorum.node_id,
-        directory_id=ZERO_UUID if quorum.voters else directory_id,
+        directory_id=ZERO_UUID if quorum.voters and is_controller else directory_id,
         cluster_id=cluster_id,
         listener=quorum.controller_listeners[0],
         endpoints={each.name: Address(each.host, each.port) for each in endpoints},
         bootstrap_servers=tuple(Address(*server) for server in quorum.bootstrap_servers),
-        can_be_voter=Role.CONTROLLER in quorum.roles,
+        can_be_voter=is_controller,
         election_timeout_ms=values.integer(f"{name}election.timeout.ms"),
         fetch_timeout_ms=values.integer(f"{name}fetch.timeout.ms"),
         election_backoff_max_ms=values.integer(f"{name}election.backoff.max.ms"),

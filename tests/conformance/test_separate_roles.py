@@ -22,6 +22,8 @@ CONTROLLERS = (1, 2, 3)
 BROKERS = (11, 12)
 OF_THE_QUORUM = (
     (r"(LeaderId|LeaderEpoch|HighWatermark|MaxFollowerLag|MaxFollowerLagTimeMs):\s+\d+", r"\1: N"),
+    # They come in the order of a hash table.
+    (r'\[({"id": 12, [^}]*}), ({"id": 11, [^}]*})\]', r"[\2, \1]"),
 )
 WITHOUT_MIN_ISR = ((r"min\.insync\.replicas=1,?", ""), (r"(?m)^ +min\.insync\.replicas.*\n", ""))
 OF_A_LEADER = re.compile(r"LeaderId:\s+(\d+)")
