@@ -204,8 +204,8 @@ def raft_options(
 ) -> "RaftOptions":
     """Who a member is in the quorum, and its timeouts.
 
-    `directory_id` is that of the metadata log; static voters have none, their observers do. `listeners` are the bound
-    ones, if the system has chosen a port.
+    `directory_id` is that of the metadata log; static voters have none, their observers do.
+    `listeners` are the bound ones, if the system has chosen a port.
     """
     from ...replication.raft.raft_options import RaftOptions
     from ...replication.raft.voter_set import Address

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.cluster import Cluster, combined, separate
+from tierlog.bench.cluster import Cluster, Kind, combined, separate
 from tierlog.bench.cluster_changes import Outcome, wrong_changes
 from tierlog.bench.cluster_failover import kill_controllers
 from tierlog.bench.cluster_log import committed, metadata_records
@@ -26,7 +26,7 @@ def test_no_acknowledged_change_is_lost_with_the_active_controller(tmp_path: Pat
 
 
 def test_brokers_apart_are_served_by_the_next_controller(tmp_path: Path) -> None:
-    kinds = ("tierlog", "tierlog", "tierlog")
+    kinds: list[Kind] = ["tierlog"] * 3
     with Cluster(tmp_path, separate(kinds, kinds[:2]), QUIET) as cluster:
         failovers = kill_controllers(cluster, 2)
     # No broker dies, so that every change waits for the next controller and is answered.
