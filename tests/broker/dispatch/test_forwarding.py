@@ -57,7 +57,7 @@ def _node(loop: SimulatedLoop) -> tuple[BrokerNode, DirectChannel]:
 async def _create(
     broker: BrokerContext, request: CreateTopicsRequest, context: RequestContext = CLIENT
 ) -> CreateTopicsResponse:
-    handle = forwarding(create_topics.handle)  # type: ignore[arg-type]
+    handle = forwarding(create_topics.handle)  # type: ignore[arg-type]  # of one API
     answer = handle(broker, context, request)
     response = await cast("Coroutine[object, object, CreateTopicsResponse]", answer)
     assert isinstance(response, CreateTopicsResponse)
@@ -144,7 +144,7 @@ def test_who_loses_the_lead_before_the_decision_forwards() -> None:
                 ]
             )
 
-        answer = forwarding(deposed)(broker, CLIENT, creation("t"))  # type: ignore[arg-type]
+        answer = forwarding(deposed)(broker, CLIENT, creation("t"))  # type: ignore[arg-type]  # of one API
         response = await cast("Coroutine[object, object, CreateTopicsResponse]", answer)
         assert _codes(response) == {"t": ErrorCode.NONE}
         await node.stop()
