@@ -24,11 +24,13 @@ from tierlog.replication.metadata.snapshot_format import (
     SnapshotId,
     snapshot_batches,
 )
+from tierlog.replication.quorum.control_records import encode_voters
+from tierlog.replication.raft.voter_set import Voter, VoterKey, VoterSet
 from tierlog.storage.directory.log_dir import LogDirError
 from tierlog.tests.simulation.disk import SimulatedDisk
 from tierlog.tests.simulation.files import SimulatedFiles
 
-from .opened_metadata import DATA, DIRECTORY, EMPTY, Metadata, id_of
+from .opened_metadata import DATA, DIRECTORY, EMPTY, NODE_ID, Metadata, id_of
 
 
 def damage(files: SimulatedFiles, path: str) -> None:
@@ -258,7 +260,8 @@ def test_a_transaction_that_the_log_ends_in_is_aborted(led: Metadata, end: Messa
 def test_the_quorums_records_are_handed_on_from_snapshot_to_snapshot(led: Metadata) -> None:
     """Kafka may have written them (KIP-853). Once the log start has passed them, they are gone."""
     version = QuorumRecord(ControlRecordType.KRAFT_VERSION, b"\0\0\0\1\0")
-    voters = QuorumRecord(ControlRecordType.KRAFT_VOTERS, b"voters")
+    own = Voter(VoterKey(NODE_ID, id_of("directory")))
+    voters = QuorumRecord(ControlRecordType.KRAFT_VOTERS, encode_voters(VoterSet([own])))
     builder = RecordBatchBuilder(
         is_control=True, base_offset=led.log.end_offset, leader_epoch=led.log.epoch
     )
