@@ -12,8 +12,9 @@ WORKERS ?= 2
 # Most tests wait for brokers, clients and JVMs: one worker more than there are cores has its turn.
 TEST_WORKERS ?= 3
 SEED ?= 0-99
-# How long `make test-long` begins further seeds of its simulations.
+# How long `make test-long` begins further seeds: half of it those of the quorum, half all others.
 MINUTES ?= 20
+QUORUM_SEEDS ?= 0-4999
 SERVE_ARGS ?=
 
 # The first interpreter that is new enough, unless PYTHON says which.
@@ -31,7 +32,7 @@ help:
 	@echo 'make check    format, lint, types, import contracts and unit tests: the quick loop'
 	@echo 'make test     everything that must hold: check, real clients, Kafka tools, simulations'
 	@echo 'make test-long  more seeds of the simulations, and kills: MINUTES=20 of them'
-	@echo 'make simulate whole brokers in virtual time; SEED=7 runs one again, SEED=0-99 many'
+	@echo 'make simulate brokers and quorums in virtual time; SEED=7 runs one again, SEED=0-99 many'
 	@echo 'make format   rewrite the code as the formatter wants it'
 	@echo 'make diagrams docs/state-machines.md anew, from the tables in the code'
 	@echo 'make scenarios docs/tiering-scenarios.md anew, from the marks of the tests'
@@ -98,12 +99,15 @@ test: lint
 # What would make `make test` longer than half an hour. A seed that failed is run again by `--seeds`.
 .PHONY: test-long
 test-long: setup-test
-	$(BIN)/pytest -q -n $(TEST_WORKERS) --dist worksteal --benchmark-disable --minutes $(MINUTES) \
-		-m long -rfE tests
+	$(BIN)/python -m tierlog.tests.simulation.quorum_figures $(QUORUM_SEEDS) --workers $(WORKERS) \
+		--minutes $$(( ($(MINUTES) + 1) / 2 ))
+	$(BIN)/pytest -q -n $(TEST_WORKERS) --dist worksteal --benchmark-disable \
+		--minutes $$(( ($(MINUTES) + 1) / 2 )) -m long -rfE tests
 
 .PHONY: simulate
 simulate: setup-test
 	$(BIN)/pytest -q -n $(WORKERS) tests/simulation -k broker --seeds $(SEED)
+	$(BIN)/python -m tierlog.tests.simulation.quorum_figures $(SEED) --workers $(WORKERS)
 
 .PHONY: format
 format: setup-test

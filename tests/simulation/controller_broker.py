@@ -149,6 +149,7 @@ class SimulatedBroker:
             return
         if answer.should_shut_down and self.state is BrokerLife.PENDING_CONTROLLED_SHUTDOWN:
             self.cluster.counts["controlled shutdown"] += 1
+            self.cluster.check_seen(self)
             self._end()
             return
         if answer.is_caught_up and self.state is BrokerLife.STARTING:

@@ -76,6 +76,20 @@ class SimulatedCluster:
                 self.rules.offsets.pop(broker.id, None)
         self.queue.after(25, self._watch_starts)
 
+    def check_seen(self, stopping: SimulatedBroker) -> None:
+        """A broker may stop: all active ones know that it leads nothing any more."""
+        at = self.rules.shutdown_offsets.get(stopping.id, -1)
+        if at < stopping.epoch:
+            return  # it led nothing, and went at once
+        for broker in self.brokers:
+            registered = self.rules.image.brokers.get(broker.id)
+            if registered is None or not registered.is_active or registered.epoch != broker.epoch:
+                continue
+            assert not broker.is_alive or broker.image.offset >= at, (
+                f"broker {stopping.id} may stop at {at}, broker {broker.id} is at "
+                f"{broker.image.offset}"
+            )
+
     # -- The network --------------------------------------------------------------------------
 
     def ask(

@@ -69,6 +69,7 @@ SESSIONS = SessionConfig(session_timeout_ms=4500)
 EMPTY = ClusterImage("a cluster")
 LOOK_SLACK_MS = 60
 IDLE_MS = 500
+_NEVER_MS = -(1 << 60)
 
 AnswerT = TypeVar("AnswerT")
 Waiter = Callable[[], None]
@@ -218,6 +219,12 @@ class SimulatedController:
                 lambda broker_id, is_clean: self.without(image, broker_id, not is_clean),
             )
             if registered is None or registered.epoch != decision.answer:
+                if registered is not None:
+                    key = BrokerIdAndEpoch(data.broker_id, registered.epoch)
+                    silent = self.now_ms - self._contacts.get(key, _NEVER_MS)
+                    assert silent > SESSIONS.session_timeout_ms, (
+                        f"broker {data.broker_id} registers anew after {silent} ms"
+                    )
                 self._sessions.remove(data.broker_id)
                 is_clean = is_clean_shutdown(registered, data)
                 self._counts["clean registration" if is_clean else "unclean registration"] += 1
@@ -298,6 +305,12 @@ class SimulatedController:
             (result,) = decision.answer
             self._counts[f"AlterPartition {result.error.name}"] += 1
             if decision.records:
+                partition = image.topics_by_id[request.topic_id].partitions[request.partition]
+                epochs = partition.leader_epoch, partition.partition_epoch
+                assert epochs == (request.leader_epoch, request.partition_epoch), (
+                    f"an ISR of {request.leader_epoch}, {request.partition_epoch}, not {epochs}"
+                )
+                assert partition.leader == sender.broker_id, "an ISR of one that does not lead"
                 for member in request.isr:
                     broker = image.brokers.get(member.broker_id)
                     assert broker is not None, "an unregistered broker joins an ISR"
@@ -359,7 +372,7 @@ class SimulatedController:
 
     def fence(self, broker: BrokerIdAndEpoch, now_ms: int) -> None:
         """Fence a broker whose session has expired."""
-        silent = now_ms - max(self._claimed_ms, self._contacts.get(broker, 0))
+        silent = now_ms - max(self._claimed_ms, self._contacts.get(broker, _NEVER_MS))
         assert silent > SESSIONS.session_timeout_ms, (
             f"broker {broker.broker_id} is fenced after {silent} ms"
         )
@@ -377,7 +390,9 @@ class SimulatedController:
         bound = SESSIONS.session_timeout_ms + looks * SESSIONS.look_interval_ms + LOOK_SLACK_MS
         for broker in brokers:
             key = BrokerIdAndEpoch(broker.broker_id, broker.epoch)
-            heard = max(self._claimed_ms, self._contacts.get(key, 0), self.node.disturbed_ms)
+            heard = max(
+                self._claimed_ms, self._contacts.get(key, _NEVER_MS), self.node.disturbed_ms
+            )
             assert broker.fenced or now_ms - heard <= bound, (
                 f"broker {broker.broker_id} has been silent for {now_ms - heard} ms"
             )

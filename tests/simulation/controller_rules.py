@@ -50,14 +50,18 @@ class ControllerRules:
         """The last epoch in which a broker stopped cleanly, as it really was."""
         self.offsets: dict[int, tuple[int, int]] = {}
         """The epoch of a broker's living process, and the offset that it has replayed."""
+        self.shutdown_offsets: dict[int, int] = {}
+        """The last offset of the records that began a broker's controlled shutdown."""
         self._counts = counts
         self._epochs: dict[int, int] = {}
+        self._last = -1
 
     def on_committed(self, batch: Batch) -> None:
         """Check the records of a batch, each in the state before it."""
         if batch.is_control:
             return
         delta = ClusterDelta(self.image)
+        self._last = batch.next_offset - 1
         records = decode_change(batch.payload)
         for record in records:
             self._before(delta, record, batch)
@@ -95,7 +99,9 @@ class ControllerRules:
     ) -> None:
         broker_id = record.broker_id
         before = self._epochs.get(broker_id, -1)
-        if record.broker_epoch == before and broker_id in _brokers(delta):
+        registered = _brokers(delta).get(broker_id)
+        if registered is not None and registered.incarnation_id == record.incarnation_id:
+            assert record.broker_epoch == before, "an incarnation that gets another epoch"
             return
         assert record.broker_epoch > before, f"broker epoch {record.broker_epoch} after {before}"
         assert record.broker_epoch == batch.base_offset, "a broker epoch that is no offset"
@@ -123,6 +129,8 @@ class ControllerRules:
     ) -> None:
         broker_id = record.broker_id
         assert record.broker_epoch == self._epochs.get(broker_id), "a change of another epoch"
+        if record.in_controlled_shutdown > 0:
+            self.shutdown_offsets[broker_id] = self._last
         if record.fenced > 0:
             for partition in _partitions(delta):
                 assert partition.leader != broker_id, f"broker {broker_id} is fenced and leads (C5)"
@@ -155,6 +163,7 @@ class ControllerRules:
         else:
             elected = record.leader != NO_LEADER_CHANGE
             self._check_epochs(where, before, after, elected)
+            self._check_unclean(where, delta, before, after, record)
             self._count(before, after)
         if elected and after.leader != NO_LEADER:
             assert _is_active(brokers, after.leader), f"{where}: {after.leader} is not active (C1)"
@@ -170,6 +179,23 @@ class ControllerRules:
         assert after.leader == before.leader or elected, f"{where}: another leader (C4)"
         partition_epoch = before.partition_epoch + 1
         assert after.partition_epoch == partition_epoch, f"{where}: {after.partition_epoch} (C4)"
+
+    @staticmethod
+    def _check_unclean(
+        where: str,
+        delta: ClusterDelta,
+        before: PartitionImage,
+        after: PartitionImage,
+        record: PartitionChangeRecord,
+    ) -> None:
+        if after.leader in (before.leader, NO_LEADER):
+            return
+        topic = delta.base.topics_by_id.get(record.topic_id)
+        config = {} if topic is None else delta.base.topic_config(topic.name)
+        may_lose = config.get("unclean.leader.election.enable") == "true"
+        assert may_lose or after.leader in (*before.isr, *before.elr, *before.last_known_elr), (
+            f"{where}: {after.leader} leads uncleanly after ISR {before.isr}"
+        )
 
     def _count(self, before: PartitionImage, after: PartitionImage) -> None:
         if after.leader in before.elr:

@@ -43,6 +43,49 @@ SPARE_IDS = 10
 SNAPSHOT_CHUNK_BYTES = 16
 EVENTS_MAX = 400_000
 
+RARE = (
+    "truncated",
+    "snapshot loaded",
+    "unsynced tail lost",
+    "late request",
+    "duplicated response",
+    "slow flush",
+    "slow quorum-state",
+    "full disk in append",
+    "full disk in quorum-state",
+    "failed flush",
+    "failed quorum-state",
+    "pre-vote not known",
+    "voters recorded",
+    "voter add answered",
+    "voter remove answered",
+    "voter update answered",
+    "voter change refused",
+    "leader removed",
+    "removed leader has left",
+    "controller claimed",
+    "controller renounced",
+    "change refused at renounce",
+    "registration refused as a duplicate",
+    "clean registration",
+    "unclean registration",
+    "broker becomes fenced",
+    "broker becomes controlled shutdown",
+    "controlled shutdown",
+    "broker unregistered",
+    "late request to the controller",
+    "AlterPartition NONE",
+    "AlterPartition INELIGIBLE_REPLICA",
+    "AlterPartition INVALID_UPDATE_VERSION",
+    "AlterPartition FENCED_LEADER_EPOCH",
+    "partition without leader",
+    "leader from the ELR",
+    "unclean leader",
+    "creation TOPIC_ALREADY_EXISTS",
+    "producer ids allocated",
+)
+"""Things that must happen somewhere in a small set of seeds."""
+
 CHANGING_VOTERS = 0.3
 """The share of the stories in which the voters change."""
 WITH_CONTROLLERS = 0.3
@@ -116,12 +159,30 @@ class Figures:
         self.slowest_healing_ms = max(self.slowest_healing_ms, story.healing_ms)
         self.counts += story.counts
 
+    def merge(self, other: "Figures") -> None:
+        """Add those of other stories."""
+        self.stories += other.stories
+        self.virtual_s += other.virtual_s
+        self.events += other.events
+        self.elections += other.elections
+        self.committed += other.committed
+        self.slowest_healing_ms = max(self.slowest_healing_ms, other.slowest_healing_ms)
+        self.counts += other.counts
+
+    @property
+    def missing(self) -> list[str]:
+        """The rare branches that no story has hit."""
+        return [name for name in RARE if not self.counts[name]]
+
     def __str__(self) -> str:
-        counted = ", ".join(f"{name} {self.counts[name]}" for name in sorted(self.counts))
+        faults = ", ".join(f"{name} {self.counts[name]}" for name in FAULTS)
+        missing = self.missing
+        never = f" (not: {', '.join(missing)})" if missing else ""
         return (
             f"{self.stories} seeds, {self.virtual_s:.0f} s of virtual time, {self.events} events, "
             f"{self.elections} elections, {self.committed} records committed, healed within "
-            f"{self.slowest_healing_ms:.0f} ms; {counted}"
+            f"{self.slowest_healing_ms:.0f} ms; faults: {faults}; "
+            f"{len(RARE) - len(missing)} of {len(RARE)} rare branches{never}"
         )
 
 
@@ -281,7 +342,8 @@ class Story:
 
     def restart_later(self, node: QuorumNode) -> None:
         """Start a node again after a while."""
-        delay = self.chance.choice((10, 300, 3000, 9000))
+        is_broker = self.plan.has_controllers and not node.options.can_be_voter
+        delay = self.chance.choice((10, 300, 3000, 9000, 25_000 if is_broker else 9000))
         self.queue.after(self.chance.uniform(0, delay), node.start_if_dead)
 
     def heal(self) -> None:
