@@ -25,6 +25,21 @@ from .request_manager import voter_destination
 from .voter_set import VoterKey
 
 
+def may_be_elected(node: RaftNode) -> bool:
+    """Whether a node holds elections: a voter, or one whose removal may not be committed.
+
+    The others may lack the record of the removal, and then they need this node: its log is longer
+    than theirs, so that none of them gets its vote. Not so in Kafka, where two voters can stop each
+    other for good; Ongaro, "Consensus: Bridging Theory and Practice", 4.2.2.
+    """
+    if node.is_voter or not node.options.can_be_voter:
+        return node.is_voter
+    latest = node.history.latest_offset
+    before = node.history.at_or_before(latest - 1)
+    is_committed = node.high_watermark is not None and node.high_watermark > latest
+    return before is not None and before.is_voter(node.options.key) and not is_committed
+
+
 def can_grant_vote(state: State, key: VoterKey, *, is_up_to_date: bool, is_pre_vote: bool) -> bool:
     """Whether a node in this state votes for another one.
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from ...clients.errors import ErrorCode
 from ...storage.remote.remote_lineage import OffsetAndEpoch
+from .elections import may_be_elected
 from .named_leader import Verdict, check_response, follow_named_leader
 from .raft_actions import (
     AppendFetched,
@@ -109,10 +110,10 @@ def election_backoff_ms(own: VoterKey, candidates: Sequence[VoterKey], max_ms: i
 
 def poll_unattached(node: RaftNode, state: Unattached, now_ms: int) -> None:
     """Ask bootstrap servers for the leader, until the election timeout."""
-    may_be_elected = node.may_be_elected
-    if node.is_stopping and may_be_elected:
+    is_candidate = may_be_elected(node)
+    if node.is_stopping and is_candidate:
         return
-    if may_be_elected and state.deadline_ms <= now_ms:
+    if is_candidate and state.deadline_ms <= now_ms:
         node.become_prospective(RaftEvent.ELECTION_TIMEOUT, now_ms)
     else:
         _send_fetch_to_bootstrap(node, now_ms)
@@ -124,7 +125,7 @@ def poll_follower(node: RaftNode, state: Follower, now_ms: int) -> None:
         return
     if state.deadline_ms > now_ms:
         _send_fetch(node, state, now_ms)
-    elif node.may_be_elected:
+    elif may_be_elected(node):
         node.become_prospective(RaftEvent.FETCH_TIMEOUT, now_ms)
     else:
         node.become_unattached(RaftEvent.OBSERVER_FETCH_TIMEOUT, state.epoch, now_ms)

@@ -329,6 +329,7 @@ def state_deadlines(node: RaftNode) -> list[int | None]:
                 None if state.change is None else state.change.deadline_ms,
             ]
         case Unattached() as state:
-            return [state.deadline_ms if node.may_be_elected and not node.is_stopping else None]
+            is_candidate = elections.may_be_elected(node) and not node.is_stopping
+            return [state.deadline_ms if is_candidate else None]
         case state:
             return [None if node.is_stopping else state.deadline_ms]

@@ -111,20 +111,8 @@ class RaftNode:
         return self.options.can_be_voter and self.voters.is_voter(self.options.key)
 
     @property
-    def may_be_elected(self) -> bool:
-        """Whether this node holds elections: a voter, or one whose removal may not be committed.
-
-        The others may lack the record of the removal, and then they need this node: its log is
-        longer than theirs, so that none of them gets its vote. The removal ends with its commit, or
-        with another leader. Not so in Kafka, where two voters can stop each other for good; Ongaro,
-        "Consensus: Bridging Theory and Practice", 4.2.2.
-        """
-        if not self.options.can_be_voter or self.is_voter:
-            return self.is_voter
-        latest = self.history.latest_offset
-        before = self.history.at_or_before(latest - 1)
-        is_committed = self.high_watermark is not None and self.high_watermark > latest
-        return before is not None and before.is_voter(self.options.key) and not is_committed
+    def is_only_voter(self) -> bool:
+        return self.is_voter and len(self.voters) == 1
 
     @property
     def receiver(self) -> Receiver:
@@ -265,7 +253,7 @@ class RaftNode:
     def become_prospective(self, event: RaftEvent, now_ms: int) -> None:
         """Ask for pre-votes."""
         state = self.state
-        assert self.may_be_elected, "an observer is not elected"
+        assert self.options.can_be_voter, "an observer is not elected"
         self._move(
             event,
             Prospective(

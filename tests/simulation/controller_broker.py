@@ -22,11 +22,12 @@ from tierlog.replication.controller.leader_and_isr import ELR_FEATURE
 from tierlog.replication.metadata.cluster_image import ClusterImage, Endpoint, PartitionImage
 from tierlog.replication.metadata.metadata_records import SUPPORTED_FEATURES
 from tierlog.replication.metadata.replica_epoch import ReplicaEpoch
-from tierlog.tests.simulation.controller_node import EMPTY
-from tierlog.tests.simulation.quorum_node import QuorumNode
+
+from .controller_node import EMPTY
+from .quorum_node import QuorumNode
 
 if TYPE_CHECKING:
-    from tierlog.tests.simulation.controller_cluster import SimulatedCluster
+    from .controller_cluster import SimulatedCluster
 
 INTERVAL_MS = 1000
 STOP_WITHIN_MS = 15_000

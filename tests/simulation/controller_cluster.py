@@ -21,13 +21,14 @@ from tierlog.replication.controller.broker_control import unregister_broker
 from tierlog.replication.controller.controller_config import ControllerConfig, Decision
 from tierlog.replication.controller.leader_and_isr import elect_preferred, elect_uncleanly
 from tierlog.replication.controller.topic_control import TopicControl, create_topics, delete_topics
-from tierlog.tests.simulation.controller_broker import SimulatedBroker
-from tierlog.tests.simulation.controller_node import Answer, SimulatedController
-from tierlog.tests.simulation.controller_rules import ControllerRules, active_members
-from tierlog.tests.simulation.quorum_node import QuorumNode
+
+from .controller_broker import SimulatedBroker
+from .controller_node import Answer, SimulatedController
+from .controller_rules import ControllerRules, active_members
+from .quorum_node import QuorumNode
 
 if TYPE_CHECKING:
-    from tierlog.tests.simulation.quorum_story import Story
+    from .quorum_story import Story
 
 AnswerT = TypeVar("AnswerT")
 REQUEST_TIMEOUT_MS = 1000

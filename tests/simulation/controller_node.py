@@ -53,17 +53,18 @@ from tierlog.replication.metadata.metadata_records import (
     NoOpRecord,
 )
 from tierlog.replication.metadata.replica_epoch import NO_BROKER_EPOCH, ReplicaEpoch
-from tierlog.tests.simulation.controller_records import (
+
+from .controller_records import (
     decode_change,
     decode_image,
     encode_change,
     encode_image,
 )
-from tierlog.tests.simulation.quorum_log import EMPTY_DIGEST, Batch
-from tierlog.tests.simulation.quorum_network import EventQueue
+from .quorum_log import EMPTY_DIGEST, Batch
+from .quorum_network import EventQueue
 
 if TYPE_CHECKING:
-    from tierlog.tests.simulation.quorum_node import QuorumNode
+    from .quorum_node import QuorumNode
 
 SESSIONS = SessionConfig(session_timeout_ms=4500)
 EMPTY = ClusterImage("a cluster")

@@ -35,8 +35,9 @@ from tierlog.replication.metadata.metadata_records import (
 from tierlog.replication.metadata.replica_epoch import ReplicaEpoch
 from tierlog.replication.raft.raft_actions import LeaderChanged
 from tierlog.replication.raft.raft_node import RaftNode
-from tierlog.tests.simulation import controller_node, controller_records
-from tierlog.tests.simulation.controller_node import SESSIONS, Answer, SimulatedController
+
+from . import controller_node, controller_records
+from .controller_node import SESSIONS, Answer, SimulatedController
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -48,6 +49,19 @@ class Eligible(Protocol):
 
 
 _private: Callable[[object, str], Any] = getattr
+
+
+def _yes(*_: object) -> bool:
+    return True
+
+
+def _no(*_: object) -> bool:
+    return False
+
+
+def _nothing(*_: object) -> list[Message]:
+    return []
+
 
 # -- Registration (2.2) ------------------------------------------------------------------------
 
@@ -70,12 +84,12 @@ def puts_the_registration_first(patch: pytest.MonkeyPatch) -> None:
 
 def takes_every_stop_for_a_clean_one(patch: pytest.MonkeyPatch) -> None:
     """A broker that has lost records stays an eligible leader (KAFKA-18106)."""
-    patch.setattr(registration, "is_clean_shutdown", lambda *_: True)
+    patch.setattr(registration, "is_clean_shutdown", _yes)
 
 
 def registers_over_a_live_session(patch: pytest.MonkeyPatch) -> None:
     """Another incarnation registers while the last one still sends heartbeats."""
-    patch.setattr(BrokerSessions, "has_valid_session", lambda *_: False)
+    patch.setattr(BrokerSessions, "has_valid_session", _no)
 
 
 def keeps_the_epoch_of_the_last_incarnation(patch: pytest.MonkeyPatch) -> None:
@@ -131,7 +145,7 @@ def elects_before_it_unfences(patch: pytest.MonkeyPatch) -> None:
 
 def fences_and_moves_nothing(patch: pytest.MonkeyPatch) -> None:
     """A fenced broker stays the leader and in the ISRs."""
-    patch.setattr(controller_node, "without_broker", lambda *_: [])
+    patch.setattr(controller_node, "without_broker", _nothing)
 
 
 def stops_before_others_have_seen_it(patch: pytest.MonkeyPatch) -> None:
@@ -241,7 +255,7 @@ def puts_fenced_brokers_into_new_isrs(patch: pytest.MonkeyPatch) -> None:
 
 def elects_uncleanly_unasked(patch: pytest.MonkeyPatch) -> None:
     """Every topic prefers a leader that has lost records to none."""
-    patch.setattr(PartitionChanges, "allows_unclean_election", lambda *_: True)
+    patch.setattr(PartitionChanges, "allows_unclean_election", _yes)
 
 
 def forgets_to_raise_the_leader_epoch(patch: pytest.MonkeyPatch) -> None:
@@ -324,11 +338,11 @@ def answers_before_the_commit(patch: pytest.MonkeyPatch) -> None:
 
 def keeps_what_was_pending(patch: pytest.MonkeyPatch) -> None:
     """Who loses the lead goes on with what it had decided."""
-    original = ControllerCore.renounce
+    original = _private(ControllerCore, "renounce")
 
-    def renounce(core: ControllerCore[Any]) -> list[Any]:
+    def renounce(core: ControllerCore[object]) -> list[object]:
         newest = core.newest
-        waiting = original(core)
+        waiting: list[object] = original(core)
         core.committed = newest
         return waiting
 

@@ -33,9 +33,10 @@ from tierlog.replication.metadata.metadata_records import (
     TopicRecord,
     UnregisterBrokerRecord,
 )
-from tierlog.tests.simulation.controller_node import EMPTY
-from tierlog.tests.simulation.controller_records import decode_change
-from tierlog.tests.simulation.quorum_log import Batch
+
+from .controller_node import EMPTY
+from .controller_records import decode_change
+from .quorum_log import Batch
 
 
 class ControllerRules:
@@ -191,8 +192,9 @@ class ControllerRules:
         if after.leader in (before.leader, NO_LEADER):
             return
         topic = delta.base.topics_by_id.get(record.topic_id)
-        config = {} if topic is None else delta.base.topic_config(topic.name)
-        may_lose = config.get("unclean.leader.election.enable") == "true"
+        name = "unclean.leader.election.enable"
+        value = None if topic is None else delta.base.topic_config(topic.name).get(name)
+        may_lose = value == "true"
         assert may_lose or after.leader in (*before.isr, *before.elr, *before.last_known_elr), (
             f"{where}: {after.leader} leads uncleanly after ISR {before.isr}"
         )

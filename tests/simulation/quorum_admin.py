@@ -12,12 +12,13 @@ from tierlog.replication.raft.raft_messages import (
 )
 from tierlog.replication.raft.raft_options import SUPPORTED_KRAFT_VERSIONS
 from tierlog.replication.raft.voter_set import Address
-from tierlog.tests.simulation.quorum_log import LISTENER
-from tierlog.tests.simulation.quorum_network import PORT
-from tierlog.tests.simulation.quorum_node import QuorumNode, VoterChange
+
+from .quorum_log import LISTENER
+from .quorum_network import PORT
+from .quorum_node import QuorumNode, VoterChange
 
 if TYPE_CHECKING:
-    from tierlog.tests.simulation.quorum_story import Story
+    from .quorum_story import Story
 
 CHANGE_EVERY_MS = 1500
 VOTERS_MAX = 5

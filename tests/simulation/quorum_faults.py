@@ -5,10 +5,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tierlog.clients.kafka_uuid import Uuid
-from tierlog.tests.simulation.quorum_node import QuorumNode
+
+from .quorum_node import QuorumNode
 
 if TYPE_CHECKING:
-    from tierlog.tests.simulation.quorum_story import Story
+    from .quorum_story import Story
 
 
 def _kill(story: "Story", node: QuorumNode) -> bool:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 
-from tierlog.tests.simulation.quorum_story import Figures, Story, plan_of
+from .quorum_story import Figures, Story, plan_of
 
 SEEDS_A_TASK = 10
 

@@ -47,10 +47,11 @@ from tierlog.replication.raft.raft_messages import (
     VoteResponse,
 )
 from tierlog.replication.raft.voter_set import NO_VOTERS, VoterKey
-from tierlog.tests.simulation.quorum_log import EMPTY_DIGEST, Batch, Snapshot
-from tierlog.tests.simulation.quorum_network import Exchange
-from tierlog.tests.simulation.quorum_node import QuorumNode, VoterChange
-from tierlog.tests.simulation.quorum_voter_rules import VoterRules, remote_majority
+
+from .quorum_log import EMPTY_DIGEST, Batch, Snapshot
+from .quorum_network import Exchange
+from .quorum_node import QuorumNode, VoterChange
+from .quorum_voter_rules import VoterRules, remote_majority
 
 _NEVER_MS = -(1 << 60)
 SLACK_MS = 60

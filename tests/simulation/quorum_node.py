@@ -52,15 +52,16 @@ from tierlog.replication.raft.raft_messages import (
 from tierlog.replication.raft.raft_options import SUPPORTED_KRAFT_VERSIONS, RaftOptions
 from tierlog.replication.raft.voter_set import NO_VOTERS, VoterSet
 from tierlog.storage.remote.remote_lineage import OffsetAndEpoch
-from tierlog.tests.simulation.quorum_log import (
+
+from .quorum_log import (
     Batch,
     FlushInProgress,
     ModelLog,
     Snapshot,
     parse_snapshot,
 )
-from tierlog.tests.simulation.quorum_network import Exchange
-from tierlog.tests.simulation.quorum_world import (
+from .quorum_network import Exchange
+from .quorum_world import (
     DiskError,
     DiskFaults,
     Machine,

@@ -45,9 +45,10 @@ from tierlog.replication.raft.replica_progress import ReplicaProgress
 from tierlog.replication.raft.request_manager import RequestManager
 from tierlog.replication.raft.voter_set import Address, VoterKey, VoterSet
 from tierlog.storage.remote.remote_lineage import OffsetAndEpoch
-from tierlog.tests.simulation.controller_planted_bugs import CONTROLLER_BUGS
-from tierlog.tests.simulation.quorum_planted_voter_bugs import VOTER_BUGS
-from tierlog.tests.simulation.quorum_story import Story, plan_of
+
+from .controller_planted_bugs import CONTROLLER_BUGS
+from .quorum_planted_voter_bugs import VOTER_BUGS
+from .quorum_story import Story, plan_of
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tierlog.replication.raft import leading, voter_changes
+from tierlog.replication.raft import elections, following, leading, voter_changes
 from tierlog.replication.raft.raft import RaftCore
 from tierlog.replication.raft.raft_actions import Action
 from tierlog.replication.raft.raft_node import RaftNode
@@ -131,7 +131,9 @@ def knows_a_voter_by_its_id_alone(patch: pytest.MonkeyPatch) -> None:
 
 def holds_no_elections_once_removed(patch: pytest.MonkeyPatch) -> None:
     """A removed leader keeps its longer log, and holds no election: two voters stop each other."""
-    patch.setattr(RaftNode, "may_be_elected", property(lambda node: node.is_voter))
+    is_voter: property = _private(RaftNode, "is_voter")
+    for module in (elections, following):
+        patch.setattr(module, "may_be_elected", is_voter.fget)
 
 
 VOTER_BUGS: dict[str, Plant] = {

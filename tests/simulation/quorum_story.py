@@ -22,15 +22,16 @@ from tierlog.replication.raft.voter_set import (
     VoterKey,
     VoterSet,
 )
-from tierlog.tests.simulation.controller_cluster import SimulatedCluster
-from tierlog.tests.simulation.controller_node import SimulatedController
-from tierlog.tests.simulation.quorum_admin import VoterAdmin
-from tierlog.tests.simulation.quorum_faults import FAULTS
-from tierlog.tests.simulation.quorum_invariants import Invariants
-from tierlog.tests.simulation.quorum_log import LISTENER
-from tierlog.tests.simulation.quorum_network import PORT, EventQueue, QuorumNetwork, Weather
-from tierlog.tests.simulation.quorum_node import QuorumNode
-from tierlog.tests.simulation.quorum_world import World
+
+from .controller_cluster import SimulatedCluster
+from .controller_node import SimulatedController
+from .quorum_admin import VoterAdmin
+from .quorum_faults import FAULTS
+from .quorum_invariants import Invariants
+from .quorum_log import LISTENER
+from .quorum_network import PORT, EventQueue, QuorumNetwork, Weather
+from .quorum_node import QuorumNode
+from .quorum_world import World
 
 HEALED_MS = 20_000
 """How long a healed quorum may take, in virtual time, until all have committed all."""

@@ -17,8 +17,9 @@ from tierlog.replication.raft.raft_messages import (
 )
 from tierlog.replication.raft.raft_state import Leader, Resigned
 from tierlog.replication.raft.voter_set import VoterKey, VoterSet
-from tierlog.tests.simulation.quorum_log import Snapshot
-from tierlog.tests.simulation.quorum_node import QuorumNode, VoterChange
+
+from .quorum_log import Snapshot
+from .quorum_node import QuorumNode, VoterChange
 
 
 @dataclass(slots=True)

@@ -13,11 +13,12 @@ from tierlog.clients.errors import ErrorCode
 from tierlog.replication.raft.raft import RaftCore
 from tierlog.replication.raft.raft_actions import Action
 from tierlog.replication.raft.raft_messages import RaftResponse
-from tierlog.tests.simulation.quorum_log import EMPTY_DIGEST, Batch, Snapshot, fold
-from tierlog.tests.simulation.quorum_network import EventQueue, Exchange, QuorumNetwork
+
+from .quorum_log import EMPTY_DIGEST, Batch, Snapshot, fold
+from .quorum_network import EventQueue, Exchange, QuorumNetwork
 
 if TYPE_CHECKING:
-    from tierlog.tests.simulation.quorum_node import QuorumNode
+    from .quorum_node import QuorumNode
 
 
 class DiskError(Exception):

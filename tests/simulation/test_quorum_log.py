@@ -5,7 +5,8 @@ import random
 import pytest
 
 from tierlog.storage.remote.remote_lineage import OffsetAndEpoch
-from tierlog.tests.simulation.quorum_log import ModelLog, Snapshot, parse_snapshot
+
+from .quorum_log import ModelLog, Snapshot, parse_snapshot
 
 
 def log_with(*epochs: int) -> ModelLog:

@@ -4,7 +4,7 @@ from itertools import chain
 
 import pytest
 
-from tierlog.tests.simulation.quorum_planted_bugs import BUGS, find
+from .quorum_planted_bugs import BUGS, find
 
 SEEDS_AT_MOST = 500
 

@@ -9,9 +9,10 @@ from tierlog.replication.raft.raft_messages import (
     RaftRequest,
     VoteRequest,
 )
-from tierlog.tests.simulation.quorum_network import Exchange, Weather
-from tierlog.tests.simulation.quorum_node import QuorumNode
-from tierlog.tests.simulation.quorum_story import Plan, Story
+
+from .quorum_network import Exchange, Weather
+from .quorum_node import QuorumNode
+from .quorum_story import Plan, Story
 
 CHECK_QUORUM_MS = 3000
 FAILOVER_MS = 12_000

@@ -7,9 +7,10 @@ import pytest
 
 from tierlog.replication.raft import raft_node
 from tierlog.replication.raft.raft_state import NEXT_STATES, RaftEvent, Role
-from tierlog.tests.simulation.quorum_faults import FAULTS
-from tierlog.tests.simulation.quorum_figures import main
-from tierlog.tests.simulation.quorum_story import Figures, Story, plan_of
+
+from .quorum_faults import FAULTS
+from .quorum_figures import main
+from .quorum_story import Figures, Story, plan_of
 
 SEEDS = 110
 
