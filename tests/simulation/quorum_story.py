@@ -148,6 +148,8 @@ class Figures:
     elections: int = 0
     committed: int = 0
     slowest_healing_ms: float = 0.0
+    cpu_s: float = 0.0
+    """The processor time that they took."""
     counts: Counter[str] = field(default_factory=Counter[str])
 
     def add(self, story: "Story") -> None:
@@ -168,6 +170,7 @@ class Figures:
         self.elections += other.elections
         self.committed += other.committed
         self.slowest_healing_ms = max(self.slowest_healing_ms, other.slowest_healing_ms)
+        self.cpu_s += other.cpu_s
         self.counts += other.counts
 
     @property
