@@ -13,6 +13,7 @@ import random
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import Uuid
@@ -71,6 +72,9 @@ from .quorum_world import (
 
 BATCHES_A_FETCH = 8
 Step = Callable[[RaftCore, int], list[Action]]
+
+
+_parsed = lru_cache(256)(parse_election_state)
 
 
 @dataclass(eq=False, slots=True)
@@ -150,9 +154,7 @@ class QuorumNode:
     @property
     def persisted(self) -> ElectionState:
         """What `quorum-state` holds."""
-        if self.quorum_state is None:
-            return ElectionState()
-        return parse_election_state(self.quorum_state)
+        return ElectionState() if self.quorum_state is None else _parsed(self.quorum_state)
 
     def start_if_dead(self) -> None:
         """Begin a life unless one goes on."""

@@ -11,11 +11,11 @@ SEEDS_AT_MOST = 500
 FIRST = {
     "puts_the_registration_first": 1,
     "takes_every_stop_for_a_clean_one": 60,
-    "registers_over_a_live_session": 1,
+    "registers_over_a_live_session": 30,
     "unfences_before_it_has_caught_up": 1,
     "elects_before_it_unfences": 1,
     "fences_and_moves_nothing": 1,
-    "stops_before_others_have_seen_it": 1,
+    "stops_before_others_have_seen_it": 32,
     "takes_over_old_sessions": 1,
     "fences_several_on_one_image": 23,
     "elects_a_fenced_broker": 1,
