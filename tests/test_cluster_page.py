@@ -67,13 +67,17 @@ def nodes(tmp_path: Path) -> list[PageNode]:
     return [PageNode(tmp_path / f"node{index}", file) for index, file in enumerate(moved)]
 
 
+def _start(node: PageNode) -> None:
+    node.start(UP_WITHIN_S)
+
+
 @pytest.mark.slow
 def test_the_three_nodes_of_the_page_are_one_cluster(nodes: list[PageNode]) -> None:
     for node in nodes:
         assert run(["format", "--cluster-id", ID, "--config", str(node.file)], 0) == 0
     with ThreadPoolExecutor(len(nodes)) as threads:
         try:
-            list(threads.map(lambda node: node.start(UP_WITHIN_S), nodes))
+            list(threads.map(_start, nodes))
             asyncio.run(_create_a_topic_at_each(nodes))
         finally:
             # Stopped together, the last would wait for controllers that are gone.

@@ -170,7 +170,7 @@ def test_the_only_voter_is_formatted_alike(tmp_path: Path, properties: dict[str,
     assert mine.files.keys() == theirs.files.keys()
 
 
-REFUSED = {
+REFUSED: dict[str, tuple[dict[str, str], list[str]]] = {
     "voters of both kinds": (STATIC, ["-s"]),
     "first voters beside static ones": (STATIC, ["-I", f"1@127.0.0.1:19093:{ONE}"]),
     "no kind of voters": (DYNAMIC, []),
