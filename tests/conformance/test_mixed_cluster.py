@@ -82,6 +82,10 @@ def snapshots_of(node: ClusterNode) -> list[Path]:
     return [path for path in found if int(path.name[:20]) > 0]
 
 
+def has_snapshot(node: ClusterNode) -> bool:
+    return bool(snapshots_of(node))
+
+
 def lose_disk(cluster: Cluster, node: ClusterNode) -> None:
     """Replace a node's disk by a new one, formatted for the same cluster; it takes part again."""
     node.stop()
@@ -122,7 +126,7 @@ def test_each_kind_leads_the_other(kinds: tuple[Kind, ...], tmp_path: Path) -> N
             lead = let_lead(cluster, kind)
             leader = cluster.nodes[lead.node_id]
             more = change_everywhere(cluster, f"snapshot-of-{kind}")
-            wait_until(lambda at=leader: bool(snapshots_of(at)), 60, f"no snapshot of {kind}")
+            wait_until(partial(has_snapshot, leader), 60, f"a snapshot of {kind}")
             follower = next(node for node in cluster.nodes.values() if node.kind != kind)
             lose_disk(cluster, follower)
             given = snapshots_of(follower)[0]
