@@ -19,7 +19,9 @@ def metadata_bytes(log_directory: Path, start: int = 0, end: int | None = None) 
     files = sorted((log_directory / METADATA_LOG).glob("*.log"))
     content = b"".join(file.read_bytes() for file in files)
     return b"".join(
-        bytes(batch.view) for batch in batches(content) if end is None or batch.next_offset <= end
+        bytes(batch.view)
+        for batch in batches(content)
+        if batch.base_offset >= start and (end is None or batch.next_offset <= end)
     )
 
 
@@ -36,7 +38,8 @@ def metadata_records(content: bytes) -> list[Message]:
 def committed(cluster: Cluster) -> bytes:
     """The committed metadata log once all nodes that run have it, from where the last one begins.
 
-    It begins at offset 0, unless a node has got a snapshot instead of its beginning. Raises MeasurementError if it is not the same, byte for byte, on all their disks.
+    It begins at offset 0, unless a node has got a snapshot instead of its beginning. Raises
+    MeasurementError if it is not the same, byte for byte, on all their disks.
     """
     lead = cluster.wait_for_leader()
     described = cluster.nodes[lead.node_id].quorum()
