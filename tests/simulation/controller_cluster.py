@@ -48,6 +48,8 @@ class SimulatedCluster:
         self.brokers: list[SimulatedBroker] = []
         self._creations: dict[str, str] = {}
         """What became of each topic: sent, acknowledged, refused, to be deleted or deleted."""
+        self._repeated: set[str] = set()
+        """Those that were requested more than once: a late request may create them anew."""
         self._acknowledged: dict[str, Uuid] = {}
         self._blocks: set[int] = set()
         self._ids = 0
@@ -172,6 +174,7 @@ class SimulatedCluster:
         again = bool(unsure) and self.chance.random() < 0.3
         name = self.chance.choice(unsure) if again else f"topic{len(self._creations)}"
         self._creations[name] = "sent"
+        self._repeated |= {name} if again else set()
         configs = [
             CreatableTopicConfig(name="min.insync.replicas", value=self.chance.choice("12")),
             CreatableTopicConfig(
@@ -220,7 +223,11 @@ class SimulatedCluster:
             self._creations[name] = "refused once"
 
     def _delete(self, source: QuorumNode) -> None:
-        names = [name for name, state in self._creations.items() if state == "acknowledged"]
+        names = [
+            name
+            for name, state in self._creations.items()
+            if state == "acknowledged" and name not in self._repeated
+        ]
         if not names:
             return
         name = self.chance.choice(names)

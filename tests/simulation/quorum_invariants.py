@@ -171,8 +171,17 @@ class Invariants:
                 self.voter_rules.before_append(node, voters, self._of(node).epoch_start)
             case ReplyToVoterChange(VoterChange() as change, response):
                 self.voter_rules.on_answer(node, change, response.error_code)
+            case Reply(VoterChange() as change, UpdateVoterResponse() as response):
+                self.voter_rules.on_answer(node, change, response.partition_error_code)
+                self._note_update(node, change.request, response)
             case _:
                 raise AssertionError("an answer to nobody")
+
+    def _note_update(self, node: QuorumNode, request: object, response: RaftResponse) -> None:
+        """Whoever tells a leader its endpoints is alive (Kafka's `UpdateVoterHandler`)."""
+        is_refused = response.error_code or response.partition_error_code
+        if isinstance(request, UpdateVoterRequest) and node.is_leading and not is_refused:
+            self._hear(node, VoterKey(request.voter_id, request.voter_directory_id))
 
     def after_action(self, node: QuorumNode, action: Action) -> None:
         """Check what a node has done."""
@@ -236,14 +245,19 @@ class Invariants:
             return
         if request.current_leader_epoch != core.epoch or request.replica_id == node.id:
             return
-        key = VoterKey(request.replica_id, request.replica_directory_id)
-        voters = node.voters_in_force
-        if voters.is_voter(key) and _has_a_place(node, request):
-            watched = self._of(node)
-            watched.followers.add(request.replica_id)
-            if len(watched.followers) >= remote_majority(node, voters):
-                watched.followers.clear()
-                watched.majority_ms = node.handed_ms
+        if _has_a_place(node, request):
+            self._hear(node, VoterKey(request.replica_id, request.replica_directory_id))
+
+    def _hear(self, leader: QuorumNode, key: VoterKey) -> None:
+        """A leader has a sign of life; one of each of a majority keeps it in its place."""
+        voters = leader.voters_in_force
+        if not voters.is_voter(key) or key.id == leader.id:
+            return
+        watched = self._of(leader)
+        watched.followers.add(key.id)
+        if len(watched.followers) >= remote_majority(leader, voters):
+            watched.followers.clear()
+            watched.majority_ms = leader.handed_ms
 
     def on_response(self, node: QuorumNode, request_id: int, response: RaftResponse) -> None:
         """Note what a node hears from those it asked."""
@@ -383,6 +397,7 @@ class Invariants:
         )
         if response.leader_id >= 0:
             self._note_leader(response.leader_epoch, response.leader_id)
+        self._note_update(node, request, response)
         if not isinstance(response, VoteResponse) or not response.vote_granted:
             return
         assert isinstance(request, VoteRequest)

@@ -21,7 +21,7 @@ _private: Callable[[object, str], Any] = getattr
 def removes_two_voters_at_once(patch: pytest.MonkeyPatch) -> None:
     """A change follows another one that is not committed."""
 
-    def check_quorum(node: RaftNode) -> None:
+    def check_quorum(node: RaftNode, *_: object) -> None:
         state = node.state
         if isinstance(state, Leader) and state.progress.high_watermark is not None:
             state.change = None
@@ -33,11 +33,11 @@ def changes_voters_before_its_epoch_commits(patch: pytest.MonkeyPatch) -> None:
     """A new leader changes the voters before it knows what is committed."""
     original = _private(voter_changes, "_check_quorum")
 
-    def check_quorum(node: RaftNode) -> object:
+    def check_quorum(node: RaftNode, *verb: object) -> object:
         state = node.state
         assert isinstance(state, Leader)
         is_new = state.progress.high_watermark is None and state.change is None
-        return None if is_new else original(node)
+        return None if is_new else original(node, *verb)
 
     patch.setattr(voter_changes, "_check_quorum", check_quorum)
 
