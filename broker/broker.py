@@ -289,7 +289,7 @@ class Broker:
             replica_manager.metadata_writer = writer
         self._started.push_async_callback(replica_manager.stop)
         if self._member is not None:
-            self._start_isr_sender(self._member, replica_manager)
+            self._follow_leaders(self._member, replica_manager)
         log_manager.directories.on_failure(replica_manager.on_log_dir_failure)
         if self._member is None:
             controller.subscribe(dynamic_config.publish)
@@ -333,6 +333,21 @@ class Broker:
             bytes_out=self.metrics.counter(f"{_TOPIC_METRICS},name=BytesOutPerSec"),
             fetch_max_bytes=config.values.integer("fetch.max.bytes"),
         )
+
+    def _follow_leaders(self, member: "ClusterMember", replica_manager: ReplicaManager) -> None:
+        """Let the replicas here follow those of other brokers."""
+        from .cluster.replica_following import make_replica_fetchers, register_fetcher_metrics
+
+        fetchers = make_replica_fetchers(
+            self.config,
+            self._dependencies.environment,
+            self._supervisor,
+            lambda: member.controller.image,
+            lambda: member.broker_epoch,
+        )
+        self._started.push_async_callback(fetchers.stop)
+        replica_manager.fetch_with(fetchers)
+        register_fetcher_metrics(self.metrics, fetchers)
 
     def _start_snapshots(self, controller: Controller) -> None:
         """Write snapshots of the metadata log, from images that all others have applied."""

@@ -227,6 +227,8 @@ node.id | INT | 0 | [0,...]
     The ID of this node.
 num.partitions | INT | 1 | [1,...]
     The number of partitions of topics that are created without one.
+num.replica.fetchers | INT | 1 | [1,...]
+    The connections with which a broker fetches from each leader.
 num.recovery.threads.per.data.dir | INT | 2 | [1,...]
     Accepted for compatibility; has no effect.
 offset.metadata.max.bytes | INT | 4096
@@ -324,10 +326,22 @@ remote.partition.remover.segments.per.second | INT | 100 | [1,...]
     property.
 remote.partition.remover.task.interval.ms | LONG | 3600000 | [1,...]
     How often the broker checks for deleted topics whose remote segments are not deleted yet.
+replica.fetch.backoff.ms | INT | 1000 | [0,...]
+    How long a follower waits after an error before it fetches a partition again.
+replica.fetch.max.bytes | INT | 1048576 | [0,...]
+    How many bytes of one partition a follower fetches at once; a larger batch is fetched alone.
+replica.fetch.min.bytes | INT | 1
+    The least bytes that the leader returns before replica.fetch.wait.max.ms is over.
+replica.fetch.response.max.bytes | INT | 10485760 | [0,...]
+    How many bytes of all partitions a follower fetches at once.
+replica.fetch.wait.max.ms | INT | 500
+    How long the leader waits for new records before it answers a follower.
 replica.high.watermark.checkpoint.interval.ms | LONG | 5000
     How often high watermarks are written to their checkpoint file.
 replica.lag.time.max.ms | LONG | 30000
     A follower that has not caught up with the leader for this long is removed from the ISR.
+replica.socket.timeout.ms | INT | 30000
+    How long a follower waits for the leader's response.
 share.coordinator.state.topic.min.isr | SHORT | 2 | [1,...]
     The min.insync.replicas of __share_group_state.
 share.coordinator.state.topic.num.partitions | INT | 50 | [1,...]

@@ -23,7 +23,8 @@ from .listeners import Listeners
 from .quorum_config import Role
 
 if TYPE_CHECKING:
-    from ...replication.cluster.cluster_control_config import ClusterControlConfig
+    from ...replication.controller.cluster_control_config import ClusterControlConfig
+    from ...replication.follower.replica_fetcher import ReplicaFetcherConfig
     from ...replication.raft.raft_options import RaftOptions
     from ...replication.raft.voter_set import VoterSet
 
@@ -241,3 +242,29 @@ def cluster_control_config(values: ConfigValues) -> "ClusterControlConfig":
         auto_leader_rebalance=values.boolean("auto.leader.rebalance.enable"),
         max_idle_interval_ms=values.integer("metadata.max.idle.interval.ms"),
     )
+
+
+def replica_fetcher_config(config: BrokerConfig) -> "ReplicaFetcherConfig":
+    """How a broker fetches from the leaders of the partitions that it follows."""
+    from ...replication.follower.leader_requests import FetchLimits
+    from ...replication.follower.replica_fetcher import ReplicaFetcherConfig
+
+    values = config.values
+    return ReplicaFetcherConfig(
+        node_id=config.node_id,
+        fetchers_per_leader=values.integer("num.replica.fetchers"),
+        limits=FetchLimits(
+            max_wait_ms=values.integer("replica.fetch.wait.max.ms"),
+            min_bytes=values.integer("replica.fetch.min.bytes"),
+            max_bytes=values.integer("replica.fetch.response.max.bytes"),
+            partition_max_bytes=values.integer("replica.fetch.max.bytes"),
+        ),
+        backoff_ms=values.integer("replica.fetch.backoff.ms"),
+        socket_timeout_ms=values.integer("replica.socket.timeout.ms"),
+    )
+
+
+def listener_of_brokers(values: ConfigValues) -> str:
+    """The name of the listener at which brokers serve each other."""
+    stated = values.text("inter.broker.listener.name")
+    return (stated or values.text("security.inter.broker.protocol")).upper()

@@ -90,7 +90,6 @@ metrics.sample.window.ms | LONG | 30000 | [1,...]
 num.io.threads | INT | 8 | [1,...]
 num.network.threads | INT | 3 | [1,...]
 num.replica.alter.log.dirs.threads | INT | -
-num.replica.fetchers | INT | 1 | [1,...]
 principal.builder.class | CLASS | \
 org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder
 producer.purgatory.purge.interval.requests | INT | 1000
@@ -98,14 +97,8 @@ queued.max.requests | INT | 500 | [1,...]
 quota.window.num | INT | 11 | [1,...]
 quota.window.size.seconds | INT | 1 | [1,...]
 remote.log.manager.thread.pool.size | INT | 2 | [1,...]
-replica.fetch.backoff.ms | INT | 1000 | [0,...]
-replica.fetch.max.bytes | INT | 1048576 | [0,...]
-replica.fetch.min.bytes | INT | 1
-replica.fetch.response.max.bytes | INT | 10485760 | [0,...]
-replica.fetch.wait.max.ms | INT | 500
 replica.selector.class | STRING | -
 replica.socket.receive.buffer.bytes | INT | 65536
-replica.socket.timeout.ms | INT | 30000
 replication.quota.window.num | INT | 11 | [1,...]
 replication.quota.window.size.seconds | INT | 1 | [1,...]
 request.timeout.ms | INT | 30000

@@ -45,15 +45,6 @@ def check_assignment(
         )
 
 
-def check_replicas_max(replicas_max: int, count: int) -> None:
-    """Raise KafkaError(INVALID_REPLICATION_FACTOR) for more replicas than a partition may get."""
-    if count > replicas_max:
-        raise KafkaError(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"A partition can have at most {replicas_max} replica(s) for now, not {count}.",
-        )
-
-
 def new_partition(
     image: ClusterImage, topic_id: Uuid, partition: int, replicas: Sequence[int]
 ) -> PartitionRecord:

@@ -44,7 +44,7 @@ from .controller_config import (
     PartitionCharge,
     no_charge,
 )
-from .partition_control import check_assignment, check_replicas_max, new_partition
+from .partition_control import check_assignment, new_partition
 from .placement import place_replicas
 from .tier_metadata_topic import check_is_kept, check_may_delete, check_may_grow
 
@@ -123,7 +123,6 @@ def _create_topic(
         amounts_to = LogConfig.from_properties(overrides, control.config.log_config)
         check_is_kept(control.config, topic.name, amounts_to)
     assignments = _assignments(control, image, topic)
-    check_replicas_max(control.config.replicas_max, len(assignments[0]))
     if topic.name not in NEVER_TIERED:
         # Internal topics are exempt: they are few, and the broker can't serve groups without them.
         check_room(control.config, image, created, len(assignments))
@@ -451,7 +450,6 @@ def _add_partitions(
         assignments = [assignment.broker_ids for assignment in topic_request.assignments]
         for replicas in assignments:
             check_assignment(image, replicas, replication_factor)
-    check_replicas_max(config.replicas_max, replication_factor)
     return [
         new_partition(image, topic.topic_id, existing + index, replicas)
         for index, replicas in enumerate(assignments)

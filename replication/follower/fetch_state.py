@@ -195,6 +195,16 @@ class FollowedPartition:
         knows = has_history and self._options.truncates_on_fetch
         self._apply(FetchEvent.ELECTED if knows else FetchEvent.ELECTED_UNKNOWN)
 
+    def leave(self) -> None:
+        """Ignore the response that is outstanding, if any: the partition is not followed here."""
+        self._outstanding = None
+
+    def break_down(self, reason: str) -> None:
+        """Stop until the next `follow`, after an unexpected error."""
+        self._outstanding = None
+        self._apply(FetchEvent.BROKEN)
+        self.trouble = reason
+
     # -- Requests -----------------------------------------------------------------------------
 
     @property
@@ -295,6 +305,11 @@ class FollowedPartition:
         """Handle a request without a response: the leader is unreachable, or the tier failed."""
         if self._is_awaited(ask):
             self._delay(reason, now_ms)
+
+    def give_up(self, reason: str, now_ms: int) -> None:
+        """Retry whatever is outstanding, after the back-off."""
+        if self._outstanding is not None:
+            self.failed(self._outstanding, reason, now_ms)
 
     def _is_awaited(self, ask: Ask) -> bool:
         """Whether `ask` is the outstanding request; if so, clear it."""

@@ -41,15 +41,21 @@ class FollowedPartitions:
         """Follow the leader of this epoch with `log`. Does nothing if it is already followed."""
         partition = self._partitions.get(name)
         if partition is None or partition.log is not log:
+            self.unfollow([name])
             partition = FollowedPartition(name, log, self._options)
             self._partitions[name] = partition
         partition.follow(leader_epoch)
         return partition
 
     def unfollow(self, names: Iterable[TopicIdPartition]) -> None:
-        """Stop following partitions whose leader has changed or whose replica has been removed."""
+        """Stop following partitions whose leader has changed or whose replica has been removed.
+
+        Their outstanding responses are ignored.
+        """
         for name in names:
-            self._partitions.pop(name, None)
+            partition = self._partitions.pop(name, None)
+            if partition is not None:
+                partition.leave()
 
     def asks(self, now_ms: int) -> list[Asked]:
         """Every request that is due, in the order in which the leader should add records."""
@@ -74,6 +80,11 @@ class FollowedPartitions:
         """Handle a failed request: its outcome is unknown, so each partition retries."""
         for partition, ask in asks:
             partition.failed(ask, reason, now_ms)
+
+    def lose_all(self, reason: str, now_ms: int) -> None:
+        """Handle the loss of every response that is outstanding: each partition retries."""
+        for partition in self._partitions.values():
+            partition.give_up(reason, now_ms)
 
     def next_due_ms(self) -> int | None:
         """When the next request is due; None while every partition waits or has failed."""

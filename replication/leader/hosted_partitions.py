@@ -19,7 +19,7 @@ Rules:
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVarTuple
 
@@ -87,6 +87,18 @@ class ReplicaMover(Protocol):
     def tell_directory(self, partition: Partition) -> None: ...
 
 
+class LeaderFetchers(Protocol):
+    """Fetches the partitions that this broker follows from their leaders."""
+
+    def publish(self, partitions: Sequence[Partition]) -> None:
+        """Follow the leaders of these partitions, as their new images say."""
+        ...
+
+    def leave(self, partitions: Collection[TopicIdPartition]) -> None:
+        """Once this returns, the logs of these partitions do not change."""
+        ...
+
+
 class HostedConfig(NamedTuple):
     """The node's settings for the partitions it hosts."""
 
@@ -107,11 +119,13 @@ class _Step(NamedTuple):
 
 
 class _RoleChanges:
-    """The changes in one publication that are passed on to the remote tier, all together."""
+    """The changes in one publication that are passed on all together: to the remote tier, and to
+    those who fetch from leaders."""
 
     def __init__(self) -> None:
         self.leaders: list[Partition] = []
         self.followers: list[Partition] = []
+        self.updated: list[Partition] = []
 
 
 class HostedPartitions:
@@ -136,6 +150,7 @@ class HostedPartitions:
         self._on_role_change = on_role_change
         self._listeners: dict[str, LeadershipListener] = {}
         self.mover: ReplicaMover | None = None
+        self.fetchers: LeaderFetchers | None = None
         self.by_name: dict[TopicPartition, Partition] = {}
         # Partitions that the image assigns to this broker but whose log could not be opened.
         self.offline: set[TopicPartition] = set()
@@ -176,6 +191,7 @@ class HostedPartitions:
         for resource in delta.changed_configs:
             if resource.type == ConfigResourceType.TOPIC:
                 self._publish_config(image, resource.name, changes)
+        self._tell_fetchers(changes)
         self._tell_remote_tier(changes)
         if is_start:
             with self._attempt("unclaimed logs", self):
@@ -194,6 +210,7 @@ class HostedPartitions:
             self._resign(name)
         else:
             self._publish_partition(image, topic, name.partition, partition_image, changes)
+            self._tell_fetchers(changes)
             self._tell_remote_tier(changes, str(name))
 
     def _attempt(self, subject: object, receiver: object) -> Attempt:
@@ -300,6 +317,7 @@ class HostedPartitions:
             changes.leaders.append(partition)
         elif partition.role is PartitionRole.FOLLOWER:
             changes.followers.append(partition)
+        changes.updated.append(partition)
         if self.mover is not None:
             self._run(name, self.mover, self.mover.tell_directory, partition)
         self._run(name, _PURGATORIES, self._on_role_change, partition)
@@ -405,6 +423,7 @@ class HostedPartitions:
     def _remove_all(self, topic: TopicImage) -> None:
         """Stop serving the partitions of a deleted topic, then delete local and remote data."""
         names = [TopicPartition(topic.name, number) for number in topic.partitions]
+        self._leave([TopicIdPartition(topic.topic_id, *name) for name in names])
         removed = [each for each in map(self._resign, names) if each is not None]
         if removed and self._remote_tier is not None:
             ids = [partition.topic_id_partition for partition in removed]
@@ -448,6 +467,7 @@ class HostedPartitions:
                 self._tell_resigned(name)
             return None
         had_led = partition.is_leader or is_unfinished
+        self._leave([partition.topic_id_partition])
         partition.remove()
         with self._attempt(name, _PURGATORIES):
             self._on_role_change(partition)
@@ -522,7 +542,11 @@ class HostedPartitions:
             self._remote_tier.stop_partitions([partition.topic_id_partition], delete=False)
 
     def on_moved(self, partition: Partition) -> None:
-        """Restart tiering for a partition whose log was replaced by one in another directory."""
+        """Restart what works on the log of a partition, which another one has replaced: that one
+        is in another directory."""
+        if self.fetchers is not None:
+            with self._attempt(partition.topic_partition, self.fetchers):
+                self.fetchers.publish([partition])
         if self._remote_tier is not None and _tiered([partition]):
             self._remote_tier.stop_partitions([partition.topic_id_partition], delete=False)
             changes = _RoleChanges()
@@ -545,6 +569,24 @@ class HostedPartitions:
         listener = self._listeners.get(name.topic)
         if listener is not None:
             self._run(name, listener, listener.on_resigned, name.partition)
+
+    def on_log_dir_failure(self, partitions: Iterable[Partition]) -> None:
+        """Stop following partitions whose log directory has failed."""
+        self._leave([each.topic_id_partition for each in partitions])
+
+    def _leave(self, partitions: Collection[TopicIdPartition]) -> None:
+        if self.fetchers is not None and partitions:
+            with self._attempt("fetchers", self.fetchers):
+                self.fetchers.leave(partitions)
+
+    def _tell_fetchers(self, changes: _RoleChanges) -> None:
+        if self.fetchers is None or not changes.updated:
+            return
+        with self._attempt("followers", self.fetchers) as attempt:
+            self.fetchers.publish(changes.updated)
+        if attempt.has_failed:
+            for partition in changes.updated:
+                self._do_again(partition.topic_partition)
 
     def _tell_remote_tier(self, changes: _RoleChanges, subject: str = "leaderships") -> None:
         manager = self._remote_tier

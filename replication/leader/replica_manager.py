@@ -54,7 +54,12 @@ from .delete_records import (
     check_is_not_tier_metadata,
     delete_records_of,
 )
-from .hosted_partitions import HostedConfig, HostedPartitions, LeadershipListener
+from .hosted_partitions import (
+    HostedConfig,
+    HostedPartitions,
+    LeaderFetchers,
+    LeadershipListener,
+)
 from .leader_fetch import LeaderFetch
 from .log_reader import LogReader
 from .offset_lookup import OffsetQuery
@@ -213,6 +218,10 @@ class ReplicaManager:
         """Notify `listener` of this broker's leaderships in the topic, current and later ones."""
         self._hosted.listen(topic, listener)
 
+    def fetch_with(self, fetchers: LeaderFetchers) -> None:
+        """Follow other leaders with `fetchers`. Call it before the first `publish`."""
+        self._hosted.fetchers = fetchers
+
     def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
         """Apply the image to the partitions here (a listener of the controller)."""
         self._hosted.publish(image, delta)
@@ -236,10 +245,11 @@ class ReplicaManager:
         """Take every partition in the directory offline (a listener of the log manager)."""
         if self._movement is not None:
             self._movement.on_log_dir_failure(log_dir)
-        for partition in list(self._partitions.values()):
-            if partition.log.log_dir is log_dir:
-                partition.apply(PartitionEvent.FAIL)
-                self._complete_after_role_change(partition)
+        failed = [each for each in self._partitions.values() if each.log.log_dir is log_dir]
+        self._hosted.on_log_dir_failure(failed)
+        for partition in failed:
+            partition.apply(PartitionEvent.FAIL)
+            self._complete_after_role_change(partition)
 
     def append_records(
         self, request: AppendRequest

@@ -435,33 +435,3 @@ def test_more_partitions_than_the_broker_can_open_are_refused_before_they_are_ma
     own = CreateTopicsRequest(topics=[topic("__consumer_offsets", 50, 1)])
     (made,) = create_topics(control, image, own).answer.topics
     assert made.error_code == ErrorCode.NONE
-
-
-ONE_REPLICA = ControllerConfig(1, replicas_max=1)
-TOO_MANY_REPLICAS = "A partition can have at most 1 replica(s) for now, not 2."
-
-
-@pytest.mark.parametrize("stated", [topic("t", 1, 2), topic("t", DEFAULT, DEFAULT, {0: [1, 2]})])
-def test_a_second_replica_is_refused_while_partitions_are_not_replicated(
-    stated: CreatableTopic,
-) -> None:
-    image = cluster(1, 2, 3)
-    control = TopicControl(ONE_REPLICA, Ids(), Random(0))
-    (refused,) = create_topics(control, image, CreateTopicsRequest(topics=[stated])).answer.topics
-    assert refused.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
-    assert refused.error_message == TOO_MANY_REPLICAS
-    default = CreateTopicsRequest(topics=[topic("t", DEFAULT, DEFAULT)])
-    (made,) = create_topics(control, image, default).answer.topics
-    assert (made.error_code, made.replication_factor) == (ErrorCode.NONE, 1)
-
-
-def test_a_topic_with_two_replicas_does_not_grow_while_partitions_are_not_replicated() -> None:
-    image = cluster(1, 2)
-    control = TopicControl(CONFIG, Ids(), Random(0))
-    made = create_topics(control, image, CreateTopicsRequest(topics=[topic("t", 1, 2)]))
-    image = with_records(image, *made.records)
-    widened = CreatePartitionsTopic(name="t", count=2, assignments=None)
-    request = CreatePartitionsRequest(topics=[widened])
-    (result,) = create_partitions(ONE_REPLICA, image, request, Random(0)).answer.results
-    assert result.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
-    assert result.error_message == TOO_MANY_REPLICAS

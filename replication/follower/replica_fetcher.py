@@ -1,0 +1,352 @@
+"""Follows the partitions of one leader over one connection (Kafka's `ReplicaFetcherThread`).
+
+    what must be asked before a fetch (epochs, offsets, the tier) -> one Fetch in its session
+      -> each partition's response to its state machine -> again; idle until something is due
+
+One request is in flight at a time, so at most one response is in memory: up to
+`replica.fetch.response.max.bytes`, or one larger batch. A large response is handled in parts, and
+the event loop serves others in between.
+
+Rules:
+
+- the leader's address is looked up for each request: it may change while the broker is down;
+- a lost request or response delays its partitions by `replica.fetch.backoff.ms`;
+- an unexpected error in one partition's records stops that partition only.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple, TypeVar
+
+from ...clients.environment import Environment
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.network.network import Address, NetworkClient, NetworkConfig
+from ...clients.protocol.messages.fetch import FetchResponse, PartitionData
+from ...clients.protocol.messages.list_offsets import ListOffsetsResponse
+from ...clients.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
+from ...clients.protocol.primitives import size_of
+from ...clients.protocol.schema import Message
+from ...clients.supervisor import Supervisor
+from ...clients.topic_partition import TopicIdPartition
+from ...storage.log.aux_state import AuxRequest, AuxState, MalformedAuxStateError
+from ...storage.log.unified_log import UnifiedLog
+from ...tiering.remote_storage import RemoteStorageError
+from .fetch_state import FetchState, FollowedPartition
+from .followed_partitions import Asked, FollowedPartitions
+from .follower_asks import AuxAsk, EpochEndAsk, FetchAsk, FollowerOptions, OffsetAsk
+from .leader_requests import (
+    FetchLimits,
+    Follower,
+    epoch_ends,
+    epoch_ends_request,
+    error_of,
+    fetch_request,
+    fetched_of,
+    fetched_partitions,
+    list_offsets_request,
+    listed_offsets,
+)
+from .replica_fetch_session import ReplicaFetchSession, ReplicaId, SessionReaction
+
+_log = logging.getLogger(__name__)
+
+_LOOP = "replica fetcher"
+_PARTITION = "replication"
+_SLICE_BYTES = 1 << 20
+"""After appending this much, the event loop serves others."""
+_MISSING = "The response lacks the partition."
+
+R = TypeVar("R", bound=Message)
+
+
+class ReplicaFetcherConfig(NamedTuple):
+    """The settings of a broker's fetchers. Times in milliseconds."""
+
+    node_id: int
+    fetchers_per_leader: int = 1
+    """num.replica.fetchers"""
+    limits: FetchLimits = FetchLimits()
+    backoff_ms: int = 1_000
+    """replica.fetch.backoff.ms"""
+    socket_timeout_ms: int = 30_000
+    """replica.socket.timeout.ms"""
+
+
+class FetcherTools(NamedTuple):
+    """What all fetchers of a broker share."""
+
+    environment: Environment
+    supervisor: Supervisor
+    address_of: Callable[[int], Address | None]
+    """Where another broker serves brokers; None if it is not registered with such a listener."""
+    broker_epoch: Callable[[], int]
+    """The epoch of this broker's registration."""
+    fetch_aux: Callable[[AuxRequest], Awaitable[AuxState]] | None = None
+    """Reads a log's state from the tier; None if there is no tier. Raises RemoteStorageError,
+    MalformedAuxStateError."""
+
+
+class FetcherId(NamedTuple):
+    """One of the fetchers from a leader."""
+
+    leader_id: int
+    number: int
+
+
+class ReplicaFetcher:
+    """See the top of this file. `run` is its only task."""
+
+    def __init__(
+        self, fetcher_id: FetcherId, config: ReplicaFetcherConfig, tools: FetcherTools
+    ) -> None:
+        self.fetcher_id = fetcher_id
+        self._config = config
+        self._tools = tools
+        self.followed = FollowedPartitions(FollowerOptions(config.backoff_ms))
+        self._session = ReplicaFetchSession()
+        self._wake = asyncio.Event()
+        self._is_unreachable = False
+        self._prefix = (
+            f"[ReplicaFetcher replicaId={config.node_id}, leaderId={fetcher_id.leader_id},"
+            f" fetcherId={fetcher_id.number}]"
+        )
+        self._network = NetworkClient(
+            [],
+            tools.environment,
+            NetworkConfig(
+                client_id=f"broker-{config.node_id}-fetcher-{fetcher_id.number}",
+                request_timeout_ms=config.socket_timeout_ms,
+                socket_connection_setup_timeout_ms=config.socket_timeout_ms,
+                reconnect_backoff_max_ms=max(config.backoff_ms, 50),
+                max_in_flight_requests_per_connection=1,
+            ),
+        )
+
+    def __str__(self) -> str:
+        return self._prefix
+
+    def follow(
+        self, name: TopicIdPartition, log: UnifiedLog, leader_epoch: int
+    ) -> FollowedPartition:
+        """Follow the leader of this epoch with `log`."""
+        partition = self.followed.follow(name, log, leader_epoch)
+        self._wake.set()
+        return partition
+
+    def unfollow(self, names: Collection[TopicIdPartition]) -> None:
+        """Follow these partitions no longer. A response under way changes none of their logs."""
+        self.followed.unfollow(names)
+        self._session.drop(names)
+        self._wake.set()
+
+    # -- The loop -----------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Fetch until the task is cancelled."""
+        supervisor = self._tools.supervisor
+        try:
+            while True:
+                with supervisor.attempt(_LOOP, self) as attempt:
+                    await self._round()
+                if attempt.has_failed:
+                    self._lose("The fetcher failed with an internal error.")
+                    await asyncio.sleep(supervisor.pause_seconds(_LOOP, self))
+        finally:
+            supervisor.forget(_LOOP, self)
+            await self._network.close()
+
+    async def _round(self) -> None:
+        self._wake.clear()
+        await self._ask_positions()
+        if self._session.outstanding:
+            await self._fetch()
+        else:
+            await self._wait_until_due()
+
+    def _now_ms(self) -> int:
+        return self._tools.environment.wall_clock_ms()
+
+    async def _wait_until_due(self) -> None:
+        due_ms = self.followed.next_due_ms()
+        # The wall clock may be set back: no wait is longer than the back-off.
+        wait_ms = (
+            None
+            if due_ms is None
+            else min(max(due_ms - self._now_ms(), 1), max(self._config.backoff_ms, 1))
+        )
+        try:
+            async with asyncio.timeout(None if wait_ms is None else wait_ms / 1_000):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+
+    # -- Requests -----------------------------------------------------------------------------
+
+    async def _request(self, message: Message, response: type[R]) -> R:
+        """Send a request to the leader. Raises KafkaError."""
+        leader_id = self.fetcher_id.leader_id
+        address = self._tools.address_of(leader_id)
+        if address is None:
+            raise KafkaError(
+                ErrorCode.BROKER_NOT_AVAILABLE,
+                f"Broker {leader_id} is not registered with a listener for brokers.",
+            )
+        self._network.add_node(leader_id, address)
+        return await self._network.request(leader_id, message, response)
+
+    def _lose(self, reason: str) -> None:
+        """Retry all that is outstanding after the back-off; the next fetch is a full one."""
+        self._session.lose()
+        self.followed.lose_all(reason, self._now_ms())
+
+    def _on_error(self, error: KafkaError) -> None:
+        if not self._is_unreachable:
+            self._is_unreachable = True
+            _log.warning("%s Error in fetch from the leader: %s", self, error.message)
+        self._lose(error.message)
+
+    def _on_answer(self) -> None:
+        if self._is_unreachable:
+            self._is_unreachable = False
+            _log.info("%s The leader answers again", self)
+
+    # -- Offsets and epochs -------------------------------------------------------------------
+
+    async def _ask_positions(self) -> None:
+        """Give all that are ready to the session; ask what others need before they can fetch.
+
+        Ends: a partition asks only a few times in a row before it fetches, or waits after an error.
+        """
+        while True:
+            epochs: list[Asked] = []
+            offsets: list[Asked] = []
+            tier: list[Asked] = []
+            for asked in self.followed.asks(self._now_ms()):
+                if isinstance(asked.ask, FetchAsk):
+                    self._session.add(asked)
+                elif isinstance(asked.ask, EpochEndAsk):
+                    epochs.append(asked)
+                elif isinstance(asked.ask, OffsetAsk):
+                    offsets.append(asked)
+                else:
+                    tier.append(asked)
+            if not (epochs or offsets or tier):
+                return
+            try:
+                await self._ask_epochs(epochs)
+                await self._ask_offsets(offsets)
+            except KafkaError as error:
+                self._on_error(error)
+                return
+            for asked in tier:
+                await self._ask_tier(asked)
+
+    def _follower(self) -> Follower:
+        return Follower(self._config.node_id, self._tools.broker_epoch())
+
+    async def _ask_epochs(self, asks: Sequence[Asked]) -> None:
+        if not asks:
+            return
+        request = epoch_ends_request(self._follower(), asks)
+        response = await self._request(request, OffsetForLeaderEpochResponse)
+        self._on_answer()
+        answers = epoch_ends(response)
+        for partition, ask in asks:
+            assert isinstance(ask, EpochEndAsk)
+            answer = answers.get(partition.topic_id_partition.topic_partition)
+            with self._contained(partition):
+                if answer is None:
+                    partition.failed(ask, _MISSING, self._now_ms())
+                else:
+                    partition.epoch_end_found(ask, answer.error, answer.epoch_end, self._now_ms())
+            self._tell_state(partition)
+
+    async def _ask_offsets(self, asks: Sequence[Asked]) -> None:
+        if not asks:
+            return
+        timeout_ms = self._config.socket_timeout_ms
+        request = list_offsets_request(self._follower(), asks, timeout_ms)
+        response = await self._request(request, ListOffsetsResponse)
+        self._on_answer()
+        answers = listed_offsets(response)
+        for partition, ask in asks:
+            assert isinstance(ask, OffsetAsk)
+            answer = answers.get(partition.topic_id_partition.topic_partition)
+            with self._contained(partition):
+                if answer is None:
+                    partition.failed(ask, _MISSING, self._now_ms())
+                else:
+                    offset = answer.offset_and_epoch
+                    partition.offset_found(ask, answer.error, offset, self._now_ms())
+            self._tell_state(partition)
+
+    async def _ask_tier(self, asked: Asked) -> None:
+        partition, ask = asked
+        assert isinstance(ask, AuxAsk)
+        if self._tools.fetch_aux is None:
+            partition.failed(ask, "This broker has no remote tier.", self._now_ms())
+            return
+        try:
+            state = await self._tools.fetch_aux(ask.request)
+        except (RemoteStorageError, MalformedAuxStateError) as error:
+            partition.failed(ask, str(error), self._now_ms())
+            return
+        with self._contained(partition):
+            partition.aux_fetched(ask, state, self._now_ms())
+        self._tell_state(partition)
+
+    # -- Records ------------------------------------------------------------------------------
+
+    async def _fetch(self) -> None:
+        limits = self._config.limits
+        request = fetch_request(self._follower(), limits, self._session.next_request())
+        try:
+            response = await self._request(request, FetchResponse)
+        except KafkaError as lost:
+            self._on_error(lost)
+            return
+        partitions = fetched_partitions(response)
+        error = error_of(response.error_code)
+        reaction, problem = self._session.on_response(error, response.session_id, list(partitions))
+        if reaction is SessionReaction.ACCEPTED:
+            self._on_answer()
+            await self._handle(partitions.items())
+            return
+        _log.info("%s Fetch session: %s", self, problem)
+        if reaction is SessionReaction.REFUSED:
+            self._on_error(KafkaError(error, problem))
+
+    async def _handle(self, partitions: Iterable[tuple[ReplicaId, PartitionData]]) -> None:
+        handled = 0
+        for key, answer in partitions:
+            # None: the partition is no longer followed from here.
+            asked = self._session.take(key)
+            if asked is None:
+                continue
+            partition, ask = asked
+            assert isinstance(ask, FetchAsk)
+            with self._contained(partition):
+                self.followed.fetched(partition, ask, fetched_of(answer), self._now_ms())
+            self._tell_state(partition)
+            handled += 0 if answer.records is None else size_of(answer.records)
+            if handled >= _SLICE_BYTES:
+                handled = 0
+                await asyncio.sleep(0)
+
+    # -- Partitions ---------------------------------------------------------------------------
+
+    @contextmanager
+    def _contained(self, partition: FollowedPartition) -> Generator[None, None, None]:
+        """Contain an unexpected error, so that it stops this partition only."""
+        name = partition.topic_id_partition.topic_partition
+        with self._tools.supervisor.attempt(_PARTITION, name) as attempt:
+            yield
+        if attempt.has_failed:
+            partition.break_down("An internal error.")
+
+    def _tell_state(self, partition: FollowedPartition) -> None:
+        if partition.state is FetchState.FAILED:
+            name = partition.topic_id_partition.topic_partition
+            _log.error("%s Partition %s marked as failed: %s", self, name, partition.trouble)
