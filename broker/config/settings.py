@@ -95,7 +95,6 @@ def controller_config(
         node_id=config.node_id,
         num_partitions=values.integer("num.partitions"),
         default_replication_factor=values.integer("default.replication.factor"),
-        replicas_max=1,
         delete_topic_enable=values.boolean("delete.topic.enable"),
         remote_storage_system_enabled=config.is_tiered,
         remote_storage_default=values.boolean("log.remote.storage.enable"),
