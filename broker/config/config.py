@@ -100,11 +100,11 @@ class BrokerConfig:
         return self.is_tiered and is_here
 
     def internal_topic_replication_factor(self, name: str) -> int:
-        """The replication factor that property `name` sets, capped at 1.
+        """The replication factor that property `name` sets; 1 if this is the only broker.
 
-        Every partition has one replica: with a larger factor the topic could never be created.
+        With a larger factor the topic could never be created there.
         """
-        return min(self.values.integer(name), 1)
+        return self.values.integer(name) if self.is_member else 1
 
 
 def _refuse(sentence: str) -> KafkaError:

@@ -13,12 +13,6 @@ from .quorum_config import QuorumConfig, Role
 
 METADATA_DIRECTORY = "metadata.log.dir"
 
-_INTERNAL_FACTORS = (
-    "offsets.topic.replication.factor",
-    "share.coordinator.state.topic.replication.factor",
-    "transaction.state.log.replication.factor",
-)
-_DEFAULT_FACTOR = "default.replication.factor"
 _AUTO_JOIN = "controller.quorum.auto.join.enable"
 
 
@@ -39,12 +33,6 @@ def check_member(
         raise _refuse(
             "A cluster of several processes cannot mount another tier yet: remove the properties"
             " tierlog.mount.*."
-        )
-    factor = values.integer(_DEFAULT_FACTOR)
-    if factor > 1:
-        raise _refuse(
-            f"{_DEFAULT_FACTOR}={factor} is not supported yet: every partition has one replica."
-            " Set it to 1."
         )
     if _AUTO_JOIN in values.stated and values.boolean(_AUTO_JOIN) and _is_dynamic(quorum):
         raise _refuse(
@@ -74,15 +62,8 @@ def metadata_directory_first(values: ConfigValues, log_dirs: Sequence[str]) -> t
 
 
 def member_warnings(values: ConfigValues) -> list[str]:
-    """Warnings about properties that a member does not obey, or that do not fit."""
-    high = [
-        name for name in _INTERNAL_FACTORS if name in values.stated and values.integer(name) > 1
-    ]
-    warnings = (
-        [f"{', '.join(high)}: every partition has one replica for now; a factor of 1 is used."]
-        if high
-        else []
-    )
+    """Warnings about properties that do not fit."""
+    warnings: list[str] = []
     session_ms = values.integer("broker.session.timeout.ms")
     heartbeat_ms = values.integer("broker.heartbeat.interval.ms")
     if heartbeat_ms * 2 > session_ms:

@@ -157,9 +157,7 @@ class Controller(ControllerLoop):
 
         try:
             return await self._write(
-                lambda image: alter_reassignments(
-                    image, request, self._config.log_config, self._config.replicas_max
-                ),
+                lambda image: alter_reassignments(image, request, self._config.log_config),
                 request.timeout_ms,
             )
         except KafkaError as error:

@@ -15,9 +15,6 @@ from ..metadata.decision import Decision as Decision
 RECORDS_PER_OPERATION_MAX = 10_000
 """The most metadata records one request may write, and the most partitions it may create."""
 
-REPLICAS_MAX = 2**15 - 1
-"""The largest replication factor that a request can state."""
-
 PartitionCharge: TypeAlias = Callable[[int], None]
 """Charges created or deleted partitions to the client's quota.
 
@@ -50,8 +47,6 @@ class ControllerConfig:
     node_id: int = 0
     num_partitions: int = 1
     default_replication_factor: int = 1
-    # The most replicas that a partition may get.
-    replicas_max: int = REPLICAS_MAX
     delete_topic_enable: bool = True
     remote_storage_system_enabled: bool = False
     # The value of remote.storage.enable for new topics that don't set it.

@@ -24,7 +24,7 @@ from ...clients.protocol.messages.list_partition_reassignments import (
 )
 from ...storage.config import LogConfig
 from ..metadata.cluster_image import ClusterImage, PartitionImage, TopicImage
-from .controller_config import REPLICAS_MAX, Decision
+from .controller_config import Decision
 from .leader_and_isr import TOPIC_DEFAULTS, PartitionChanges
 from .partition_change import RECOVERING, PartitionTarget
 from .partition_control import check_assignment
@@ -74,7 +74,6 @@ def alter_reassignments(
     image: ClusterImage,
     request: AlterPartitionReassignmentsRequest,
     defaults: LogConfig = TOPIC_DEFAULTS,
-    replicas_max: int = REPLICAS_MAX,
 ) -> Decision[AlterPartitionReassignmentsResponse]:
     """Decide on each partition: reassign it, or cancel its reassignment if replicas are null."""
     changes = PartitionChanges(image, defaults)
@@ -95,7 +94,6 @@ def alter_reassignments(
                     target = _called_off(partition, is_allowed)
                 else:
                     check_assignment(image, partition_request.replicas, None)
-                    _check_replicas_max(partition, partition_request.replicas, replicas_max)
                     if not request.allow_replication_factor_change:
                         _check_factor(partition, partition_request.replicas)
                     target = _reassigned(partition, partition_request.replicas)
@@ -128,17 +126,6 @@ def _find(image: ClusterImage, name: str, index: int) -> tuple[TopicImage, Parti
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{index}."
         )
     return topic, partition
-
-
-def _check_replicas_max(partition: PartitionImage, target: list[int], replicas_max: int) -> None:
-    """A move to another broker needs both replicas until the new one is in sync."""
-    count = len({*partition.replicas, *target})
-    if count > max(replicas_max, len(partition.replicas)):
-        raise KafkaError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"The reassignment needs {count} replicas at a time, but a partition can have at most"
-            f" {replicas_max} for now.",
-        )
 
 
 def _reassigned(partition: PartitionImage, target: list[int]) -> PartitionTarget:

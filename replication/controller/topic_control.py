@@ -376,7 +376,7 @@ def create_partitions(
             if named[name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             check_may_grow(config, name)
-            added = _add_partitions(config, image, topic, random, charge)
+            added = _add_partitions(image, topic, random, charge)
             if len(records) + len(added) > RECORDS_PER_OPERATION_MAX:
                 raise _policy(_TOO_MANY_RECORDS)
             check_room(config, image, len(records), len(added))
@@ -413,7 +413,6 @@ def _policy(message: str) -> KafkaError:
 
 
 def _add_partitions(
-    config: ControllerConfig,
     image: ClusterImage,
     topic_request: CreatePartitionsTopic,
     random: "Random",

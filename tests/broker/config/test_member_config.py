@@ -26,7 +26,6 @@ DIRECTORY = Uuid(b"0123456789abcdef")
             {"tierlog.mount.old.url": "file:///tmp/old"},
             "cannot mount another tier yet",
         ),
-        ({"default.replication.factor": "3"}, "default.replication.factor=3 is not supported yet"),
         ({"metadata.log.dir": "/elsewhere"}, "metadata.log.dir=/elsewhere is not supported yet"),
     ],
 )
@@ -67,12 +66,10 @@ def test_a_member_is_warned_of_what_it_does_not_obey() -> None:
     }
     config = read_config(THREE | stated)
     assert config_warnings(config) == [
-        "offsets.topic.replication.factor: every partition has one replica for now; a factor of 1"
-        " is used.",
         "broker.heartbeat.interval.ms=5000 should be at most half of"
         " broker.session.timeout.ms=9000: one late heartbeat fences the broker.",
     ]
-    assert config.internal_topic_replication_factor("offsets.topic.replication.factor") == 1
+    assert config.internal_topic_replication_factor("offsets.topic.replication.factor") == 3
     assert config_warnings(read_config(COMBINED | stated)) == []
 
 

@@ -19,7 +19,6 @@ from tierlog.clients.protocol.messages.list_partition_reassignments import (
 )
 from tierlog.clients.protocol.schema import Message
 from tierlog.replication.controller.broker_control import unregister_broker
-from tierlog.replication.controller.controller_config import REPLICAS_MAX
 from tierlog.replication.controller.leader_election import elect_leaders
 from tierlog.replication.controller.reassignment import alter_reassignments, list_reassignments
 from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage, PartitionImage
@@ -72,7 +71,6 @@ def moved(
     image: ClusterImage,
     *replicas: int,
     may_change_factor: bool = True,
-    replicas_max: int = REPLICAS_MAX,
 ) -> ClusterImage:
     """The cluster after a reassignment; without replicas it is called off."""
     asked = ReassignablePartition(partition_index=0, replicas=list(replicas) or None)
@@ -80,7 +78,7 @@ def moved(
         allow_replication_factor_change=may_change_factor,
         topics=[ReassignableTopic(name="orders", partitions=[asked])],
     )
-    decision = alter_reassignments(image, request, replicas_max=replicas_max)
+    decision = alter_reassignments(image, request)
     (result,) = decision.answer.responses[0].partitions
     if result.error_code:
         raise KafkaError(ErrorCode(result.error_code), result.error_message or "")
@@ -205,16 +203,3 @@ def test_a_broker_that_runs_or_is_unknown_cannot_be_forgotten(
     with pytest.raises(KafkaError) as refused:
         unregister_broker(image, 1, broker_id)
     assert refused.value.code is code
-
-
-def test_a_partition_does_not_move_while_it_can_have_one_replica_only() -> None:
-    image = cluster(PartitionRecord(replicas=[1], isr=[1], leader=1))
-    for replicas in ([2], [1, 2]):
-        with pytest.raises(KafkaError) as refused:
-            moved(image, *replicas, replicas_max=1)
-        assert refused.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
-        assert refused.value.message == (
-            "The reassignment needs 2 replicas at a time, but a partition can have at most 1 for"
-            " now."
-        )
-    assert orders(moved(image, 1, replicas_max=1)).replicas == (1,)
