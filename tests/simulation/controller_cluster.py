@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 AnswerT = TypeVar("AnswerT")
 REQUEST_TIMEOUT_MS = 1000
-LATE = 0.1
+LATE = 0.25
 TOPICS_MAX = 8
 
 
@@ -132,7 +132,7 @@ class SimulatedCluster:
 
         if may_be_late and self.chance.random() < LATE:
             self.counts["late request to the controller"] += 1
-            self.later(500, 12_000, arrive)
+            self.later(300, 6_000, arrive)
             return
         self._transmit(source, target, arrive)
 

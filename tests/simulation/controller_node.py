@@ -387,7 +387,8 @@ class SimulatedController:
     def _check_silent(self, now_ms: int) -> None:
         """No broker stays unfenced long after its last heartbeat."""
         brokers = self.core.newest.brokers.values()
-        looks = len(brokers) + 2
+        unfenced = sum(not broker.fenced for broker in brokers)
+        looks = unfenced + 1
         bound = SESSIONS.session_timeout_ms + looks * SESSIONS.look_interval_ms + LOOK_SLACK_MS
         for broker in brokers:
             key = BrokerIdAndEpoch(broker.broker_id, broker.epoch)

@@ -148,6 +148,17 @@ def _stop_broker(story: "Story", _: QuorumNode) -> bool:
     return cluster is not None and any(broker.stop() for broker in cluster.brokers)
 
 
+def _lose_brokers(story: "Story", _: QuorumNode) -> bool:
+    """One or more brokers are gone until long after their sessions have expired."""
+    if story.cluster is None:
+        return False
+    brokers = [broker for broker in story.cluster.brokers if broker.node.core is not None]
+    for broker in story.chance.sample(brokers, min(len(brokers), story.chance.choice((1, 1, 2)))):
+        broker.node.kill()
+        story.queue.after(story.chance.uniform(8_000, 16_000), broker.node.start_if_dead)
+    return bool(brokers)
+
+
 def _replace_disk(story: "Story", node: QuorumNode) -> bool:
     """A node comes back with an empty disk and another directory id: it is no voter (KIP-853)."""
     if not story.plan.changes_voters or not story.invariants.can_spare(node):
@@ -182,5 +193,6 @@ FAULTS: dict[str, Callable[["Story", QuorumNode], bool]] = {
     "graceful stop": _stop_gracefully,
     "disk replaced": _replace_disk,
     "broker stop": _stop_broker,
+    "brokers gone": _lose_brokers,
 }
 """By name; a fault tells whether it could strike."""

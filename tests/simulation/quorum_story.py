@@ -346,8 +346,7 @@ class Story:
 
     def restart_later(self, node: QuorumNode) -> None:
         """Start a node again after a while."""
-        is_broker = self.plan.has_controllers and not node.options.can_be_voter
-        delay = self.chance.choice((10, 300, 3000, 9000, 25_000 if is_broker else 9000))
+        delay = self.chance.choice((10, 300, 3000, 9000))
         self.queue.after(self.chance.uniform(0, delay), node.start_if_dead)
 
     def heal(self) -> None:
