@@ -159,17 +159,20 @@ def _lose_brokers(story: "Story", _: QuorumNode) -> bool:
     return bool(brokers)
 
 
-def _replace_disk(story: "Story", node: QuorumNode) -> bool:
+def _replace_disk(story: "Story", _: QuorumNode) -> bool:
     """A node comes back with an empty disk and another directory id: it is no voter (KIP-853)."""
-    if not story.plan.changes_voters or not story.invariants.can_spare(node):
+    if not story.plan.changes_voters:
         return False
-    if not node.options.can_be_voter or story.chance.random() < 0.5:
+    # Who heard that it leads, which it cannot know any more, would end its process.
+    named = {each.persisted.leader_id for each in story.nodes}
+    able = [node for node in story.nodes if node.options.can_be_voter and node.id not in named]
+    able = [node for node in able if story.invariants.can_spare(node)]
+    if not able:
         return False
-    if any(each.persisted.leader_id == node.id for each in story.nodes):
-        # It would hear that it leads, which it cannot know any more: that ends its process.
-        return False
+    node = story.chance.choice(able)
     if node.core is not None:
         node.kill()
+    story.invariants.on_disk_lost(node)
     story.disks += 1
     node.replace_disk(Uuid(bytes(12) + bytes((8, story.disks >> 8, story.disks & 255, node.id))))
     story.restart_later(node)

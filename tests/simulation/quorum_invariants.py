@@ -113,6 +113,8 @@ class Invariants:
         self._states: dict[int, object] = {}
         self._watched: dict[int, _Watched] = {}
         self._robbed: list[QuorumNode] = []
+        self._lost: dict[VoterKey, int] = {}
+        """The synced ends of voters whose disks were replaced."""
 
     @property
     def latest_epoch(self) -> int:
@@ -305,6 +307,10 @@ class Invariants:
         """A node writes a snapshot."""
         self.voter_rules.on_snapshot(node, snapshot)
 
+    def on_disk_lost(self, node: QuorumNode) -> None:
+        """The disk of a voter is about to be replaced: until now it has kept its promises."""
+        self._lost[node.options.key] = node.log.flushed_offset
+
     def can_spare(self, node: QuorumNode) -> bool:
         """Whether the quorum can go on without the disk of a node, whoever leads."""
         keys = {each.options.key for each in self.nodes if each is not node}
@@ -326,12 +332,12 @@ class Invariants:
 
     def check_majority(self) -> None:
         """A majority of the voters has everything below any high watermark on its disk."""
+        end = self.committed_end
         # A voter whose disk was replaced votes no more: nobody is elected by what it has lost.
-        lost = self._committed_by.keys - {node.options.key for node in self.nodes}
-        has_keys = self._committed_by.has_directories
-        holders = len(self._holders()) + (len(lost) if has_keys else 0)
+        lost = [key for key in self._committed_by.keys if self._lost.get(key, -1) >= end]
+        holders = len(self._holders()) + len(lost)
         assert holders >= (self._committed_by.majority if self._committed_by else 0), (
-            f"{holders} of {self._committed_by.ids} hold the log to {self.committed_end}"
+            f"{holders} of {self._committed_by.ids} hold the log to {end}"
         )
 
     def _check_request(self, node: QuorumNode, request_id: int, request: RaftRequest) -> None:
