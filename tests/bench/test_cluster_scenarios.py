@@ -1,0 +1,39 @@
+"""The scenarios about restarts and about several nodes give every figure at a broker of ours."""
+
+import io
+from pathlib import Path
+
+import pytest
+
+from tierlog.bench.figures import ResultsWriter, read_results
+from tierlog.bench.progress import LinesOfProgress
+from tierlog.bench.runner import Runner, Settings
+from tierlog.bench.scenario import Scale, Scenario
+from tierlog.bench.scenarios import failover, restarts, three_nodes
+from tierlog.bench.schedule import schedule
+from tierlog.bench.targets.tierlog import TierlogTarget
+
+pytestmark = pytest.mark.slow
+
+SCENARIOS = [restarts.SCENARIO, failover.SCENARIO, three_nodes.SCENARIO]
+SOME_FIGURES = {
+    "restarts": {"first_start_cpu_s", "last_start_cpu_s", "worst_of_second_half_metadata_mb"},
+    "failover": {"median_unavailable_s", "worst_unavailable_s", "acknowledged_changes"},
+    "three_nodes": {
+        "third_unfenced_s",
+        "active_resident_mib",
+        "standby_idle_cpu_s_per_minute",
+    },
+}
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_nodes_that_hold_give_every_figure(scenario: Scenario, tmp_path: Path) -> None:
+    results = ResultsWriter(tmp_path / "out")
+    results.write_machine({})
+    settings = Settings(Scale.SMOKE, tmp_path / "scratch")
+    runner = Runner(results, LinesOfProgress(io.StringIO()), settings)
+    runner.run(schedule([scenario], [TierlogTarget()], Scale.SMOKE))
+    assert runner.failures == []
+    figures = {figure.metric for figure in read_results(tmp_path / "out").figures}
+    assert SOME_FIGURES[scenario.name] <= figures
