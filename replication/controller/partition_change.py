@@ -21,7 +21,6 @@ Rules:
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
 from typing import NamedTuple
@@ -67,8 +66,7 @@ class PartitionTarget(NamedTuple):
     renews_leader: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LiveBrokers:
+class LiveBrokers(NamedTuple):
     """Which brokers may lead (`LeaderAcceptor`).
 
     `arriving` counts as active before its record is replayed, `leaving` no longer does.
@@ -168,16 +166,25 @@ def completed(assignment: Assignment) -> Assignment:
     return Assignment(replicas, [], [], isr)
 
 
-@dataclass(slots=True)
 class _Draft:
-    """The wanted partition, while it is worked out."""
+    """The new partition, while it is worked out."""
 
-    replicas: list[int]
-    adding: list[int]
-    removing: list[int]
-    isr: list[int]
-    elr: list[int]
-    record: PartitionChangeRecord = field(default_factory=PartitionChangeRecord)
+    __slots__ = ("adding", "elr", "isr", "record", "removing", "replicas")
+
+    def __init__(
+        self,
+        replicas: list[int],
+        adding: list[int],
+        removing: list[int],
+        isr: list[int],
+        elr: list[int],
+    ) -> None:
+        self.replicas = replicas
+        self.adding = adding
+        self.removing = removing
+        self.isr = isr
+        self.elr = elr
+        self.record = PartitionChangeRecord()
 
 
 def build_change(

@@ -14,7 +14,7 @@ after it. It contains only committed records, and never a part of a metadata tra
 """
 
 import logging
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ...clients.record.batch import RecordBatch
 from ...storage.directory.log_dir import LogDirError, on_disk
@@ -48,8 +48,7 @@ def find_snapshots(
     return snapshots, newest
 
 
-@dataclass(frozen=True, slots=True)
-class DueDeletion:
+class DueDeletion(NamedTuple):
     """The log may begin with `snapshot_id`; what is before it goes, for this reason."""
 
     snapshot_id: SnapshotId

@@ -1,10 +1,9 @@
 """The settings of the metadata log (Kafka's `MetadataLogConfig`)."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataLogConfig:
+class MetadataLogConfig(NamedTuple):
     """When the metadata log gets segments and snapshots, and what is kept of them."""
 
     segment_bytes: int = 1_073_741_824

@@ -25,7 +25,6 @@ from ...clients.environment import Environment
 from ...clients.supervisor import Supervisor
 from ...clients.task_owner import TaskOwner
 from .cluster_image import ClusterDelta, ClusterImage
-from .image_records import image_records
 from .metadata_log import MetadataLog
 from .metadata_log_config import MetadataLogConfig
 from .metadata_snapshots import SnapshotWriting
@@ -147,6 +146,9 @@ class SnapshotGenerator:
         reason = "" if image is None else self._due_reason(image)
         if image is None or not reason:
             return
+        # Most lives of a broker write no snapshot.
+        from .image_records import image_records
+
         snapshot_id = SnapshotId(image.offset + 1, image.epoch)
         last_timestamp_ms = self._snapshots.timestamp_before(snapshot_id)
         now_ms = self._environment.wall_clock_ms()

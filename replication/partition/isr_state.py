@@ -19,7 +19,6 @@ Rules:
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 from typing import NamedTuple
@@ -61,8 +60,7 @@ ISR_TRANSITIONS: Mapping[tuple[IsrPhase, IsrEvent], IsrPhase] = MappingProxyType
 """A new request is made only from COMMITTED."""
 
 
-@dataclass(frozen=True, slots=True)
-class IsrState:
+class IsrState(NamedTuple):
     """The ISR of one partition."""
 
     phase: IsrPhase

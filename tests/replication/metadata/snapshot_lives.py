@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tierlog.clients.supervisor import Supervisor
 from tierlog.replication.controller.controller import Controller
@@ -31,7 +31,7 @@ NEVER = MetadataLogConfig(
     retention_bytes=-1,
     retention_ms=-1,
 )
-OFTEN = replace(NEVER, max_record_bytes_between_snapshots=2_000)
+OFTEN = NEVER._replace(max_record_bytes_between_snapshots=2_000)
 
 
 @dataclass(frozen=True, slots=True)

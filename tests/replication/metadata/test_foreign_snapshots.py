@@ -1,7 +1,6 @@
 """Files in the metadata log's directory that look like snapshots, and are none of this log's."""
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
@@ -82,7 +81,7 @@ def test_retention_ends_whatever_lies_beside_the_snapshots() -> None:
         await asyncio.sleep(200)
         assert len(life.controller.metadata_log.snapshots.ids) == 1
 
-    config: MetadataLogConfig = replace(NEVER, retention_bytes=0)
+    config: MetadataLogConfig = NEVER._replace(retention_bytes=0)
     live(disk, first, OFTEN)
     live(disk, second, config)
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-from dataclasses import replace
 
 import pytest
 
@@ -44,7 +43,7 @@ def test_so_many_bytes_of_records_bring_a_snapshot_of_a_committed_image() -> Non
 
 
 def test_time_brings_a_snapshot_if_something_was_written() -> None:
-    hourly = replace(NEVER, max_snapshot_interval_ms=3_600_000)
+    hourly = NEVER._replace(max_snapshot_interval_ms=3_600_000)
 
     async def story(life: Life) -> None:
         await create(life.controller, "t")
@@ -82,7 +81,7 @@ def test_a_start_goes_on_from_the_snapshot() -> None:
 
 
 def test_retention_by_size_leaves_the_newest_snapshot_and_the_log_after_it() -> None:
-    small = replace(OFTEN, retention_bytes=6_000)
+    small = OFTEN._replace(retention_bytes=6_000)
 
     async def story(life: Life) -> None:
         await many_topics(life, 200)
@@ -100,7 +99,7 @@ def test_retention_by_size_leaves_the_newest_snapshot_and_the_log_after_it() -> 
 
 
 def test_retention_by_time_goes_by_the_last_record_in_a_snapshot() -> None:
-    timed = replace(OFTEN, retention_ms=100_000)
+    timed = OFTEN._replace(retention_ms=100_000)
 
     async def story(life: Life) -> None:
         await many_topics(life, 100)
@@ -117,7 +116,7 @@ def test_retention_by_time_goes_by_the_last_record_in_a_snapshot() -> None:
 
 
 def test_a_single_snapshot_is_never_deleted() -> None:
-    tiny = replace(NEVER, max_snapshot_interval_ms=1_000, retention_bytes=0, retention_ms=0)
+    tiny = NEVER._replace(max_snapshot_interval_ms=1_000, retention_bytes=0, retention_ms=0)
 
     async def story(life: Life) -> None:
         await create(life.controller, "t")
@@ -149,13 +148,13 @@ def test_the_log_start_does_not_move_to_a_snapshot_that_has_become_unreadable(
 
     live(disk, first, OFTEN)
     caplog.clear()
-    live(disk, second, replace(NEVER, retention_bytes=0))
+    live(disk, second, NEVER._replace(retention_bytes=0))
     assert "is damaged and is not used" in caplog.text
 
 
 def test_neither_the_disk_nor_the_work_of_a_start_grows_with_the_restarts() -> None:
     """Without snapshots each start would replay all starts before it, and the disk would fill."""
-    config = replace(OFTEN, max_record_bytes_between_snapshots=20_000, retention_bytes=50_000)
+    config = OFTEN._replace(max_record_bytes_between_snapshots=20_000, retention_bytes=50_000)
     disk = SimulatedDisk()
     sizes: list[int] = []
     replayed: list[int] = []
@@ -211,11 +210,11 @@ def test_a_disk_too_full_for_a_snapshot_still_gets_its_deleted_files_back() -> N
         assert life.supervisor.has_failed(GENERATION)
         assert not life.offsets_of(".deleted")
 
-    live(disk, story, replace(OFTEN, retention_bytes=6_000))
+    live(disk, story, OFTEN._replace(retention_bytes=6_000))
 
 
 def test_a_broker_that_is_stopped_soon_after_each_start_still_gets_its_snapshots() -> None:
-    config = replace(OFTEN, max_record_bytes_between_snapshots=20_000, retention_bytes=50_000)
+    config = OFTEN._replace(max_record_bytes_between_snapshots=20_000, retention_bytes=50_000)
     disk = SimulatedDisk()
     replayed: list[int] = []
 
