@@ -8,7 +8,7 @@ from .raft_state import Candidate, Follower, RaftEvent, Resigned, Unattached, Vo
 def start(node: RaftNode, persisted: ElectionState, now_ms: int) -> None:
     """Put a node into its first state. The only voter goes on from there to lead."""
     _begin(node, persisted, now_ms)
-    if (node.is_voter and len(node.voters) == 1) and not isinstance(node.state, Candidate):
+    if node.is_only_voter and not isinstance(node.state, Candidate):
         node.become_prospective(RaftEvent.ONLY_VOTER, now_ms)
 
 

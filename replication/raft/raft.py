@@ -278,7 +278,7 @@ class RaftCore:
             return node.is_broken
         if isinstance(state, Resigned):
             return not state.unacknowledged
-        return (node.is_voter and len(node.voters) == 1) or isinstance(state, Unattached | Follower)
+        return node.is_only_voter or isinstance(state, Unattached | Follower)
 
     def describe_quorum(self, now_ms: int) -> QuorumDescription:
         """The data of a DescribeQuorum response."""
