@@ -5,6 +5,10 @@ was not synced, pauses, cut links, lost connections, bad disks, leaping clocks, 
 graceful stops, while whoever leads writes and some take snapshots. `quorum_invariants.py` watches
 every event. Then everything heals, and within `HEALED_MS` there must be one leader whose writes all
 nodes commit, and the same log and the same state on all of them.
+
+In some stories the voters change meanwhile (`quorum_admin.py`). In others the nodes are controllers
+and the observers are brokers, which register, heartbeat, die and return (`controller_cluster.py`);
+they heal when all brokers are unfenced, and a topic can be created.
 """
 
 import random
