@@ -176,14 +176,14 @@ class ClusterNode(BrokerNode):
 
     def quorum(self) -> PartitionData | None:
         """The quorum as this controller describes it; None unless it leads and answers."""
-        asked = AskedTopic(topic_name=_METADATA_TOPIC, partitions=[AskedPartition()])
-        request = DescribeQuorumRequest(topics=[asked])
+        topic = AskedTopic(topic_name=_METADATA_TOPIC, partitions=[AskedPartition()])
+        request = DescribeQuorumRequest(topics=[topic])
         try:
             with Wire(f"127.0.0.1:{self.controller_port}", _ASK_S) as wire:
                 answer = wire.ask(request, _QUORUM_VERSION, DescribeQuorumResponse)
         except WireError:
             return None
-        described = [each for topic in answer.topics for each in topic.partitions]
+        described = [each for one in answer.topics for each in one.partitions]
         if answer.error_code or not described or described[0].error_code:
             return None
         return described[0] if described[0].leader_id == self.node_id else None
@@ -269,8 +269,8 @@ class Cluster:
         """Wait for an active controller of a later epoch. Raises NotUpError."""
 
         def lead() -> Lead | None:
-            found = self.leader()
-            return found if found is not None and found.epoch > after_epoch else None
+            now = self.leader()
+            return now if now is not None and now.epoch > after_epoch else None
 
         return self._until(lead, timeout_s, f"no leader after epoch {after_epoch}")
 
@@ -298,13 +298,13 @@ class Cluster:
 
     def _until(self, value: Callable[[], T | None], timeout_s: float, otherwise: str) -> T:
         deadline = time.monotonic() + timeout_s
-        while (found := value()) is None:
+        while (result := value()) is None:
             if time.monotonic() > deadline:
                 error = NotUpError(f"Within {timeout_s:g} s: {otherwise}.")
                 error.add_note(self.log_tails())
                 raise error
             time.sleep(_POLL_S * 2)
-        return found
+        return result
 
     def log_tails(self, lines: int = 15) -> str:
         """The last lines that each node has printed."""
