@@ -48,6 +48,12 @@ _FORMAT_S = 120.0
 _METADATA_VERSION = 9
 _QUORUM_VERSION = 2
 _HEAP = "512m"
+_WITHOUT_KAFKAS_OWN = tuple(
+    word
+    for feature in ("eligible.leader.replicas.version", "share.version", "streams.version")
+    for word in ("--feature", f"{feature}=0")
+)
+"""What formats a node of Kafka for a cluster in which brokers of ours can register."""
 
 
 class Seat(NamedTuple):
@@ -86,6 +92,8 @@ class ClusterNode(BrokerNode):
         self.is_broker = "broker" in seat.roles
         self.is_controller = "controller" in seat.roles
         self.controller_port = free_port()
+        self.features_of_kafka: Sequence[str] = ()
+        """What `kafka-storage format` gets about features; by default all are on."""
         self._cluster_id = cluster_id
         self._roles = seat.roles
         self._stated = dict(stated)
@@ -122,7 +130,7 @@ class ClusterNode(BrokerNode):
         arguments = ("format", "-t", self._cluster_id, "-c", str(configuration))
         if self.kind == "kafka":
             self.log_directory.mkdir(exist_ok=True)
-            run_tool("kafka-storage", *arguments)
+            run_tool("kafka-storage", *arguments, *self.features_of_kafka)
             return
         answer = subprocess.run(
             tierlog_command(*arguments),
@@ -215,8 +223,11 @@ class Cluster:
             for node_id, seat in seats.items()
         }
         voters = ",".join(f"{n.node_id}@127.0.0.1:{n.controller_port}" for n in self.controllers)
+        is_mixed = len({seat.kind for seat in seats.values()}) > 1
         for node in self.nodes.values():
             node.state({"controller.quorum.voters": voters})
+            # A broker may only register if it supports all features of the cluster.
+            node.features_of_kafka = _WITHOUT_KAFKAS_OWN if is_mixed else ()
 
     @property
     def controllers(self) -> list[ClusterNode]:

@@ -20,7 +20,12 @@ from tierlog.clients.record.batch import batches
 from ..waiting import wait_until
 from .dump_log import DumpedRecord, dump, files_in
 
-pytestmark = [pytest.mark.slow, pytest.mark.requires("java", "mvn")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.requires("java", "mvn"),
+    # Tens of starts of Java.
+    pytest.mark.timeout(900),
+]
 
 KINDS: tuple[Kind, ...] = ("kafka", "tierlog")
 DECODED = "--cluster-metadata-decoder"
