@@ -42,7 +42,7 @@ METADATA_LOG = "__cluster_metadata-0"
 _METADATA_TOPIC = "__cluster_metadata"
 _ASK_S = 5.0
 _POLL_S = 0.01
-_UP_WITHIN_S = 120.0
+_UP_WITHIN_S = 300.0
 _DOWN_WITHIN_S = 60.0
 _FORMAT_S = 120.0
 _METADATA_VERSION = 9
@@ -361,6 +361,8 @@ SHARED_PROPERTIES: Mapping[str, str] = {
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
     "auto.create.topics.enable": "false",
+    # A node of the other kind may start much more slowly on a busy machine.
+    "initial.broker.registration.timeout.ms": "300000",
     "remote.log.storage.system.enable": "false",
 }
 """What every node of a cluster has, of either kind."""
