@@ -1,0 +1,242 @@
+"""A leader on a real socket, and a follower with fetchers; each has a simulated disk of its own."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import cast
+
+from tierlog.broker.handlers import fetch, list_offsets, offset_for_leader_epoch
+from tierlog.broker.request.context import BrokerContext, Deferred, RequestContext
+from tierlog.broker.request.fetch_session import FetchSessionCache
+from tierlog.clients.environment import SystemEnvironment
+from tierlog.clients.kafka_uuid import Uuid
+from tierlog.clients.network.network import Address
+from tierlog.clients.protocol.api import ApiKey
+from tierlog.clients.protocol.messages.fetch import FetchRequest, FetchResponse
+from tierlog.clients.protocol.messages.list_offsets import ListOffsetsRequest
+from tierlog.clients.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from tierlog.clients.protocol.schema import Message
+from tierlog.clients.steps import finished
+from tierlog.clients.supervisor import Supervisor
+from tierlog.clients.topic_partition import TopicPartition
+from tierlog.replication.follower.leader_requests import FetchLimits
+from tierlog.replication.follower.replica_fetcher import FetcherTools, ReplicaFetcherConfig
+from tierlog.replication.follower.replica_fetchers import ReplicaFetchers
+from tierlog.replication.leader.replica_manager import ReplicaManager, ReplicaManagerConfig
+from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage
+from tierlog.replication.metadata.metadata_records import (
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from tierlog.replication.partition.append_data import AppendEntry, AppendRequest
+from tierlog.storage.config import LogConfig
+from tierlog.storage.files import FileRegion
+from tierlog.storage.log.unified_log import UnifiedLog
+from tierlog.storage.manager.log_manager import LogManager
+from tierlog.tests.broker.cluster.scripted_controller import ScriptedController
+from tierlog.tests.replication.broker_node import batch_of
+from tierlog.tests.simulation.disk import SimulatedDisk
+from tierlog.tests.simulation.files import SimulatedFiles
+
+TOPIC_ID = Uuid(b"t" * 16)
+PARTITIONS = 3
+WITHIN_S = 60
+BACKOFF_MS = 20
+
+
+class Node:
+    """A broker of two, without a controller: it hears of whatever a test publishes."""
+
+    def __init__(self, node_id: int) -> None:
+        self.node_id = node_id
+        self.environment = SystemEnvironment()
+        files = SimulatedFiles(SimulatedDisk())
+        files.mkdirs("/data")
+        self.image = ClusterImage("cluster")
+        self.logs = LogManager(files, ["/data"], LogConfig())
+        self.replicas = ReplicaManager(
+            ReplicaManagerConfig(node_id), self.environment, self.logs, lambda: self.image
+        )
+
+    def publish(self, *records: Message) -> None:
+        delta = ClusterDelta(self.image)
+        delta.replay_all(records)
+        self.image = delta.apply(self.image.offset + len(records), 1)
+        self.replicas.publish(self.image, delta)
+
+    def log(self, partition: int = 0) -> UnifiedLog:
+        return self.replicas.partition(TopicPartition("t", partition)).log
+
+    def content(self, partition: int = 0) -> bytes:
+        """All bytes of the log's segments."""
+        segments = self.log(partition).local.segments
+        return b"".join(bytes(batch.view) for each in segments for batch in each.batches())
+
+    def append(self, *values: bytes, partition: int = 0) -> None:
+        entry = AppendEntry(TopicPartition("t", partition), batch_of(*values))
+        self.replicas.append_records(AppendRequest([entry], 1, 1_000))
+        assert not entry.error
+
+
+class ServedLeader(Node):
+    """Broker 1, which serves its partitions at an address."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.server = ScriptedController(
+            {
+                ApiKey.FETCH: self._fetch,
+                ApiKey.LIST_OFFSETS: self._list_offsets,
+                ApiKey.OFFSET_FOR_LEADER_EPOCH: self._epoch_end,
+            }
+        )
+        self.held: asyncio.Event | None = None
+        """While a test sets it, no response leaves before the event."""
+        self.held_responses = 0
+        self.cuts_next = False
+        self.sessions = FetchSessionCache(10, self.environment.random)
+
+    @property
+    def fetches(self) -> list[FetchRequest]:
+        """All that were sent."""
+        return [each for each in self.server.requests if isinstance(each, FetchRequest)]
+
+    def _context(self) -> BrokerContext:
+        """What the handlers of these three APIs use of a broker."""
+        return cast(
+            "BrokerContext",
+            SimpleNamespace(
+                fetch_sessions=self.sessions,
+                environment=self.environment,
+                controller=SimpleNamespace(image=self.image),
+                replica_manager=self.replicas,
+                bytes_out=SimpleNamespace(add=lambda _: None),
+                nodes=lambda *_: [],
+                fetch_max_bytes=1 << 20,
+            ),
+        )
+
+    async def _fetch(self, message: Message) -> Message | None:
+        request = cast("FetchRequest", message)
+        context = RequestContext(ApiKey.FETCH, 18, "test", "127.0.0.1", "PLAINTEXT")
+        answer = fetch.handle(self._context(), context, request)
+        response = answer.then(await answer.work) if isinstance(answer, Deferred) else answer
+        for topic in cast("FetchResponse", response).responses:
+            for partition in topic.partitions:
+                if isinstance(partition.records, FileRegion):
+                    partition.records = partition.records.read()
+        if self.held is not None:
+            self.held_responses += 1
+            await self.held.wait()
+        if self.cuts_next:
+            self.cuts_next = False
+            return None
+        return cast("FetchResponse", response)
+
+    def _list_offsets(self, message: Message) -> Message:
+        request = cast("ListOffsetsRequest", message)
+        context = RequestContext(ApiKey.LIST_OFFSETS, 11, "test", "127.0.0.1", "PLAINTEXT")
+        response = finished(list_offsets.handle(self._context(), context, request))
+        assert isinstance(response, Message)
+        return response
+
+    def _epoch_end(self, message: Message) -> Message:
+        request = cast("OffsetForLeaderEpochRequest", message)
+        context = RequestContext(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, "test", "h", "PLAINTEXT")
+        return offset_for_leader_epoch.handle(self._context(), context, request)
+
+
+class FollowingNode(Node):
+    """Broker 2, which fetches."""
+
+    def __init__(self, leader: ServedLeader, fetchers_per_leader: int = 1) -> None:
+        super().__init__(2)
+        self.leader: ServedLeader | None = leader
+        config = ReplicaFetcherConfig(
+            self.node_id,
+            fetchers_per_leader,
+            FetchLimits(max_wait_ms=50),
+            backoff_ms=BACKOFF_MS,
+        )
+        self.supervisor = Supervisor(self.environment.random)
+        tools = FetcherTools(self.environment, self.supervisor, self._address, lambda: 20)
+        self.fetchers = ReplicaFetchers(config, tools)
+        self.replicas.fetch_with(self.fetchers)
+
+    def _address(self, broker_id: int) -> Address | None:
+        return Address(*self.leader.server.address) if self.leader and broker_id == 1 else None
+
+
+def created(isr: tuple[int, ...] = (1, 2), leader: int = 1, epoch: int = 0) -> list[Message]:
+    """Two brokers, and a topic with partitions on both."""
+    return [
+        *(
+            RegisterBrokerRecord(broker_id=each, broker_epoch=10 * each, fenced=False)
+            for each in (1, 2)
+        ),
+        TopicRecord(name="t", topic_id=TOPIC_ID),
+        *(
+            PartitionRecord(
+                partition_id=each,
+                topic_id=TOPIC_ID,
+                replicas=[1, 2],
+                isr=list(isr),
+                leader=leader,
+                leader_epoch=epoch,
+                partition_epoch=0,
+            )
+            for each in range(PARTITIONS)
+        ),
+    ]
+
+
+def led_by(leader: int, *partitions: int) -> list[Message]:
+    """These partitions have another leader, and so a new leader epoch."""
+    return [
+        PartitionChangeRecord(partition_id=each, topic_id=TOPIC_ID, leader=leader)
+        for each in partitions
+    ]
+
+
+def isr_of(partition: int, *isr: int) -> Message:
+    return PartitionChangeRecord(
+        partition_id=partition, topic_id=TOPIC_ID, isr=list(isr), leader=-2
+    )
+
+
+REMOVED = RemoveTopicRecord(topic_id=TOPIC_ID)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for it; the event loop serves leader and follower meanwhile."""
+    async with asyncio.timeout(WITHIN_S):
+        while not condition():
+            await _a_moment()
+
+
+def _a_moment() -> Awaitable[None]:
+    return asyncio.sleep(0.001)
+
+
+def with_two_nodes(
+    story: Callable[[ServedLeader, FollowingNode], Awaitable[None]], fetchers_per_leader: int = 1
+) -> None:
+    """Run a story of a leader that serves and a follower that follows nothing yet."""
+
+    async def whole() -> None:
+        leader = ServedLeader()
+        await leader.server.start()
+        follower = FollowingNode(leader, fetchers_per_leader)
+        try:
+            await asyncio.wait_for(story(leader, follower), 2 * WITHIN_S)
+            assert not follower.supervisor.failures
+        finally:
+            await follower.fetchers.stop()
+            await follower.replicas.stop()
+            await leader.replicas.stop()
+            await leader.server.stop()
+
+    asyncio.run(whole())

@@ -1,0 +1,238 @@
+"""Fetchers over real sockets, from a real leader: they copy its logs, whatever happens between."""
+
+import asyncio
+import logging
+
+import pytest
+
+from tierlog.clients.protocol.schema import Message
+from tierlog.clients.topic_partition import TopicIdPartition
+from tierlog.replication.follower.replica_fetchers import FollowedReplica
+
+from .served_leader import (
+    PARTITIONS,
+    REMOVED,
+    TOPIC_ID,
+    FollowingNode,
+    ServedLeader,
+    created,
+    isr_of,
+    led_by,
+    until,
+    with_two_nodes,
+)
+
+NAMES = [TopicIdPartition(TOPIC_ID, "t", each) for each in range(PARTITIONS)]
+
+
+def both(leader: ServedLeader, follower: FollowingNode, *records: Message) -> None:
+    for node in (leader, follower):
+        node.publish(*records)
+
+
+def is_same(leader: ServedLeader, follower: FollowingNode, partition: int = 0) -> bool:
+    """Whether the follower has all of the log, and knows that it is committed."""
+    ours, its = follower.log(partition), leader.log(partition)
+    return (
+        ours.log_end_offset == its.log_end_offset
+        and ours.high_watermark == its.high_watermark == its.log_end_offset
+        and follower.content(partition) == leader.content(partition)
+    )
+
+
+def test_a_follower_copies_the_log_and_moves_the_high_watermark_of_both() -> None:
+    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+        both(leader, follower, *created())
+        for partition in range(PARTITIONS):
+            leader.append(b"a", b"b", partition=partition)
+        assert leader.log().high_watermark == 0
+        await until(lambda: all(is_same(leader, follower, each) for each in range(PARTITIONS)))
+        assert follower.log().high_watermark == 2
+        # Of the three partitions of the session, only the one with news is named.
+        before = len(leader.fetches)
+        leader.append(b"c", partition=1)
+        await until(lambda: is_same(leader, follower, 1))
+        later = leader.fetches[before + 1 :]
+        named = {
+            each.partition for fetch in later for topic in fetch.topics for each in topic.partitions
+        }
+        assert named <= {1}
+        first = leader.fetches[0]
+        assert (first.replica_state.replica_id, first.replica_state.replica_epoch) == (2, 20)
+        assert leader.server.connections == 1
+
+    with_two_nodes(story)
+
+
+def test_a_cut_connection_delays_and_loses_nothing() -> None:
+    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+        both(leader, follower, *created())
+        for round_number in range(5):
+            leader.cuts_next = True
+            leader.append(b"%d" % round_number)
+            await until(lambda: is_same(leader, follower))
+        assert leader.server.connections > 1
+
+    with_two_nodes(story)
+
+
+def test_a_session_that_the_leader_has_lost_begins_anew() -> None:
+    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+        both(leader, follower, *created())
+        leader.append(b"a")
+        await until(lambda: is_same(leader, follower))
+        for session in list(leader.sessions._sessions):
+            del leader.sessions._sessions[session]
+        leader.append(b"b")
+        await until(lambda: is_same(leader, follower))
+        assert leader.server.connections == 1
+
+    with_two_nodes(story)
+
+
+def test_a_leader_without_an_address_is_fetched_from_once_it_has_one() -> None:
+    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+        follower.leader = None
+        both(leader, follower, *created())
+        leader.append(b"a")
+        (running,) = follower.fetchers._running.values()
+        await until(
+            lambda: any(
+                "not registered" in each.trouble
+                for each in running.fetcher.followed._partitions.values()
+            )
+        )
+        follower.leader = leader
+        await until(lambda: is_same(leader, follower))
+
+    with_two_nodes(story)
+
+
+def test_what_a_deposed_leader_alone_had_is_cut() -> None:
+    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+        both(leader, follower, *created())
+        leader.append(b"common")
+        await until(lambda: is_same(leader, follower))
+        # The follower leads for a while, and is alone with what it gets.
+        both(leader, follower, *led_by(2, 0))
+        assert follower.fetchers.leader_of(NAMES[0]) is None
+        follower.append(b"only", b"here")
+        both(leader, follower, *led_by(1, 0))
+        leader.append(b"instead")
+        assert follower.content() != leader.content()
+        await until(lambda: is_same(leader, follower))
+        assert follower.log().log_end_offset == 2
+
+    with_two_nodes(story)
+
+
+def test_a_late_response_does_not_touch_a_log_that_is_followed_no_longer() -> None:
+    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+        both(leader, follower, *created())
+        leader.held = held = asyncio.Event()
+        leader.append(b"late")
+        await until(lambda: leader.held_responses > 0)
+        follower.fetchers.leave(NAMES[:2])
+        log = follower.log(0)
+        leader.held = None
+        held.set()
+        leader.append(b"x", partition=2)
+        await until(lambda: is_same(leader, follower, 2))
+        assert log.log_end_offset == 0
+        # It is followed again, from where it stands.
+        replica = FollowedReplica(NAMES[0], log, 1, 0)
+        follower.fetchers.follow([replica])
+        await until(lambda: is_same(leader, follower))
+
+    with_two_nodes(story)
+
+
+def test_a_deleted_topic_ends_its_fetchers(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+        both(leader, follower, *created())
+        leader.append(b"a")
+        await until(lambda: is_same(leader, follower))
+        follower.publish(REMOVED)
+        assert follower.fetchers._running == {}
+        assert not follower.replicas.partitions
+        await until(lambda: not len(follower.fetchers._tasks))
+
+    with_two_nodes(story)
+    removals = [each for each in caplog.messages if "Removed fetcher" in each]
+    assert removals == [
+        "[ReplicaFetcherManager on broker 2] Removed fetcher for partitions Set(t-0, t-1, t-2)"
+    ]
+
+
+def test_a_change_of_the_isr_interrupts_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+        both(leader, follower, *created())
+        leader.append(b"a")
+        await until(lambda: is_same(leader, follower))
+        both(leader, follower, isr_of(0, 1))
+        both(leader, follower, isr_of(0, 1, 2))
+        leader.append(b"b")
+        await until(lambda: is_same(leader, follower))
+        assert leader.server.connections == 1
+
+    with_two_nodes(story)
+    added = [each for each in caplog.messages if "Added fetcher" in each]
+    assert len(added) == 1
+    assert "on broker 2] Added fetcher to broker 1 for partitions HashMap(t-0 -> " in added[0]
+
+
+def test_a_partition_without_a_leader_is_not_fetched() -> None:
+    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+        both(leader, follower, *created())
+        both(leader, follower, *led_by(-1, 0))
+        assert follower.fetchers.leader_of(NAMES[0]) is None
+        assert follower.fetchers.leader_of(NAMES[1]) == 1
+        both(leader, follower, *led_by(1, 0))
+        leader.append(b"a")
+        await until(lambda: is_same(leader, follower))
+
+    with_two_nodes(story)
+
+
+def test_a_failed_log_directory_ends_the_fetching() -> None:
+    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+        both(leader, follower, *created())
+        leader.append(b"a")
+        await until(lambda: is_same(leader, follower))
+        follower.replicas.on_log_dir_failure(follower.log().log_dir)
+        assert follower.fetchers._running == {}
+        # No later image brings it back.
+        both(leader, follower, *led_by(-1, 0))
+        both(leader, follower, *led_by(1, 0))
+        assert follower.fetchers._running == {}
+
+    with_two_nodes(story)
+
+
+def test_several_fetchers_share_the_partitions_of_a_leader() -> None:
+    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+        both(leader, follower, *created())
+        for partition in range(PARTITIONS):
+            leader.append(b"a", partition=partition)
+        await until(lambda: all(is_same(leader, follower, each) for each in range(PARTITIONS)))
+        assert len(follower.fetchers._running) == 2
+        assert leader.server.connections == 2
+
+    with_two_nodes(story, fetchers_per_leader=2)
+
+
+def test_a_large_log_is_fetched_in_many_responses() -> None:
+    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+        both(leader, follower, *created())
+        for partition in range(PARTITIONS):
+            for _ in range(8):
+                leader.append(b"x" * 400_000, partition=partition)
+        assert follower.fetchers.max_lag == 0
+        await until(lambda: all(is_same(leader, follower, each) for each in range(PARTITIONS)))
+        assert follower.fetchers.failed_count == 0
+
+    with_two_nodes(story)
