@@ -63,6 +63,10 @@ class Seat(NamedTuple):
     roles: str
 
 
+def _stop(node: "ClusterNode") -> None:
+    node.stop(_DOWN_WITHIN_S)
+
+
 def kind_of(name: str) -> Kind:
     """The kind of a target of that name, which must be one of the two."""
     return "kafka" if name == "kafka" else "tierlog"
@@ -191,7 +195,7 @@ class ClusterNode(BrokerNode):
                 answer = wire.ask(request, _QUORUM_VERSION, DescribeQuorumResponse)
         except WireError:
             return None
-        described = [each for one in answer.topics for each in one.partitions]
+        described = [each for part in answer.topics for each in part.partitions]
         if answer.error_code or not described or described[0].error_code:
             return None
         return described[0] if described[0].leader_id == self.node_id else None
@@ -280,8 +284,8 @@ class Cluster:
         """Wait for an active controller of a later epoch. Raises NotUpError."""
 
         def lead() -> Lead | None:
-            now = self.leader()
-            return now if now is not None and now.epoch > after_epoch else None
+            newest = self.leader()
+            return newest if newest is not None and newest.epoch > after_epoch else None
 
         return self._until(lead, timeout_s, f"no leader after epoch {after_epoch}")
 
@@ -327,13 +331,11 @@ class Cluster:
 
     def stop(self) -> None:
         """Stop all cleanly, brokers before controllers: they need them for it."""
-        for nodes in (
-            [node for node in self.nodes.values() if not node.is_controller],
-            self.controllers,
-        ):
+        brokers = [node for node in self.nodes.values() if not node.is_controller]
+        for nodes in (brokers, self.controllers):
             if nodes:
                 with ThreadPoolExecutor(len(nodes)) as threads:
-                    list(threads.map(lambda node: node.stop(_DOWN_WITHIN_S), nodes))
+                    list(threads.map(_stop, nodes))
 
     def kill(self) -> None:
         """End all at once."""

@@ -6,6 +6,7 @@ a cluster that lost an acknowledged change, made one twice or made a refused one
 """
 
 from collections.abc import Sequence
+from itertools import repeat
 from statistics import median
 
 from ..cluster import Cluster, combined, kind_of
@@ -41,7 +42,7 @@ class Failover:
         return needs_a_cluster(target)
 
     def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
-        seats = combined(*[kind_of(target.name)] * NODES)
+        seats = combined(*repeat(kind_of(target.name), NODES))
         cluster = Cluster(target.directory / "cluster", seats, _PROPERTIES)
         try:
             with cluster:

@@ -7,6 +7,7 @@ standbys, the worse counts.
 
 import time
 from collections.abc import Sequence
+from itertools import repeat
 
 from ..cluster import Cluster, combined, kind_of
 from ..probe import NotUpError
@@ -40,7 +41,7 @@ class ThreeNodes:
         return needs_a_cluster(target)
 
     def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
-        seats = combined(*[kind_of(target.name)] * NODES)
+        seats = combined(*repeat(kind_of(target.name), NODES))
         cluster = Cluster(target.directory / "cluster", seats)
         try:
             up = cluster.start()

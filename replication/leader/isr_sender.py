@@ -127,11 +127,11 @@ class IsrSender:
                 batch[name] = (partition, proposal)
         if not batch:
             return
+        answers: Answers = {}
         try:
             answers = await self._requests.alter({name: each for name, (_, each) in batch.items()})
         except KafkaError as error:
             _log.info("Could not ask for changes of %d ISRs, trying again: %s", len(batch), error)
-            answers = {}
         for name, (partition, proposal) in batch.items():
             answer = answers.get(name, ErrorCode.UNKNOWN_SERVER_ERROR)
             if self._must_retry(partition, proposal, answer):

@@ -221,8 +221,6 @@ class PlayedBrokers:
         shut_down: bool = False,
         epoch: int | None = None,
         offline: Sequence[Uuid] = (),
-        cordoned: Sequence[Uuid] | None = None,
-        version: int = 1,
     ) -> BrokerHeartbeatResponse:
         """A heartbeat in the broker's last epoch."""
         request = BrokerHeartbeatRequest(
@@ -232,11 +230,20 @@ class PlayedBrokers:
             want_fence=fence,
             want_shut_down=shut_down,
             offline_log_dirs=list(offline),
-            cordoned_log_dirs=None if cordoned is None else list(cordoned),
         )
-        answer = self.ask(request, version)
+        answer = self.ask(request, 1)
         assert isinstance(answer, BrokerHeartbeatResponse)
         return answer
+
+    def cordon(self, broker_id: int, directories: Sequence[Uuid] | None) -> None:
+        """A heartbeat of the version that says which directories get no new replicas."""
+        request = BrokerHeartbeatRequest(
+            broker_id=broker_id,
+            broker_epoch=self.epochs.get(broker_id, 0),
+            current_metadata_offset=HAS_READ_ALL,
+            cordoned_log_dirs=None if directories is None else list(directories),
+        )
+        assert isinstance(self.ask(request, 2), BrokerHeartbeatResponse)
 
     def create_topic(self, name: str, *replicas: Sequence[int]) -> None:
         """A topic with one partition for each list of replicas."""
@@ -293,7 +300,7 @@ class PlayedBrokers:
                 epoch = getattr(record, "broker_epoch", None)
                 ordinal = None if epoch is None else nth.setdefault(epoch, len(nth))
                 topic = names.get(getattr(record, "topic_id", UNKNOWN_TOPIC))
-                lines.append(f"{topic} {ordinal} {plain(record, OF_ONE_CLUSTER)}")
+                lines.append(f"{topic!r} {ordinal} {plain(record, OF_ONE_CLUSTER)!r}")
             is_change = kind is PartitionChangeRecord
             told += [f"{kind.__name__} {each}" for each in (sorted(lines) if is_change else lines)]
         return told

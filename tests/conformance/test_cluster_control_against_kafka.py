@@ -249,7 +249,7 @@ def test_replicas_are_in_directories_and_directories_fail(both: Both) -> None:
         side.beat(51, offline=[directory_id(99, 0)])
         # Directories that get no new replicas.
         for cordoned in ([directory_id(51, 1)], None, [directory_id(51, 1)], []):
-            side.beat(51, cordoned=cordoned, version=2)
+            side.cordon(51, cordoned)
         side.epochs[52] -= 1
         side.assign(52, directory_id(52, 1), "pairs", 0)
 

@@ -1,11 +1,11 @@
-"""What must hold in the cluster's state after every committed record (cluster.md 7.3).
+"""What must hold in the cluster's state after every committed record.
 
-C1 a leader is in the ISR, and its broker is active, at the record that elects it. C2 an ISR is of
-replicas, and who joins it is active. C3 nobody is in ISR and ELR, and with enough in the ISR the
-ELR is empty. C4 epochs of leaders, partitions and brokers grow, that of a leader exactly if the
-record names one. C5 no partition is led by a fenced broker. C6 a broker that stopped uncleanly is
-in no ISR or ELR when it is registered again. C8 blocks of producer ids are disjoint. The image is
-the same on all nodes (C9): `quorum_invariants.py` compares it at every offset.
+A leader is in the ISR, and its broker is active, at the record that elects it. An ISR is of
+replicas, and who joins it is active. Nobody is in ISR and ELR, and with enough in the ISR the ELR
+is empty. Epochs of leaders, partitions and brokers grow, that of a leader exactly if the record
+names one. No partition is led by a fenced broker. A broker that stopped uncleanly is in no ISR or
+ELR when it is registered again. Blocks of producer ids are disjoint. The image is the same on all
+nodes: `quorum_invariants.py` compares it at every offset.
 
 A client's change that was acknowledged is there, once; one that was refused is not.
 """
@@ -112,10 +112,10 @@ class ControllerRules:
         for partition in _partitions(delta):
             assert broker_id != partition.leader, f"broker {broker_id} leads at its registration"
             assert not self._is_in_sync(delta, partition, broker_id), (
-                f"broker {broker_id} is registered anew and is in an ISR (C6)"
+                f"broker {broker_id} is registered anew and is in an ISR"
             )
             assert was_clean or broker_id not in partition.elr, (
-                f"broker {broker_id} stopped uncleanly and is an eligible leader (C6)"
+                f"broker {broker_id} stopped uncleanly and is an eligible leader"
             )
 
     @staticmethod
@@ -134,7 +134,7 @@ class ControllerRules:
             self.shutdown_offsets[broker_id] = self._last
         if record.fenced > 0:
             for partition in _partitions(delta):
-                assert partition.leader != broker_id, f"broker {broker_id} is fenced and leads (C5)"
+                assert partition.leader != broker_id, f"broker {broker_id} is fenced and leads"
         if record.fenced < 0:
             epoch, at = self.offsets.get(broker_id, (-1, -1))
             assert epoch != record.broker_epoch or at >= epoch, (
@@ -148,17 +148,15 @@ class ControllerRules:
         assert after is not None
         where = f"partition {record.partition_id} of {self.created[record.topic_id]}"
         brokers = _brokers(delta)
-        assert set(after.isr) <= set(after.replicas), f"{where}: ISR {after.isr} (C2)"
-        assert not set(after.isr) & set(after.elr), f"{where}: ISR and ELR {after.elr} (C3)"
-        assert after.isr or _has_elr(delta), f"{where}: nobody is in the ISR (C2)"
+        assert set(after.isr) <= set(after.replicas), f"{where}: ISR {after.isr}"
+        assert not set(after.isr) & set(after.elr), f"{where}: ISR and ELR {after.elr}"
+        assert after.isr or _has_elr(delta), f"{where}: nobody is in the ISR"
         assert len(after.isr) < _min_isr(delta, record, after) or not after.elr, (
-            f"{where}: ELR {after.elr} beside ISR {after.isr} (C3)"
+            f"{where}: ELR {after.elr} beside ISR {after.isr}"
         )
-        assert after.leader in (NO_LEADER, *after.isr), (
-            f"{where}: {after.leader} is not in sync (C1)"
-        )
+        assert after.leader in (NO_LEADER, *after.isr), f"{where}: {after.leader} is not in sync"
         for member in set(after.isr) - set(() if before is None else before.isr):
-            assert _is_active(brokers, member), f"{where}: {member} joins the ISR, inactive (C2)"
+            assert _is_active(brokers, member), f"{where}: {member} joins the ISR, inactive"
         if isinstance(record, PartitionRecord) or before is None:
             elected = True
         else:
@@ -167,19 +165,17 @@ class ControllerRules:
             self._check_unclean(where, delta, before, after, record)
             self._count(before, after)
         if elected and after.leader != NO_LEADER:
-            assert _is_active(brokers, after.leader), f"{where}: {after.leader} is not active (C1)"
+            assert _is_active(brokers, after.leader), f"{where}: {after.leader} is not active"
 
     @staticmethod
     def _check_epochs(
         where: str, before: PartitionImage, after: PartitionImage, elected: bool
     ) -> None:
         leader_epoch = before.leader_epoch + elected
-        assert after.leader_epoch == leader_epoch, (
-            f"{where}: leader epoch {after.leader_epoch} (C4)"
-        )
-        assert after.leader == before.leader or elected, f"{where}: another leader (C4)"
+        assert after.leader_epoch == leader_epoch, f"{where}: leader epoch {after.leader_epoch}"
+        assert after.leader == before.leader or elected, f"{where}: another leader"
         partition_epoch = before.partition_epoch + 1
-        assert after.partition_epoch == partition_epoch, f"{where}: {after.partition_epoch} (C4)"
+        assert after.partition_epoch == partition_epoch, f"{where}: {after.partition_epoch}"
 
     @staticmethod
     def _check_unclean(
@@ -212,7 +208,7 @@ class ControllerRules:
             for number, partition in topic.partitions.items():
                 leader = partition.leader
                 assert leader == NO_LEADER or _is_active(self.image.brokers, leader), (
-                    f"partition {number} of {topic.name} is led by inactive broker {leader} (C5)"
+                    f"partition {number} of {topic.name} is led by inactive broker {leader}"
                 )
 
 
