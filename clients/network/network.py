@@ -241,7 +241,8 @@ class NetworkClient:
                     ssl=self._config.ssl_context,
                 )
                 node.versions = await self._api_versions(channel)
-        except (OSError, KafkaError) as error:  # TimeoutError is an OSError
+        # TimeoutError is an OSError; a ValueError is a host that can be no name.
+        except (OSError, ValueError, KafkaError) as error:
             node.failures += 1
             delay = self._backoff.delay_seconds(node.failures, self._environment.random)
             node.retry_at = loop.time() + delay

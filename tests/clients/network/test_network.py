@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.network.network import Address, NetworkClient, NetworkConfig, parse_bootstrap
 from tierlog.clients.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -249,3 +250,15 @@ def test_bootstrap_addresses_are_hosts_with_ports() -> None:
     with pytest.raises(KafkaError, match=r"is not HOST:PORT"):
         parse_bootstrap("localhost")
         assert refusal.value.code is ErrorCode.INVALID_CONFIG
+
+
+@pytest.mark.parametrize("host", ["a" * 64 + ".example", "a..b", "nul\0nul", ""])
+def test_a_host_that_can_be_no_name_is_as_good_as_a_dead_broker(host: str) -> None:
+    async def story() -> None:
+        client = NetworkClient((), SystemEnvironment())
+        client.add_node(0, Address(host, 0))
+        code = await code_of(client.request(0, METADATA, MetadataResponse))
+        assert code is ErrorCode.NETWORK_EXCEPTION
+        await client.close()
+
+    asyncio.run(story())
