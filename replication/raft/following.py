@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from ...clients.errors import ErrorCode
 from ...storage.remote.remote_lineage import OffsetAndEpoch
 from .elections import may_be_elected
-from .named_leader import Verdict, check_response, follow_named_leader
+from .named_leader import Verdict, check_response, follow_named_leader, is_consistent
 from .raft_actions import (
     AppendFetched,
     CreateSnapshot,
@@ -36,7 +36,7 @@ from .raft_messages import (
 )
 from .raft_node import RaftNode
 from .raft_state import Follower, RaftEvent, SnapshotDownload, Unattached
-from .request_checks import check_scope, check_sender, check_voter_key
+from .request_checks import Receiver, Refusal, check_scope, check_sender, check_voter_key
 from .voter_set import Address, VoterKey
 from .voter_updates import send_update
 
@@ -53,15 +53,13 @@ def handle_begin_epoch(
 ) -> None:
     """Follow the leader that has won an election."""
     receiver = node.receiver
-    refusal = check_scope(request.cluster_id, request.is_metadata_partition, receiver)
-    refusal = refusal or check_sender(request.leader_id, request.leader_epoch, receiver)
+    refusal = _check_leader(node, request, receiver)
     if refusal is None:
         # Before the key is checked: even a request that was meant for another node is right about
         # the leader.
         _follow(node, request, now_ms)
         refusal = check_voter_key(request.voter_id, request.voter_directory_id, receiver)
-    if not node.is_broken:
-        node.act(Reply(token, BeginQuorumEpochResponse(*node.answer_fields(refusal))))
+    node.act(Reply(token, BeginQuorumEpochResponse(*node.answer_fields(refusal))))
 
 
 def handle_end_epoch(
@@ -69,8 +67,7 @@ def handle_end_epoch(
 ) -> None:
     """The leader resigns: hold an election soon, by this node's place among the candidates."""
     receiver = node.receiver
-    refusal = check_scope(request.cluster_id, request.is_metadata_partition, receiver)
-    refusal = refusal or check_sender(request.leader_id, request.leader_epoch, receiver)
+    refusal = _check_leader(node, request, receiver)
     if refusal is None:
         _follow(node, request, now_ms)
         state = node.state
@@ -79,8 +76,19 @@ def handle_end_epoch(
                 node.options.key, request.preferred_candidates, node.options.election_backoff_max_ms
             )
             state.deadline_ms = now_ms + backoff_ms
-    if not node.is_broken:
-        node.act(Reply(token, EndQuorumEpochResponse(*node.answer_fields(refusal))))
+    node.act(Reply(token, EndQuorumEpochResponse(*node.answer_fields(refusal))))
+
+
+def _check_leader(
+    node: RaftNode,
+    request: BeginQuorumEpochRequest | EndQuorumEpochRequest,
+    receiver: Receiver,
+) -> Refusal | None:
+    refusal = check_scope(request.cluster_id, request.is_metadata_partition, receiver)
+    refusal = refusal or check_sender(request.leader_id, request.leader_epoch, receiver)
+    if refusal is None and not is_consistent(node, request.leader_id, request.leader_epoch):
+        return Refusal(ErrorCode.INVALID_REQUEST)
+    return refusal
 
 
 def _follow(

@@ -1,7 +1,9 @@
 """What a node does about the leader and epoch that a request or response names.
 
-Two leaders of one epoch are a broken quorum: the node stops rather than follow either of them
-(KafkaRaftClient's `maybeTransition` and `maybeHandleCommonResponse`).
+Two leaders of one epoch are a broken quorum: a node whose own request is answered so stops rather
+than follow either of them (KafkaRaftClient's `maybeTransition` and `maybeHandleCommonResponse`). A
+request that names a second leader is refused as invalid, which stops its sender if that is a node
+of the quorum. Kafka stops the receiver, so that anybody who can reach it could stop it.
 """
 
 from enum import Enum
@@ -25,7 +27,7 @@ def follow_named_leader(
     node: RaftNode, leader_id: int | None, epoch: int, address: Address | None, now_ms: int
 ) -> None:
     """Move to the epoch and leader that another node names, if they are news."""
-    if leader_id is not None and not _is_consistent(node, leader_id, epoch):
+    if leader_id is not None and not is_consistent(node, leader_id, epoch):
         node.fail(
             f"Node {leader_id} is named as the leader of epoch {epoch}, but this node "
             f"({node.options.node_id}) knows node {node.state.leader_id} as the leader of "
@@ -49,7 +51,8 @@ def follow_named_leader(
         node.become_follower(epoch, leader_id, address, now_ms)
 
 
-def _is_consistent(node: RaftNode, leader_id: int, epoch: int) -> bool:
+def is_consistent(node: RaftNode, leader_id: int, epoch: int) -> bool:
+    """Whether a leader fits what this node has heard of the leader of that epoch."""
     if leader_id == node.options.node_id:
         # It may be the leader, or the one that has resigned in this very epoch.
         return epoch < node.epoch or (epoch == node.epoch and node.state.leader_id == leader_id)

@@ -120,6 +120,21 @@ def test_the_requests_of_a_leader_are_refused_for_their_first_fault(
     assert member.role() is Role.UNATTACHED
 
 
+@pytest.mark.parametrize("request_of_a_leader", [BEGIN, END], ids=["begin", "end"])
+@pytest.mark.parametrize(("leader_id", "epoch"), [(3, EPOCH), (1, EPOCH), (1, EPOCH + 1)])
+def test_a_request_of_a_second_leader_is_refused_and_stops_nobody_here(
+    request_of_a_leader: BeginQuorumEpochRequest | EndQuorumEpochRequest,
+    leader_id: int,
+    epoch: int,
+) -> None:
+    member = member_in_epoch(EPOCH)
+    member.ask(BEGIN)
+    false = request_of_a_leader._replace(leader_id=leader_id, leader_epoch=epoch)
+    assert errors(member, false) == (E.NONE, E.INVALID_REQUEST)
+    assert member.fatal is None
+    assert (member.core.leader_id, member.core.epoch) == (2, EPOCH)
+
+
 def test_a_leader_is_followed_even_if_it_meant_another_voter() -> None:
     member = member_in_epoch(EPOCH)
     assert errors(member, BEGIN._replace(voter_id=3)) == (E.NONE, E.INVALID_VOTER_KEY)
