@@ -254,10 +254,12 @@ class NetworkClient:
         node.failures = 0
         return channel
 
-    def _reason(self, error: OSError | KafkaError) -> str:
+    def _reason(self, error: OSError | ValueError | KafkaError) -> str:
         """Why the connection failed, without the event loop's own wording."""
         if isinstance(error, KafkaError):
             return error.message
+        if isinstance(error, ValueError):
+            return f"the host can be no name: {error}"
         if isinstance(error, TimeoutError) and error.errno is None:
             seconds = self._config.socket_connection_setup_timeout_ms / 1000
             return f"no response within {seconds:g} s"
