@@ -403,7 +403,7 @@ class Broker:
         transactions = Transactions(
             config, environment, controller, replica_manager, log_manager, groups, supervisor
         )
-        self._started.callback(transactions.stop)
+        self._started.push_async_callback(transactions.stop)
         transactions.start()
         return groups, transactions
 

@@ -41,9 +41,6 @@ def handle(
     if request.key_type not in (_GROUP, _TRANSACTION):
         kind = "Share groups" if request.key_type == _SHARE else "Coordinators of this type"
         return _refused(keys, several, f"{kind} are not supported by this broker.")
-    if request.key_type == _TRANSACTION and broker.member is not None:
-        sentence = "Transactions are not supported in a cluster of several brokers yet."
-        return _refused(keys, several, sentence)
     topic = OFFSETS_TOPIC if request.key_type == _GROUP else TRANSACTION_STATE_TOPIC
     if topic in broker.controller.image.topics_by_name:
         return _response(lazy_list(partial(_coordinator, broker, context, topic), keys), several)

@@ -38,9 +38,6 @@ def handle(
 ) -> _Response:
     if (request.producer_id != _NONE) != (request.producer_epoch != _NONE):
         return _failed(ErrorCode.INVALID_REQUEST)
-    if request.transactional_id is not None and broker.member is not None:
-        # A coordinator does not reach the partitions of other brokers yet.
-        return _failed(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
         return _transactional(broker, context.api_version, request, request.transactional_id)
     producer_id = broker.producer_ids.next_if_there()

@@ -34,9 +34,11 @@ from ..coordinator.offsets_topic import OFFSETS_TOPIC
 from ..request.context import BrokerContext, Deferred, RequestContext
 from ..request.lazy_list import lazy_list
 from ..request.transaction_membership import (
+    Attempt,
     Support,
     TransactionProducer,
     join_transaction,
+    led_log,
     opens_transaction,
 )
 
@@ -77,14 +79,16 @@ def handle(
     producer = TransactionProducer(
         request.transactional_id, request.producer_id, request.producer_epoch
     )
-    if not opens_transaction(broker, partition, producer):
+    is_led = broker.member is None or led_log(broker, partition) is not None
+    if not is_led or not opens_transaction(broker, partition, producer):
         return _commit(broker, version, request, prepared)
     support = Support(version >= _FIRST_ADDING_PARTITIONS, version >= _FIRST_KNOWING_ABORTABLE)
     answer = join_transaction(broker, producer, [partition], support)
     if isinstance(answer, asyncio.Future):
+        attempt = Attempt(broker, producer, [partition], [partition])
 
         async def later() -> TxnOffsetCommitResponse:
-            refused = (await answer).get(partition)
+            refused = (await attempt.refusals(answer)).get(partition)
             if refused is not None:
                 return _refused(version, request, offsets, refused.code)
             errors = coordinator.commit_offsets(prepared)

@@ -10,6 +10,7 @@ v2: the version of the transaction protocol; markers of the previous transaction
 import asyncio
 from collections.abc import Coroutine, Sequence
 
+from ...clients.errors import ErrorCode
 from ...clients.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -22,6 +23,16 @@ from ...clients.topic_partition import TopicPartition
 from ..coordinator.result_or_future import ResultOrFuture
 from ..coordinator.transaction.transaction_markers import Marker, MarkerErrors
 from ..request.context import BrokerContext, RequestContext
+
+_OF_THE_GROUP_COORDINATOR = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+"""What the coordinator of a transaction cannot tell from its own errors: it gets an error of the
+partition, after which it repeats the marker (Kafka's `KafkaApis.handleWriteTxnMarkersRequest`)."""
 
 
 def handle(
@@ -70,7 +81,9 @@ def _response(
                         partitions=[
                             WritableTxnMarkerPartitionResult(
                                 partition_index=number,
-                                error_code=error_of[TopicPartition(topic.name, number)],
+                                error_code=_of_the_partition(
+                                    error_of[TopicPartition(topic.name, number)]
+                                ),
                             )
                             for number in topic.partition_indexes
                         ],
@@ -81,3 +94,8 @@ def _response(
             for marker, error_of in zip(request.markers, errors, strict=True)
         ]
     )
+
+
+def _of_the_partition(error: ErrorCode) -> ErrorCode:
+    is_other = error in _OF_THE_GROUP_COORDINATOR
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER if is_other else error

@@ -6,23 +6,30 @@ TxnOffsetCommit 5 on, the coordinator adds the partition to the transaction; old
 added the partition themselves, and the coordinator verifies that. While the log has an open
 transaction of the same producer and epoch, the coordinator is not called.
 
-If the coordinator answers at once, as it does when it is on this broker and its log has one
-replica, the append follows in the same call, and nothing can happen in between. Otherwise only the
-epoch protects against late batches, which is enough from Produce 12 on, because each transaction
-has its own epoch.
+The coordinator may be on another broker. If it answers at once, as it does when it is on this
+broker and its log has one replica, the append follows in the same call, and nothing can happen in
+between. Otherwise each attempt has a guard in the partition's producer state. A marker removes it:
+so an answer that was overtaken by an abort does not open a transaction (KAFKA-14884). The guards
+are looked at in the same call as the append.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.record.batch import RecordBatch
 from ...clients.topic_partition import TopicPartition
 from ...replication.partition.append_data import AppendEntry
+from ...storage.log.unified_log import UnifiedLog
 from ..coordinator.transaction.transaction_metadata import EPOCH_BUMP_VERSION
 from ..coordinator.transaction.transaction_shard import Addition
 from .context import BrokerContext
+
+if TYPE_CHECKING:
+    from ...storage.producer.producer_state import AppendGuard, ProducerStateManager
+
+T = TypeVar("T")
 
 
 class Refusal(NamedTuple):
@@ -49,8 +56,12 @@ _NOT_NOW = frozenset(
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.NOT_COORDINATOR,
         ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.NETWORK_EXCEPTION,
     }
 )
+
+
+_OVERTAKEN = Refusal(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
 
 
 class TransactionProducer(NamedTuple):
@@ -61,10 +72,63 @@ class TransactionProducer(NamedTuple):
     producer_epoch: int
 
 
+class Attempt:
+    """Waits for the coordinator's answer, with a guard in each partition."""
+
+    def __init__(
+        self,
+        broker: BrokerContext,
+        producer: TransactionProducer,
+        partitions: Iterable[TopicPartition],
+        opening: Iterable[TopicPartition],
+    ) -> None:
+        """`partitions` are all that are to be appended to; the producer is new in `opening`."""
+        self._broker = broker
+        self._producer = producer
+        self._partitions = tuple(partitions)
+        self._guards: dict[TopicPartition, tuple[ProducerStateManager, AppendGuard]] = {}
+        for partition in opening:
+            log = led_log(broker, partition)
+            if log is not None:
+                producers = log.producers
+                self._guards[partition] = producers, producers.guard(producer.producer_id)
+
+    async def refusals(self, answer: asyncio.Future[Refusals]) -> Refusals:
+        """The partitions that must not be appended to. Append to the others before a pause."""
+        try:
+            refused = dict(await answer)
+            for partition in self._partitions:
+                if partition not in refused and self._is_overtaken(partition):
+                    refused[partition] = _OVERTAKEN
+            return refused
+        finally:
+            for producers, guard in self._guards.values():
+                producers.release(self._producer.producer_id, guard)
+
+    def _is_overtaken(self, partition: TopicPartition) -> bool:
+        log = led_log(self._broker, partition)
+        if log is None:
+            return False  # The append is refused.
+        producer_id, epoch = self._producer.producer_id, self._producer.producer_epoch
+        entry = log.producers.get(producer_id)
+        # The log itself refuses an old epoch, and that is the error which clients can handle.
+        is_fenced = entry is not None and entry.producer_epoch > epoch
+        if is_fenced or not opens_transaction(self._broker, partition, self._producer):
+            return False
+        guarded = self._guards.get(partition)
+        if guarded is None:
+            return True
+        producers, guard = guarded
+        return producers is not log.producers or not producers.is_guarded(producer_id, guard)
+
+
 def refusals(
     broker: BrokerContext, transactional_id: str, entries: Sequence[AppendEntry], support: Support
-) -> Refusals | asyncio.Future[Refusals]:
-    """The partitions whose batches may not be appended. Raises KafkaError to refuse all."""
+) -> Refusals | Coroutine[object, object, Refusals]:
+    """The partitions whose batches may not be appended. Raises KafkaError to refuse all.
+
+    Await a coroutine, and append in the same call.
+    """
     batches = [(entry.topic_partition, RecordBatch(entry.records)) for entry in entries]
     producers = {(batch.producer_id, batch.producer_epoch) for _, batch in batches}
     if len(producers) > 1:
@@ -83,6 +147,9 @@ def refusals(
             refusal = _sequence_refusal(broker, partition, batch)
             if refusal is not None:
                 refused[partition] = refusal
+    if broker.member is not None:
+        # Only the leader asks; the append refuses the others.
+        opening = [each for each in opening if led_log(broker, each) is not None]
     if not opening:
         return refused
     producer_id, epoch = next(iter(producers))
@@ -90,14 +157,14 @@ def refusals(
     answer = join_transaction(broker, producer, opening, support)
     if not isinstance(answer, asyncio.Future):
         return {**refused, **answer}
-    later: asyncio.Future[Refusals] = asyncio.get_running_loop().create_future()
+    attempt = Attempt(broker, producer, (each for each, _ in batches), opening)
+    return _with_refused(refused, attempt.refusals(answer))
 
-    def done(joined: asyncio.Future[Refusals]) -> None:
-        if not later.done():
-            later.set_result({**refused, **joined.result()})
 
-    answer.add_done_callback(done)
-    return later
+async def _with_refused(
+    refused: Refusals, joining: Coroutine[object, object, Refusals]
+) -> Refusals:
+    return {**refused, **await joining}
 
 
 def join_transaction(
@@ -106,23 +173,39 @@ def join_transaction(
     partitions: Sequence[TopicPartition],
     support: Support,
 ) -> Refusals | asyncio.Future[Refusals]:
-    """Add the partitions to the transaction, or verify them; returns those refused."""
+    """Add the partitions to the transaction, or verify them; returns those refused.
+
+    The answer of a future is put later than this call returns: the guards can be set after it.
+    """
     coordinator = broker.transaction_coordinator
+    if not support.adds_partitions and not coordinator.config.partition_verification_enable:
+        return {}
+    addition = Addition(*producer, frozenset(partitions))
+    elsewhere = broker.transactions.coordinator_elsewhere(producer.transactional_id)
+    links = broker.transactions.links
+    if elsewhere is not None and links is not None:
+        is_verification = not support.adds_partitions
+        if not is_verification:
+            addition = addition._replace(client_version=EPOCH_BUMP_VERSION)
+        joined = links.verification.join(elsewhere, addition, verify_only=is_verification)
+        return _later(joined, lambda errors: _refused(errors, support))
     if not support.adds_partitions:
-        if not coordinator.config.partition_verification_enable:
-            return {}
-        verified = coordinator.verify_partitions(Addition(*producer, frozenset(partitions)))
-        return _refused(verified, support)
-    answer = coordinator.add_partitions(
-        Addition(*producer, frozenset(partitions), EPOCH_BUMP_VERSION)
-    )
+        return _refused(coordinator.verify_partitions(addition), support)
+    answer = coordinator.add_partitions(addition._replace(client_version=EPOCH_BUMP_VERSION))
     if not isinstance(answer, asyncio.Future):
         return _refused(dict.fromkeys(partitions, answer), support)
+    return _later(answer, lambda error: _refused(dict.fromkeys(partitions, error), support))
+
+
+def _later(
+    answer: asyncio.Future[T], refusals_of: Callable[[T], Refusals]
+) -> asyncio.Future[Refusals]:
+    """A future of its own for each caller: cancelling it cancels nobody else's."""
     later: asyncio.Future[Refusals] = asyncio.get_running_loop().create_future()
 
-    def done(added: asyncio.Future[ErrorCode]) -> None:
+    def done(answered: asyncio.Future[T]) -> None:
         if not later.done():
-            later.set_result(_refused(dict.fromkeys(partitions, added.result()), support))
+            later.set_result(refusals_of(answered.result()))
 
     answer.add_done_callback(done)
     return later
@@ -154,6 +237,15 @@ def refusal_for_client(error: ErrorCode, support: Support) -> Refusal:
             f"Underlying error: {error.name}",
         )
     return Refusal(error)
+
+
+def led_log(broker: BrokerContext, partition: TopicPartition) -> UnifiedLog | None:
+    """The log of a partition that this broker leads; None of any other."""
+    replica = broker.replica_manager.partitions.get(partition)
+    try:
+        return None if replica is None else replica.leader_log()
+    except KafkaError:
+        return None
 
 
 def opens_transaction(

@@ -18,7 +18,7 @@ def append_in_transaction(
     answer = _refusals_of(broker, request, entries, support)
     if answer is None:
         return None
-    if isinstance(answer, asyncio.Future):
+    if isinstance(answer, Coroutine):
         for entry in entries:
             # The request's buffer is reused before the append.
             entry.records = memoryview(bytearray(entry.records))
@@ -37,13 +37,13 @@ async def join_at_once(
     """
     answer = _refusals_of(broker, request, entries, support)
     if answer is not None:
-        refusals_by_partition = await answer if isinstance(answer, asyncio.Future) else answer
+        refusals_by_partition = await answer if isinstance(answer, Coroutine) else answer
         _allowed(entries, refusals_by_partition)
 
 
 def _refusals_of(
     broker: BrokerContext, request: ProduceRequest, entries: list[AppendEntry], support: Support
-) -> Refusals | asyncio.Future[Refusals] | None:
+) -> Refusals | Coroutine[object, object, Refusals] | None:
     """The partitions that must not be appended to. On an error, refuses all, and returns None."""
     transactional_id = request.transactional_id
     assert transactional_id is not None, "The request is transactional."
@@ -60,8 +60,9 @@ async def _append_later(
     broker: BrokerContext,
     request: ProduceRequest,
     entries: list[AppendEntry],
-    answer: asyncio.Future[Refusals],
+    answer: Coroutine[object, object, Refusals],
 ) -> list[AppendEntry]:
+    # No pause between the answer, which looks at the guards last, and the append.
     outcome = _append(broker, request, entries, await answer)
     return await outcome if isinstance(outcome, asyncio.Future) else outcome
 

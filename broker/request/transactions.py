@@ -2,21 +2,25 @@
 
 A broker that serves no transactions need not load their code. If `__transaction_state` exists from
 a previous run, its transactions are loaded at startup: prepared ones are completed, and those that
-time out are aborted. Otherwise the first request makes the coordinator.
+time out are aborted. Otherwise the first request makes the coordinator, or, where another broker
+may have created that topic, the first image that has it.
 """
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from ...clients.environment import Environment
 from ...clients.supervisor import Supervisor
 from ...replication.controller.controller import Controller
 from ...replication.leader.replica_manager import ReplicaManager
+from ...replication.metadata.cluster_image import ClusterDelta, ClusterImage
 from ...replication.topic_names import TRANSACTION_STATE_TOPIC
 from ...storage.manager.log_manager import LogManager
 from ..config.config import BrokerConfig
 from .groups import Groups
 
 if TYPE_CHECKING:
+    from ..cluster.transaction_links import TransactionLinks
     from ..coordinator.transaction.transaction_coordinator import TransactionCoordinator
     from ..coordinator.transaction.transaction_markers import LocalMarkers
 
@@ -43,11 +47,45 @@ class Transactions:
         self._groups = groups
         self._coordinator: TransactionCoordinator | None = None
         self._markers: LocalMarkers | None = None
+        self._links: TransactionLinks | None = None
+        self._is_stopped = False
 
     def start(self) -> None:
         """Load the transactions of a previous run, if any."""
         if TRANSACTION_STATE_TOPIC in self._controller.image.topics_by_name:
             self._make()
+        elif self._config.is_member:
+            self._controller.subscribe(self._publish)
+
+    def _publish(self, image: ClusterImage, _: ClusterDelta) -> None:
+        if self._coordinator is None and TRANSACTION_STATE_TOPIC in image.topics_by_name:
+            # Not in the middle of a publication: the coordinator subscribes, too.
+            asyncio.get_running_loop().call_soon(self._make_if_missing)
+
+    def _make_if_missing(self) -> None:
+        if self._coordinator is None and not self._is_stopped:
+            self._make()
+
+    @property
+    def links(self) -> "TransactionLinks | None":
+        """The connections to other brokers; None if this process is the whole cluster."""
+        if self._links is None and self._config.is_member:
+            from ..cluster.transaction_links import TransactionLinks
+
+            self._links = TransactionLinks(
+                self._config, self._environment, self._controller, self.markers, self._supervisor
+            )
+        return self._links
+
+    def coordinator_elsewhere(self, transactional_id: str) -> int | None:
+        """The broker that coordinates an id, -1 if there is none; None if it is this one."""
+        if not self._config.is_member:
+            return None
+        image = self._controller.image
+        number = self.coordinator.partition_of(transactional_id)
+        partition = image.partition(TRANSACTION_STATE_TOPIC, number)
+        leader = -1 if partition is None else partition.leader
+        return None if leader == self._config.node_id else leader
 
     @property
     def coordinator(self) -> "TransactionCoordinator":
@@ -80,8 +118,10 @@ class Transactions:
             self._replica_manager,
             self._log_manager,
         )
+        links = self.links
+        markers = self.markers if links is None else links.markers
         coordinator = TransactionCoordinator(
-            config, self._environment, log, self.markers, self._supervisor
+            config, self._environment, log, markers, self._supervisor
         )
         self._coordinator = coordinator
         coordinator.start()
@@ -90,7 +130,10 @@ class Transactions:
         self._replica_manager.listen(TRANSACTION_STATE_TOPIC, coordinator)
         return coordinator
 
-    def stop(self) -> None:
-        """Cancel the requests that wait in the coordinator."""
+    async def stop(self) -> None:
+        """Cancel the requests that wait in the coordinator, and leave the other brokers."""
+        self._is_stopped = True
         if self._coordinator is not None:
             self._coordinator.stop()
+        if self._links is not None:
+            await self._links.stop()

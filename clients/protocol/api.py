@@ -265,26 +265,11 @@ SERVED_ON: Final[Mapping[ListenerKind, dict[int, Api]]] = {
 }
 """What ApiVersions announces on each kind of listener, by key."""
 
-_NOT_YET_BETWEEN_BROKERS = frozenset(
-    {
-        ApiKey.ADD_PARTITIONS_TO_TXN,
-        ApiKey.ADD_OFFSETS_TO_TXN,
-        ApiKey.END_TXN,
-        ApiKey.WRITE_TXN_MARKERS,
-        ApiKey.TXN_OFFSET_COMMIT,
-    }
-)
-"""Transactions need coordinators that reach the partitions of other brokers."""
-
 
 @cache
 def served_by_member(kind: ListenerKind) -> dict[int, Api]:
     """What a member of a cluster of several processes serves on a kind of listener, by key."""
-    return {
-        key: api
-        for key, api in APIS.items()
-        if kind in api.listeners and api.key not in _NOT_YET_BETWEEN_BROKERS
-    }
+    return {key: api for key, api in APIS.items() if kind in api.listeners}
 
 
 def request_class(key: int) -> type[Message]:

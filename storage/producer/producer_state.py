@@ -7,6 +7,10 @@ end and applies the rest of the log.
 
 The state includes the transactions that hold back the last stable offset: those still open, and
 those whose marker is appended but not yet below the high watermark.
+
+While a transaction coordinator is asked whether a producer may begin a transaction here, the
+producer has a guard (KIP-890). The producer's next marker, or the beginning of a transaction,
+removes its guards: an answer that was overtaken by an abort opens no transaction.
 """
 
 from ...clients.record.batch import RecordBatch
@@ -22,6 +26,12 @@ from .producer_entry import (
 from .producer_snapshot import CorruptSnapshotError, decode_snapshot, encode_snapshot
 
 
+class AppendGuard:
+    """Identifies one attempt to begin a transaction in a log (Kafka's VerificationGuard)."""
+
+    __slots__ = ()
+
+
 class ProducerStateManager:
     """The producer state of the log in `directory`."""
 
@@ -34,6 +44,8 @@ class ProducerStateManager:
         """Open transactions: first offset to producer id, in offset order."""
         self._unreplicated_txns: dict[int, int] = {}
         """Ended, with a marker not yet below the high watermark: first offset to marker offset."""
+        self._guards: dict[int, list[AppendGuard]] = {}
+        """The attempts under way, by producer id."""
         self._snapshots: list[int] = []
         self.map_end_offset = 0
         self.last_snapshot_offset = 0
@@ -80,6 +92,7 @@ class ProducerStateManager:
             marker = end_transaction_marker(batch)
             if marker is None:
                 return None
+            self._guards.pop(producer_id, None)
             producer = self._entries.setdefault(producer_id, ProducerEntry(producer_id))
             completed = producer.append_marker(batch, marker)
             if completed is not None:
@@ -90,6 +103,7 @@ class ProducerStateManager:
         if entry is None:
             entry = self._entries[producer_id] = ProducerEntry(producer_id)
         if entry.append_data_batch(batch):
+            self._guards.pop(producer_id, None)
             self._ongoing_txns[batch.base_offset] = producer_id
         return None
 
@@ -103,10 +117,29 @@ class ProducerStateManager:
         self._entries = dict(other._entries)
         self._ongoing_txns = dict(other._ongoing_txns)
         self._unreplicated_txns = dict(other._unreplicated_txns)
+        self._guards = other._guards
 
     def advance_to(self, offset: int) -> None:
         """Record that all batches below `offset` have been applied."""
         self.map_end_offset = max(self.map_end_offset, offset)
+
+    # -- Guards -------------------------------------------------------------------------------
+
+    def guard(self, producer_id: int) -> AppendGuard:
+        """Begin an attempt; end it with `release`."""
+        guard = AppendGuard()
+        self._guards.setdefault(producer_id, []).append(guard)
+        return guard
+
+    def is_guarded(self, producer_id: int, guard: AppendGuard) -> bool:
+        """Whether the producer has neither begun nor ended a transaction here since `guard`."""
+        return any(each is guard for each in self._guards.get(producer_id, ()))
+
+    def release(self, producer_id: int, guard: AppendGuard) -> None:
+        """End an attempt, whatever became of it."""
+        others = [each for each in self._guards.pop(producer_id, ()) if each is not guard]
+        if others:
+            self._guards[producer_id] = others
 
     # -- Transactions -------------------------------------------------------------------------
 
@@ -282,3 +315,4 @@ class ProducerStateManager:
         self._entries = {}
         self._ongoing_txns = {}
         self._unreplicated_txns = {}
+        self._guards = {}

@@ -49,6 +49,8 @@ FEATURE = "transaction.version"
 
 _TOMBSTONES_PER_BATCH = 1_000
 _MARKER_RETRY_S = 0.1
+_UNMARKED_MAX = 10_000
+"""Transactions that wait for their markers; beyond that, EndTxn gets CONCURRENT_TRANSACTIONS."""
 
 _GONE = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _FINAL = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
@@ -81,9 +83,11 @@ class TransactionCoordinator:
         self._environment = environment
         self._markers = markers
         source = ShardLog(log, TRANSACTION_STATE_TOPIC, "transactions", config.load_buffer_size)
-        self._shards = LedShards(source, self._new_shard, self._resume_transactions, _let_go)
+        self._shards = LedShards(source, self._new_shard, self._resume_transactions, self._let_go)
         self._writer = ShardWriter(log, self._shards)
         self._retries: set[asyncio.TimerHandle] = set()
+        # The markers that are being written, by their shards.
+        self._unmarked: dict[asyncio.Future[MarkerErrors], TransactionShard] = {}
         self._sweeps: dict[str, asyncio.TimerHandle] = {}
 
     # Lifecycle.
@@ -125,6 +129,14 @@ class TransactionCoordinator:
     def on_resigned(self, partition: int) -> None:
         """Drop a partition that this broker no longer leads."""
         self._shards.on_resigned(partition)
+
+    def _let_go(self, shard: TransactionShard) -> None:
+        """Send no more markers for the shard: its new leader sends them.
+
+        Requests are answered by the outcomes of their appends.
+        """
+        for future in [each for each, its in self._unmarked.items() if its is shard]:
+            future.cancel()
 
     def _new_shard(self, partition: int, leader_epoch: int) -> TransactionShard:
         shard = TransactionShard(partition, leader_epoch)
@@ -181,6 +193,8 @@ class TransactionCoordinator:
         shard = self._shard_of(request.transactional_id)
         if isinstance(shard, ErrorCode):
             return ProducerIdentity(shard)
+        if len(self._unmarked) >= _UNMARKED_MAX:
+            return ProducerIdentity(ErrorCode.CONCURRENT_TRANSACTIONS)
         transition = shard.end(request, take, self._now_ms())
         if transition is None:
             return None
@@ -269,10 +283,17 @@ class TransactionCoordinator:
         remaining = shard.get(decided.transactional_id)
         assert remaining is not None, "An id with a decided transaction is kept."
         outcome = self._markers.write(marker, remaining.partitions)
-        if isinstance(outcome, asyncio.Future):
-            outcome.add_done_callback(lambda done: self._marked(shard, decided, done.result()))
-        else:
+        if not isinstance(outcome, asyncio.Future):
             self._marked(shard, decided, outcome)
+            return
+        self._unmarked[outcome] = shard
+
+        def done(written: asyncio.Future[MarkerErrors]) -> None:
+            self._unmarked.pop(written, None)
+            if not written.cancelled():
+                self._marked(shard, decided, written.result())
+
+        outcome.add_done_callback(done)
 
     def _marked(self, shard: TransactionShard, decided: Transaction, errors: MarkerErrors) -> None:
         if not self._shards.is_led(shard):
@@ -304,6 +325,8 @@ class TransactionCoordinator:
 
     def _abort_timed_out(self) -> None:
         for shard in self._shards.active():
+            if len(self._unmarked) >= _UNMARKED_MAX:
+                return
             name = f"{TRANSACTION_STATE_TOPIC}-{shard.partition}"
             with self._supervisor.attempt("transaction timeouts", name):
                 self._abort_timed_out_of(shard)
@@ -349,10 +372,6 @@ class TransactionCoordinator:
 
     def _now_ms(self) -> int:
         return self._environment.wall_clock_ms()
-
-
-def _let_go(_: TransactionShard) -> None:
-    """Nothing to do: the requests are answered by the outcomes of their appends."""
 
 
 def _identity(error: ErrorCode, target: Transaction | None) -> ProducerIdentity:

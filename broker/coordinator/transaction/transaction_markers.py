@@ -40,7 +40,10 @@ class TransactionMarkers(Protocol):
     def write(
         self, marker: Marker, partitions: Collection[TopicPartition]
     ) -> ResultOrFuture[MarkerErrors]:
-        """One outcome per partition, once the in-sync replicas have the marker. Never raises."""
+        """One outcome per partition, once the in-sync replicas have the marker. Never raises.
+
+        Cancel the future to send no more of the markers.
+        """
         ...
 
 
