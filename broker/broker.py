@@ -17,7 +17,7 @@ its own.
 
 import logging
 from asyncio import to_thread
-from collections.abc import Awaitable, Callable, Container, Sequence
+from collections.abc import Awaitable, Callable, Container
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -288,10 +288,10 @@ class Broker:
         if config.keeps_tier_metadata:
             replica_manager.metadata_writer = writer
         self._started.push_async_callback(replica_manager.stop)
+        log_manager.directories.on_failure(replica_manager.on_log_dir_failure)
         if self._member is not None:
             self._follow_leaders(self._member, replica_manager)
-        log_manager.directories.on_failure(replica_manager.on_log_dir_failure)
-        if self._member is None:
+        else:
             controller.subscribe(dynamic_config.publish)
 
         def configure_logs(values: ConfigValues) -> None:
@@ -309,7 +309,6 @@ class Broker:
         if self._member is None:
             self._start_snapshots(controller)
         groups, transactions = self._start_coordinators(controller, replica_manager, log_manager)
-        used_ids = storage.forgotten_producer_ids(controller.image)
         dynamic_config.subscribe(groups.on_config_change)
         return BrokerContext(
             config=config,
@@ -321,7 +320,7 @@ class Broker:
             log_manager=log_manager,
             groups=groups,
             transactions=transactions,
-            producer_ids=ProducerIds(self._allocation_of_producer_ids(controller, used_ids)),
+            producer_ids=ProducerIds(self._allocation_of_producer_ids(controller, storage)),
             fetch_sessions=FetchSessionCache(
                 config.values.integer("max.incremental.fetch.session.cache.slots"),
                 environment.random,
@@ -623,9 +622,10 @@ class Broker:
         )
 
     def _allocation_of_producer_ids(
-        self, controller: Controller, used: Sequence[int]
+        self, controller: Controller, storage: NodeStorage
     ) -> Callable[[int], Awaitable[int]]:
         """How this broker gets a block of producer ids; returns its first."""
+        used = storage.forgotten_producer_ids(controller.image)
         if self._member is not None:
             return self._member.producer_ids.allocate
         return partial(controller.allocate_producer_ids, used=used)
