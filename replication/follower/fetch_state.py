@@ -171,7 +171,8 @@ class FollowedPartition:
         self.trouble = ""
         """Why the partition is delayed or has failed; empty if neither is the case."""
         self._options = options
-        self._outstanding: Ask | None = None
+        self.outstanding: Ask | None = None
+        """The request that waits for its response."""
         self._leader_end = 0
         self._leader_start = 0
         self._from_last_tiered = False
@@ -185,7 +186,7 @@ class FollowedPartition:
         if leader_epoch == self.leader_epoch and self.state is not FetchState.FAILED:
             return
         self.leader_epoch = leader_epoch
-        self._outstanding = None
+        self.outstanding = None
         self.delayed_until_ms = 0
         self.trouble = ""
         self.lag = None
@@ -197,11 +198,11 @@ class FollowedPartition:
 
     def leave(self) -> None:
         """Ignore the response that is outstanding, if any: the partition is not followed here."""
-        self._outstanding = None
+        self.outstanding = None
 
     def break_down(self, reason: str) -> None:
         """Stop until the next `follow`, after an unexpected error."""
-        self._outstanding = None
+        self.outstanding = None
         self._apply(FetchEvent.BROKEN)
         self.trouble = reason
 
@@ -210,7 +211,7 @@ class FollowedPartition:
     @property
     def due_ms(self) -> int | None:
         """When the next request is due; None while one is outstanding, or if failed."""
-        is_idle = self._outstanding is None and self.state is not FetchState.FAILED
+        is_idle = self.outstanding is None and self.state is not FetchState.FAILED
         return self.delayed_until_ms if is_idle else None
 
     def is_ready(self, now_ms: int) -> bool:
@@ -227,8 +228,8 @@ class FollowedPartition:
             self._guarded(lambda: self._cut(self.fetch_offset, is_enough=True), now_ms)
             if not self.is_ready(now_ms):
                 return None
-        self._outstanding = self._next_ask()
-        return self._outstanding
+        self.outstanding = self._next_ask()
+        return self.outstanding
 
     def _next_ask(self) -> Ask:
         state, epoch = self.state, self.leader_epoch
@@ -308,14 +309,14 @@ class FollowedPartition:
 
     def give_up(self, reason: str, now_ms: int) -> None:
         """Retry whatever is outstanding, after the back-off."""
-        if self._outstanding is not None:
-            self.failed(self._outstanding, reason, now_ms)
+        if self.outstanding is not None:
+            self.failed(self.outstanding, reason, now_ms)
 
     def _is_awaited(self, ask: Ask) -> bool:
         """Whether `ask` is the outstanding request; if so, clear it."""
-        if ask is not self._outstanding:
+        if ask is not self.outstanding:
             return False
-        self._outstanding = None
+        self.outstanding = None
         return True
 
     # -- Handling responses -------------------------------------------------------------------

@@ -61,7 +61,8 @@ class FollowedPartitions:
         """Every request that is due, in the order in which the leader should add records."""
         asks: list[Asked] = []
         for partition in self._partitions.values():
-            ask = partition.ask(now_ms)
+            # Nearly all wait for a response when a few have had theirs.
+            ask = None if partition.outstanding else partition.ask(now_ms)
             if ask is not None:
                 asks.append(Asked(partition, ask))
         return asks

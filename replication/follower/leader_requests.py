@@ -66,8 +66,8 @@ class Follower(NamedTuple):
 def fetch_request(follower: Follower, limits: FetchLimits, session: SessionRequest) -> FetchRequest:
     """The next request of a session."""
     topics: list[FetchTopic] = []
-    for asked in session.send:
-        ask, name = asked.ask, asked.partition.topic_id_partition
+    for part in session.send:
+        ask, name = part.ask, part.partition.topic_id_partition
         assert isinstance(ask, FetchAsk)
         # Only adjacent partitions share an entry, so that their order is kept.
         if not topics or topics[-1].topic_id != name.topic_id:
@@ -153,8 +153,8 @@ class EpochEndAnswer(NamedTuple):
 
 def _by_topic(asks: Iterable[Asked]) -> Iterator[tuple[str, list[Asked]]]:
     topics: dict[str, list[Asked]] = {}
-    for asked in asks:
-        topics.setdefault(asked.partition.topic_id_partition.topic, []).append(asked)
+    for part in asks:
+        topics.setdefault(part.partition.topic_id_partition.topic, []).append(part)
     yield from topics.items()
 
 

@@ -52,6 +52,11 @@ class SessionReaction(Enum):
     REFUSED = "a full request was refused: wait before the next one"
 
 
+def epoch_after(epoch: int) -> int:
+    """The epoch of the next request of a session; after the largest one it is 1."""
+    return 1 if epoch == _MAX_INT32 else epoch + 1
+
+
 def replica_id_of(name: TopicIdPartition) -> ReplicaId:
     return ReplicaId(name.topic_id, name.partition)
 
@@ -74,12 +79,12 @@ class ReplicaFetchSession:
         """The asks that wait for a response."""
         return self._asks.values()
 
-    def add(self, asked: Asked) -> None:
+    def add(self, part: Asked) -> None:
         """Send this ask with the next request; it replaces an earlier one of the partition."""
-        key = replica_id_of(asked.partition.topic_id_partition)
+        key = replica_id_of(part.partition.topic_id_partition)
         # At the end: in a full request the order is that of `FollowedPartitions.asks`.
         self._asks.pop(key, None)
-        self._asks[key] = asked
+        self._asks[key] = part
         self._changed.pop(key, None)
         self._changed[key] = None
 
@@ -90,34 +95,34 @@ class ReplicaFetchSession:
 
     def take(self, key: ReplicaId) -> Asked | None:
         """The outstanding ask that a response belongs to; it is outstanding no longer."""
-        asked = self._asks.pop(key, None)
-        if asked is not None:
+        part = self._asks.pop(key, None)
+        if part is not None:
             self._changed[key] = None
-        return asked
+        return part
 
     def next_request(self) -> SessionRequest:
         """The next request, of which exactly one may be in flight."""
+        send: list[Asked] = []
         forget: list[ReplicaId] = []
         if self._epoch == INITIAL_EPOCH:
-            send = list(self._asks.values())
-            self._held = {key: _fetch_ask(asked) for key, asked in self._asks.items()}
+            send += self._asks.values()
+            self._held = {key: _fetch_ask(part) for key, part in self._asks.items()}
         else:
-            send = []
             for key in self._changed:
                 self._compare(key, send, forget)
         self._changed = {}
         return SessionRequest(self._id, self._epoch, send, forget)
 
     def _compare(self, key: ReplicaId, send: list[Asked], forget: list[ReplicaId]) -> None:
-        asked, held = self._asks.get(key), self._held.get(key)
-        if asked is None:
+        part, held = self._asks.get(key), self._held.get(key)
+        if part is None:
             if held is not None:
                 del self._held[key]
                 forget.append(key)
             return
-        ask = _fetch_ask(asked)
+        ask = _fetch_ask(part)
         if held is None or _values(held) != _values(ask):
-            send.append(asked)
+            send.append(part)
         self._held[key] = ask
 
     def on_response(
@@ -139,7 +144,7 @@ class ReplicaFetchSession:
             self._restart(NO_SESSION)
         else:
             self._id = session_id
-            self._epoch = 1 if self._epoch == _MAX_INT32 else self._epoch + 1
+            self._epoch = epoch_after(self._epoch)
         return SessionReaction.ACCEPTED, ""
 
     def _problem(self, error: ErrorCode, partitions: Collection[ReplicaId], is_full: bool) -> str:
@@ -172,9 +177,9 @@ class ReplicaFetchSession:
         return lost
 
 
-def _fetch_ask(asked: Asked) -> FetchAsk:
-    assert isinstance(asked.ask, FetchAsk), "only records are fetched in a session"
-    return asked.ask
+def _fetch_ask(part: Asked) -> FetchAsk:
+    assert isinstance(part.ask, FetchAsk), "only records are fetched in a session"
+    return part.ask
 
 
 def _values(ask: FetchAsk) -> tuple[int, int, int, int]:

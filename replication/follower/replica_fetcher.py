@@ -1,7 +1,7 @@
 """Follows the partitions of one leader over one connection (Kafka's `ReplicaFetcherThread`).
 
-    what must be asked before a fetch (epochs, offsets, the tier) -> one Fetch in its session
-      -> each partition's response to its state machine -> again; idle until something is due
+    what a partition asks before it can fetch (epochs, offsets, the tier) -> one Fetch of the
+      session -> each partition's response to its state machine -> again; idle until something is due
 
 One request is in flight at a time, so at most one response is in memory: up to
 `replica.fetch.response.max.bytes`, or one larger batch. A large response is handled in parts, and
@@ -223,15 +223,15 @@ class ReplicaFetcher:
             epochs: list[Asked] = []
             offsets: list[Asked] = []
             tier: list[Asked] = []
-            for asked in self.followed.asks(self._now_ms()):
-                if isinstance(asked.ask, FetchAsk):
-                    self._session.add(asked)
-                elif isinstance(asked.ask, EpochEndAsk):
-                    epochs.append(asked)
-                elif isinstance(asked.ask, OffsetAsk):
-                    offsets.append(asked)
+            for part in self.followed.asks(self._now_ms()):
+                if isinstance(part.ask, FetchAsk):
+                    self._session.add(part)
+                elif isinstance(part.ask, EpochEndAsk):
+                    epochs.append(part)
+                elif isinstance(part.ask, OffsetAsk):
+                    offsets.append(part)
                 else:
-                    tier.append(asked)
+                    tier.append(part)
             if not (epochs or offsets or tier):
                 return
             try:
@@ -240,8 +240,8 @@ class ReplicaFetcher:
             except KafkaError as error:
                 self._on_error(error)
                 return
-            for asked in tier:
-                await self._ask_tier(asked)
+            for part in tier:
+                await self._ask_tier(part)
 
     def _follower(self) -> Follower:
         return Follower(self._config.node_id, self._tools.broker_epoch())
@@ -282,8 +282,8 @@ class ReplicaFetcher:
                     partition.offset_found(ask, answer.error, offset, self._now_ms())
             self._tell_state(partition)
 
-    async def _ask_tier(self, asked: Asked) -> None:
-        partition, ask = asked
+    async def _ask_tier(self, part: Asked) -> None:
+        partition, ask = part
         assert isinstance(ask, AuxAsk)
         if self._tools.fetch_aux is None:
             partition.failed(ask, "This broker has no remote tier.", self._now_ms())
@@ -322,10 +322,10 @@ class ReplicaFetcher:
         handled = 0
         for key, answer in partitions:
             # None: the partition is no longer followed from here.
-            asked = self._session.take(key)
-            if asked is None:
+            part = self._session.take(key)
+            if part is None:
                 continue
-            partition, ask = asked
+            partition, ask = part
             assert isinstance(ask, FetchAsk)
             with self._contained(partition):
                 self.followed.fetched(partition, ask, fetched_of(answer), self._now_ms())

@@ -155,6 +155,11 @@ class ReplicaFetchers:
     # -- State --------------------------------------------------------------------------------
 
     @property
+    def fetchers(self) -> list[ReplicaFetcher]:
+        """Those that have partitions to follow."""
+        return [each.fetcher for each in self._running.values()]
+
+    @property
     def max_lag(self) -> int:
         """The most records that any partition is behind its leader (MaxLag)."""
         return max((each.fetcher.followed.max_lag for each in self._running.values()), default=0)

@@ -81,6 +81,10 @@ class Node:
         assert not entry.error
 
 
+def _no_nodes(*_: object) -> list[object]:
+    return []
+
+
 class ServedLeader(Node):
     """Broker 1, which serves its partitions at an address."""
 
@@ -113,8 +117,8 @@ class ServedLeader(Node):
                 environment=self.environment,
                 controller=SimpleNamespace(image=self.image),
                 replica_manager=self.replicas,
-                bytes_out=SimpleNamespace(add=lambda _: None),
-                nodes=lambda *_: [],
+                bytes_out=SimpleNamespace(add=_no_nodes),
+                nodes=_no_nodes,
                 fetch_max_bytes=1 << 20,
             ),
         )
@@ -167,7 +171,10 @@ class FollowingNode(Node):
         self.replicas.fetch_with(self.fetchers)
 
     def _address(self, broker_id: int) -> Address | None:
-        return Address(*self.leader.server.address) if self.leader and broker_id == 1 else None
+        if self.leader is None or broker_id != self.leader.node_id:
+            return None
+        host, port = self.leader.server.address
+        return Address(str(host), int(port))
 
 
 def created(isr: tuple[int, ...] = (1, 2), leader: int = 1, epoch: int = 0) -> list[Message]:

@@ -20,6 +20,7 @@ from tierlog.replication.follower.replica_fetch_session import (
     ReplicaId,
     SessionReaction,
     SessionRequest,
+    epoch_after,
     replica_id_of,
 )
 from tierlog.storage.manager.log_manager import LogManager
@@ -184,11 +185,9 @@ def test_a_lost_request_gives_all_asks_back() -> None:
 
 
 def test_the_epoch_after_the_largest_is_one() -> None:
-    session = established(0)
-    session._epoch = 0x7FFFFFFF
-    assert session.next_request().session_epoch == 0x7FFFFFFF
-    session.on_response(ErrorCode.NONE, 7, [])
-    assert session.next_request().session_epoch == 1
+    assert epoch_after(0) == 1
+    assert epoch_after(1) == 2
+    assert epoch_after(0x7FFFFFFF) == 1
 
 
 def over_the_wire(request: FetchRequest) -> FetchRequest:

@@ -5,6 +5,7 @@ import logging
 
 import pytest
 
+from tierlog.broker.request.fetch_session import FetchSessionCache
 from tierlog.clients.protocol.schema import Message
 from tierlog.clients.topic_partition import TopicIdPartition
 from tierlog.replication.follower.replica_fetchers import FollowedReplica
@@ -81,8 +82,7 @@ def test_a_session_that_the_leader_has_lost_begins_anew() -> None:
         both(leader, follower, *created())
         leader.append(b"a")
         await until(lambda: is_same(leader, follower))
-        for session in list(leader.sessions._sessions):
-            del leader.sessions._sessions[session]
+        leader.sessions = FetchSessionCache(10, leader.environment.random)
         leader.append(b"b")
         await until(lambda: is_same(leader, follower))
         assert leader.server.connections == 1
@@ -95,13 +95,10 @@ def test_a_leader_without_an_address_is_fetched_from_once_it_has_one() -> None:
         follower.leader = None
         both(leader, follower, *created())
         leader.append(b"a")
-        (running,) = follower.fetchers._running.values()
-        await until(
-            lambda: any(
-                "not registered" in each.trouble
-                for each in running.fetcher.followed._partitions.values()
-            )
-        )
+        (fetcher,) = follower.fetchers.fetchers
+        partition = fetcher.followed.get(NAMES[0])
+        assert partition is not None
+        await until(lambda: "not registered" in partition.trouble)
         follower.leader = leader
         await until(lambda: is_same(leader, follower))
 
@@ -155,9 +152,8 @@ def test_a_deleted_topic_ends_its_fetchers(caplog: pytest.LogCaptureFixture) -> 
         leader.append(b"a")
         await until(lambda: is_same(leader, follower))
         follower.publish(REMOVED)
-        assert follower.fetchers._running == {}
+        assert follower.fetchers.fetchers == []
         assert not follower.replicas.partitions
-        await until(lambda: not len(follower.fetchers._tasks))
 
     with_two_nodes(story)
     removals = [each for each in caplog.messages if "Removed fetcher" in each]
@@ -204,11 +200,11 @@ def test_a_failed_log_directory_ends_the_fetching() -> None:
         leader.append(b"a")
         await until(lambda: is_same(leader, follower))
         follower.replicas.on_log_dir_failure(follower.log().log_dir)
-        assert follower.fetchers._running == {}
+        assert follower.fetchers.fetchers == []
         # No later image brings it back.
         both(leader, follower, *led_by(-1, 0))
         both(leader, follower, *led_by(1, 0))
-        assert follower.fetchers._running == {}
+        assert follower.fetchers.fetchers == []
 
     with_two_nodes(story)
 
@@ -219,7 +215,7 @@ def test_several_fetchers_share_the_partitions_of_a_leader() -> None:
         for partition in range(PARTITIONS):
             leader.append(b"a", partition=partition)
         await until(lambda: all(is_same(leader, follower, each) for each in range(PARTITIONS)))
-        assert len(follower.fetchers._running) == 2
+        assert len(follower.fetchers.fetchers) == 2
         assert leader.server.connections == 2
 
     with_two_nodes(story, fetchers_per_leader=2)
