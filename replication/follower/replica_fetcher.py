@@ -1,7 +1,7 @@
 """Follows the partitions of one leader over one connection (Kafka's `ReplicaFetcherThread`).
 
     what a partition asks before it can fetch (epochs, offsets, the tier) -> one Fetch of the
-      session -> each partition's response to its state machine -> again; idle until something is due
+    session -> each partition's response to its state machine -> again; idle until one is due
 
 One request is in flight at a time, so at most one response is in memory: up to
 `replica.fetch.response.max.bytes`, or one larger batch. A large response is handled in parts, and
