@@ -58,6 +58,7 @@ def epoch_after(epoch: int) -> int:
 
 
 def replica_id_of(name: TopicIdPartition) -> ReplicaId:
+    """The partition without the name of its topic."""
     return ReplicaId(name.topic_id, name.partition)
 
 
