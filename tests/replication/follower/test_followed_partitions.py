@@ -124,6 +124,7 @@ def test_partitions_that_left_are_asked_nothing_and_their_answers_are_dropped() 
     followed.answer(first, one_record())
     assert len(followed.all) == 2
     assert followed.all.get(followed.name(0)) is None
+    assert followed.log(0).log_end_offset == 0
     # It is followed again: from another state, perhaps with another log.
     followed.all.follow(followed.name(0), followed.log(0), 0)
     assert followed.numbers() == [0]

@@ -136,6 +136,9 @@ def test_a_late_response_does_not_touch_a_log_that_is_followed_no_longer() -> No
         leader.append(b"x", partition=2)
         await until(lambda: is_same(leader, follower, 2))
         assert log.log_end_offset == 0
+        # The leader's session has them no longer.
+        forgotten = [topic for each in leader.fetches for topic in each.forgotten_topics_data]
+        assert sorted(forgotten[0].partitions) == [0, 1]
         # It is followed again, from where it stands.
         replica = FollowedReplica(NAMES[0], log, 1, 0)
         follower.fetchers.follow([replica])
