@@ -133,7 +133,7 @@ class MarkerQueues:
         """Apply a response; markers without a result in it, or without a response, are kept."""
         settled: list[Settled] = []
         for item in self._sent.pop(broker_id):
-            error = errors.get(item)
+            error = errors.get(item, ErrorCode.NETWORK_EXCEPTION)
             if item[0] not in self._work:
                 continue  # Dropped while the request was in flight.
             if error in SETTLING:
