@@ -20,21 +20,24 @@ RECORDS = int(os.environ.get("TIERLOG_COPIED_RECORDS", "20000"))
 class Writer:
     """Makes two topics, and puts numbered records into the first."""
 
-    def __init__(self, bootstrap: str, topics: tuple[str, str]) -> None:
+    def __init__(
+        self, bootstrap: str, topics: tuple[str, str], partitions: int = PARTITIONS
+    ) -> None:
         client, admins = import_module("confluent_kafka"), import_module("confluent_kafka.admin")
         admin = admins.AdminClient({"bootstrap.servers": bootstrap})
-        made = admin.create_topics([admins.NewTopic(each, PARTITIONS) for each in topics])
+        made = admin.create_topics([admins.NewTopic(each, partitions) for each in topics])
         for each in made.values():
             each.result()
         settings = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 20}
         self._producer = client.Producer({**settings, "queue.buffering.max.messages": RECORDS})
         self._topic = topics[0]
+        self._partitions = partitions
         self._written = 0
 
     def write(self, up_to: int) -> None:
         """All records below a number."""
         for number in range(self._written, up_to):
-            self._producer.produce(self._topic, str(number), partition=number % PARTITIONS)
+            self._producer.produce(self._topic, str(number), partition=number % self._partitions)
         assert self._producer.flush(120) == 0
         self._written = up_to
 
@@ -42,7 +45,7 @@ class Writer:
 class Reader:
     """Reads what is committed, as it comes."""
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
+    def __init__(self, bootstrap: str, topic: str, partitions: int = PARTITIONS) -> None:
         client = import_module("confluent_kafka")
         self._consumer = client.Consumer(
             {
@@ -52,9 +55,9 @@ class Reader:
                 "enable.auto.commit": False,
             }
         )
-        places = [client.TopicPartition(topic, number, 0) for number in range(PARTITIONS)]
+        places = [client.TopicPartition(topic, number, 0) for number in range(partitions)]
         self._consumer.assign(places)
-        self.values = [list[int]() for _ in range(PARTITIONS)]
+        self.values = [list[int]() for _ in range(partitions)]
 
     def read(self, timeout_s: float, *, tolerant: bool = False) -> int:
         """How many there are, after another look; with `tolerant` the broker may be away."""

@@ -14,8 +14,9 @@ from tierlog.bench.cluster import Cluster, combined
 
 from ..waiting import wait_until
 from .copier import Options
-from .exactly_once_clients import PARTITIONS, Reader, Writer, copying, let_run
+from .exactly_once_clients import Reader, Writer, copying, let_run
 
+PARTITIONS = 6
 RECORDS = 6_000
 KILLS = 3
 SPREAD = {
@@ -29,8 +30,8 @@ def test_a_copy_is_exact_however_often_a_broker_is_killed(tmp_path: Path) -> Non
     log = tmp_path / "copier.log"
     with Cluster(tmp_path, combined("tierlog", "tierlog", "tierlog"), SPREAD) as cluster:
         cluster.wait_until_caught_up()
-        writer = Writer(cluster.bootstrap, ("source", "target"))
-        reader = Reader(cluster.bootstrap, "target")
+        writer = Writer(cluster.bootstrap, ("source", "target"), PARTITIONS)
+        reader = Reader(cluster.bootstrap, "target", PARTITIONS)
         options = Options(
             client="confluent",
             bootstrap=cluster.bootstrap,
@@ -61,6 +62,6 @@ def test_a_copy_is_exact_however_often_a_broker_is_killed(tmp_path: Path) -> Non
         reader.read(1)
         reader.close()
         for node in cluster.nodes.values():
-            assert "Traceback" not in node.output()
+            assert "Traceback" not in node.output
     for partition, values in enumerate(reader.values):
         assert values == list(range(partition, RECORDS, PARTITIONS))
