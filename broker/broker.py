@@ -20,7 +20,7 @@ from asyncio import to_thread
 from collections.abc import Awaitable, Callable, Container
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -530,8 +530,11 @@ class Broker:
     ) -> Controller:
         """The controller of a process that is the whole cluster; it registers the broker too."""
         config = self.config
+        settings = controller_config(config, log_config, storage.max_open)
+        if storage.metadata_log.end_offset == 0:
+            settings = replace(settings, bootstrap=storage.bootstrap())
         controller = Controller(
-            controller_config(config, log_config, storage.max_open),
+            settings,
             storage.cluster_id,
             self._dependencies.environment,
             storage.metadata_log,

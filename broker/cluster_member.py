@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection
 from concurrent.futures import Executor
+from dataclasses import replace
 
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import Uuid
@@ -74,8 +75,11 @@ class ClusterMember:
         self._on_fatal: Callable[[str], None] = _log.critical
         self.quorum = self._open_quorum(listeners, executor)
         log_config = dynamic_config.topic_defaults.log_config()
+        settings = controller_config(config, log_config, storage.max_open)
+        if config.quorum.is_controller:
+            settings = replace(settings, bootstrap=storage.bootstrap())
         self.controller = Controller(
-            controller_config(config, log_config, storage.max_open),
+            settings,
             storage.cluster_id,
             environment,
             storage.metadata_log,
@@ -86,8 +90,8 @@ class ClusterMember:
         self.controller.on_failure = self._fail
         self._control: ClusterControl | None = None
         if config.quorum.is_controller:
-            settings = cluster_control_config(config.values)
-            self._control = ClusterControl(self.controller, settings, environment, supervisor)
+            control = cluster_control_config(config.values)
+            self._control = ClusterControl(self.controller, control, environment, supervisor)
         self._channel = self._open_channel("forwarding")
         self._channels = [self._channel]
         own_id = config.node_id

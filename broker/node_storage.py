@@ -9,9 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ..clients.environment import Environment
 from ..clients.kafka_uuid import Uuid, uuid_to_string
+from ..clients.protocol.schema import Message
 from ..replication.housekeeping.clean_stop import FLUSH_THREADS, close_logs
 from ..replication.metadata.cluster_image import ClusterImage
 from ..replication.metadata.metadata_log import MetadataLog, open_metadata_log
+from ..replication.metadata.metadata_records import SUPPORTED_FEATURES, FeatureLevelRecord
 from ..storage.config import LogConfig
 from ..storage.directory.log_dir import LogDirError
 from ..storage.files import Files
@@ -90,6 +92,38 @@ class NodeStorage:
             except OSError as error:
                 log_dir.fail(error)
         return epochs.pop() if len(epochs) == 1 else -1
+
+    def bootstrap(self) -> list[Message] | None:
+        """The first records of a new cluster, as the directories were formatted; None without them.
+
+        Features that no broker of ours could register with are left out, with a warning.
+        """
+        # Not imported by other starts than the first.
+        from ..replication.metadata.bootstrap_snapshot import read_bootstrap
+
+        directory = self._config.log_dirs[0]
+        records = read_bootstrap(self._files, directory)
+        if records is None:
+            return None
+        formatted = [each for each in records if isinstance(each, FeatureLevelRecord)]
+        served = [each for each in formatted if each.name in SUPPORTED_FEATURES]
+        for each in served:
+            lowest, highest = SUPPORTED_FEATURES[each.name]
+            if not lowest <= each.feature_level <= highest:
+                raise LogDirError(
+                    f"{directory} was formatted with {each.name}={each.feature_level}: this version"
+                    f" of tierlog supports levels {lowest} to {highest}."
+                )
+        others = sorted(each.name for each in formatted if each.name not in SUPPORTED_FEATURES)
+        if others and self.metadata_log.end_offset == 0:
+            names = ", ".join(others)
+            _log.warning(
+                "%s was formatted with %s, which tierlog does not serve: a cluster that this node"
+                " begins is without",
+                directory,
+                names,
+            )
+        return list[Message](served)
 
     def check(self, image: ClusterImage) -> None:
         """Raise LogDirError if a log belongs to a lost topic: it would be deleted as a stray."""

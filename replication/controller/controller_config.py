@@ -4,11 +4,12 @@ The decisions themselves (`topic_control.py`, `partition_control.py`, `config_co
 `broker_control.py`) are pure functions of an image, a request and this configuration.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TypeAlias
 
+from ...clients.protocol.schema import Message
 from ...storage.config import LogConfig
 from ..metadata.decision import Decision as Decision
 
@@ -60,3 +61,5 @@ class ControllerConfig:
     tier_metadata_retention_ms: int | None = None
     # The broker properties set in the node's file, by name.
     static_config: Mapping[str, str] = field(default_factory=dict[str, str])
+    # The first records of a new cluster, as the directory was formatted; None if it says nothing.
+    bootstrap: Sequence[Message] | None = None

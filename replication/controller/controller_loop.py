@@ -228,7 +228,9 @@ class ControllerLoop:
 
     def on_elected(self, epoch: int) -> None:
         """See `QuorumListener`: go before all that is queued."""
-        changes = self._core.claim(epoch, self._metadata_log.is_in_transaction)
+        changes = self._core.claim(
+            epoch, self._metadata_log.is_in_transaction, self._config.bootstrap
+        )
         if not self._core.is_active:
             return
         if self._member is not None:

@@ -156,12 +156,18 @@ class ControllerCore(Generic[WaiterT]):
         replayed = self.replay(changes)
         assert replayed is not None, "even an empty snapshot is a change"
 
-    def claim(self, epoch: int, is_in_transaction: bool) -> Sequence[Sequence[Message]]:
+    def claim(
+        self,
+        epoch: int,
+        is_in_transaction: bool,
+        formatted: Sequence[Message] | None = None,
+    ) -> Sequence[Sequence[Message]]:
         """Become active in an epoch; return the changes to append before any other.
 
         All records before the epoch must have been replayed. An empty log begins with the
-        bootstrap records. A metadata transaction that the last leader left open is aborted, or all
-        later records would belong to it (`ActivationRecordsGenerator`).
+        bootstrap records: those that the directory was `formatted` with, if there are any. A
+        metadata transaction that the last leader left open is aborted, or all later records would
+        belong to it (`ActivationRecordsGenerator`).
         """
         assert epoch > max(self._epoch, self.committed.epoch), "an epoch is led once"
         self._apply(ControllerEvent.ELECTED)
@@ -172,7 +178,7 @@ class ControllerCore(Generic[WaiterT]):
         if is_in_transaction:
             changes.append([AbortTransactionRecord(reason="Its leader did not end it.")])
         if self.committed.offset < 0:
-            changes.append(bootstrap_records())
+            changes.append(bootstrap_records() if formatted is None else formatted)
         return changes
 
     def change(self, records: Sequence[Message]) -> ClusterDelta:

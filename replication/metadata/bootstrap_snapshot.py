@@ -10,6 +10,7 @@ Both have the form of a snapshot. A directory of static voters has only the firs
 
 from collections.abc import Sequence
 
+from ...clients.errors import KafkaError
 from ...clients.protocol.codec import encode_bytes
 from ...clients.protocol.messages.quorum_records import KRaftVersionRecord
 from ...clients.protocol.schema import Message
@@ -38,6 +39,23 @@ FIRST_SNAPSHOT_FILE = f"{_FIRST}{SNAPSHOT_SUFFIX}"
 def bootstrap_snapshot(records: Sequence[Message], now_ms: int) -> bytes:
     """The content of `bootstrap.checkpoint`: the first records of a new cluster."""
     return b"".join(snapshot_batches(_FIRST, records, last_timestamp_ms=0, now_ms=now_ms))
+
+
+def read_bootstrap(files: Files, directory: str) -> list[Message] | None:
+    """The first records of a new cluster, as the log directory was formatted; None without them.
+
+    Raises OSError, or LogDirError if the file cannot be read.
+    """
+    path = f"{directory}/{BOOTSTRAP_FILE}"
+    if not files.exists(path):
+        return None
+    try:
+        content = SnapshotContent(_FIRST, files.read(path))
+        return [record for batch in content.records() for record in batch]
+    except (SnapshotDamagedError, KafkaError) as error:
+        raise LogDirError(
+            f"{path} cannot be read, {error}: format the directory again, or restore the file."
+        ) from error
 
 
 def first_snapshot(voters: VoterSet, now_ms: int) -> bytes:

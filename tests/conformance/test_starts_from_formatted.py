@@ -1,5 +1,6 @@
 """Kafka starts from directories that `tierlog format` made, and tierlog from Kafka's."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,16 +19,18 @@ pytestmark = pytest.mark.requires("java", "mvn")
 
 CLUSTER = "4L6g3nShT-eMCtK--X86sw"
 VOTERS = {"static": (), "dynamic": ("--standalone",)}
+FORMATTED = {**VOTERS, "member": ("--standalone",)}
 
 
 def a_quorum(kind: str, port: int) -> dict[str, str]:
     """The properties of a quorum of one, with voters of this kind."""
     if kind == "static":
         return {"controller.quorum.voters": f"1@127.0.0.1:{port}"}
-    return {
-        "controller.quorum.voters": "",
-        "controller.quorum.bootstrap.servers": f"127.0.0.1:{port}",
-    }
+    servers = f"127.0.0.1:{port}"
+    if kind == "member":
+        # The other one may come later.
+        servers += f",127.0.0.1:{free_port()}"
+    return {"controller.quorum.voters": "", "controller.quorum.bootstrap.servers": servers}
 
 
 class KafkaFromOurs(KafkaNode):
@@ -47,9 +50,10 @@ class KafkaFromOurs(KafkaNode):
 class OursFromKafka(TierlogNode):
     """A node of ours whose directory Kafka formats."""
 
-    def __init__(self, directory: Path, kind: str) -> None:
+    def __init__(self, directory: Path, kind: str, *features: str) -> None:
         super().__init__(directory)
         self._kind = kind
+        self._features = features
         self._controller_port = free_port()
 
     def properties(self) -> Mapping[str, str]:
@@ -65,7 +69,9 @@ class OursFromKafka(TierlogNode):
 
     def prepare(self, configuration: Path) -> None:
         if not (self.directory / "logs" / "meta.properties").exists():
-            arguments = ("-c", str(configuration), "-t", CLUSTER, *VOTERS[self._kind])
+            arguments = ["-c", str(configuration), "-t", CLUSTER, *FORMATTED[self._kind]]
+            for feature in self._features:
+                arguments += ["--feature", feature]
             run_tool("kafka-storage", "format", *arguments)
 
 
@@ -101,3 +107,18 @@ def test_we_start_from_what_kafka_formatted(tmp_path: Path, kind: str) -> None:
             in run_tool("kafka-topics", "--bootstrap-server", node.bootstrap, "--list").stdout
         )
     assert LogDir(OsFiles(), str(tmp_path / "logs")).read_meta_properties() == before
+
+
+@pytest.mark.parametrize("kind", FORMATTED)
+def test_a_new_cluster_has_the_features_that_kafka_formatted_it_with(
+    tmp_path: Path, kind: str
+) -> None:
+    features = ("group.version=0", "transaction.version=1")
+    with OursFromKafka(tmp_path, kind, *features) as node:
+        server = ("--bootstrap-server", node.bootstrap)
+        said = run_tool("kafka-features", *server, "describe").stdout
+        levels = dict(re.findall(r"Feature: (\S+)\s.*FinalizedVersionLevel: (\S+)", said))
+    assert levels["transaction.version"] == "1"
+    assert levels.get("group.version", "0") == "0"
+    # What tierlog does not serve, it does not finalize.
+    assert "eligible.leader.replicas.version" not in levels

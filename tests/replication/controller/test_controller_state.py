@@ -133,6 +133,12 @@ def test_an_empty_log_begins_with_the_bootstrap_records() -> None:
     assert core.claim(1, is_in_transaction=False) == [bootstrap_records()]
 
 
+def test_an_empty_log_begins_with_what_the_directory_was_formatted_with() -> None:
+    core: ControllerCore[str] = ControllerCore(EMPTY)
+    formatted = bootstrap_records()[:1]
+    assert core.claim(1, is_in_transaction=False, formatted=formatted) == [formatted]
+
+
 def test_an_open_metadata_transaction_is_aborted_before_anything_else(group: Group) -> None:
     """Otherwise the next leader's records would belong to it (KIP-868)."""
     group.depose(0, [BeginTransactionRecord(), topic("half")])

@@ -5,9 +5,11 @@ import pytest
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.replication.controller.broker_control import bootstrap_records
 from tierlog.replication.metadata.bootstrap_snapshot import (
+    BOOTSTRAP_FILE,
     FIRST_SNAPSHOT_FILE,
     bootstrap_snapshot,
     first_snapshot,
+    read_bootstrap,
     read_first_snapshot,
     recorded_voters,
 )
@@ -44,6 +46,16 @@ def test_the_features_of_a_new_cluster_are_a_snapshot_of_nothing() -> None:
     content = SnapshotContent(SnapshotId(0, 0), bootstrap_snapshot(bootstrap_records(), 7))
     assert [list(records) for records in content.records()] == [bootstrap_records()]
     assert content.quorum == []
+
+
+def test_the_first_records_come_back_from_a_formatted_directory(files: SimulatedFiles) -> None:
+    assert read_bootstrap(files, DIRECTORY) is None
+    content = bootstrap_snapshot(bootstrap_records(), 7)
+    files.atomic_replace(f"{DIRECTORY}/{BOOTSTRAP_FILE}", content)
+    assert read_bootstrap(files, DIRECTORY) == bootstrap_records()
+    files.atomic_replace(f"{DIRECTORY}/{BOOTSTRAP_FILE}", content[:-1])
+    with pytest.raises(LogDirError, match="cannot be read"):
+        read_bootstrap(files, DIRECTORY)
 
 
 def test_the_first_voters_come_back_from_the_first_snapshot(files: SimulatedFiles) -> None:
