@@ -223,9 +223,8 @@ class Broker:
 
     def _obstacle(self) -> str:
         """Why this process is not ready, or "" if it is."""
-        if not self._is_started:
-            return "This node is starting."
-        return "" if self._member is None else self._member.obstacle
+        obstacle = "" if self._member is None else self._member.obstacle
+        return obstacle or ("" if self._is_started else "This node is starting.")
 
     def _register_metrics(
         self, replica_manager: ReplicaManager, log_manager: LogManager, controller: Controller

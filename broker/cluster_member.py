@@ -33,6 +33,7 @@ from .cluster.controller_registration import ControllerRegistration
 from .cluster.controller_requests import DirectoryRequests, ProducerIdBlocks
 from .cluster.isr_requests import AlterPartitionRequests
 from .cluster.lifecycle_config import lifecycle_config
+from .cluster.quorum_watch import QuorumWatch, absence
 from .config.config import BrokerConfig
 from .config.config_values import ConfigValues
 from .config.dynamic_config import DynamicConfig
@@ -74,6 +75,7 @@ class ClusterMember:
         self._failure = ""
         self._on_fatal: Callable[[str], None] = _log.critical
         self.quorum = self._open_quorum(listeners, executor)
+        self._watch = QuorumWatch(self.quorum)
         log_config = dynamic_config.topic_defaults.log_config()
         settings = controller_config(config, log_config, storage.max_open)
         if config.quorum.is_controller:
@@ -145,14 +147,23 @@ class ClusterMember:
     @property
     def obstacle(self) -> str:
         """Why this process is not ready to serve, or "" if it is."""
-        if self._lifecycle is None:
-            return "" if self.quorum.leader_id >= 0 else "No controller is active."
-        if self._lifecycle.is_cut_off:
+        lifecycle = self._lifecycle
+        if lifecycle is None or not lifecycle.unfenced.is_set():
+            if self.quorum.leader_id < 0:
+                return absence(self.quorum)
+            if lifecycle is None:
+                return ""
+            return (
+                "This broker is not registered."
+                if lifecycle.broker_epoch < 0
+                else "This broker is fenced."
+            )
+        if lifecycle.is_cut_off:
             return (
                 "The active controller does not answer this broker: it serves the partitions that "
                 "it leads, and learns of no changes."
             )
-        return "" if self._lifecycle.unfenced.is_set() else "This broker is fenced."
+        return ""
 
     def on_fatal(self, callback: Callable[[str], None]) -> None:
         """Call `callback` with the reason when this process cannot go on."""
@@ -167,6 +178,7 @@ class ClusterMember:
         """Take part in the quorum. The image follows what is committed from here on."""
         self.controller.subscribe(self._dynamic_config.publish)
         self._dynamic_config.subscribe(self._use_topic_defaults)
+        self._watch.start()
         await self.controller.join()
         if self._control is not None:
             self._control.start()
@@ -262,6 +274,7 @@ class ClusterMember:
             await self._registration.stop()
         for channel in self._channels:
             await channel.close()
+        await self._watch.stop()
         if self._control is not None:
             await self._control.stop()
         await self.controller.stop()

@@ -59,6 +59,9 @@ _FIRST_SHUTDOWN_POLL_MS = 50
 _CUT_OFF_INTERVALS = 3
 """After so many heartbeat intervals without an answer the broker counts as cut off."""
 
+_CUT_OFF = "Broker %d is cut off from the controller quorum and goes on serving: %s"
+_NOT_SERVING_YET = "Broker %d waits for the active controller and serves no client yet: %s"
+
 _FATAL = frozenset(
     {
         ErrorCode.INCONSISTENT_CLUSTER_ID,
@@ -78,7 +81,7 @@ _REASONS = {
     ErrorCode.UNSUPPORTED_VERSION: "it does not support the cluster's finalized features or the"
     " controller's version of BrokerRegistration",
     ErrorCode.DUPLICATE_BROKER_REGISTRATION: "another process with this node.id is registered, or"
-    " the session of this broker's previous process has not expired yet",
+    " the session of this broker's previous process has not expired yet; it is tried again",
 }
 
 
@@ -110,6 +113,8 @@ class BrokerLifecycle:
         self.on_fatal: Callable[[str], None] = _log.critical
         """Called with a sentence when the broker must stop."""
         self._is_registered = False
+        # The last refusal of a registration that the log has named.
+        self._refusal: ErrorCode | None = None
         self._is_ready = False
         self._shutdown_polls = 0
         # By directory: when its failure must have been reported; None once it was.
@@ -276,6 +281,7 @@ class BrokerLifecycle:
             return
         self.broker_epoch = response.broker_epoch
         self._is_registered = True
+        self._refusal = None
         _log.info(
             "Successfully registered broker %d with broker epoch %d",
             self._registration.broker_id,
@@ -285,10 +291,13 @@ class BrokerLifecycle:
 
     def _on_refused_registration(self, error: KafkaError) -> None:
         broker_id = self._registration.broker_id
-        reason = _REASONS.get(error.code, "it is tried again after the heartbeat interval")
+        reason = _REASONS.get(error.code, "it is tried again after each heartbeat interval")
         if self.broker_epoch == NOT_REGISTERED and error.code in _FATAL:
             self._fail(f"Broker {broker_id} cannot register: {reason} ({error.code.name}).")
             return
+        if error.code is self._refusal:
+            return
+        self._refusal = error.code
         _log.info(
             "Unable to register broker %d because the controller returned error %s: %s",
             broker_id,
@@ -371,11 +380,8 @@ class BrokerLifecycle:
             self._on_refused_registration(error)
         elif self.is_cut_off and not self._was_cut_off:
             self._was_cut_off = True
-            _log.warning(
-                "Broker %d is cut off from the controller quorum and goes on serving: %s",
-                self._registration.broker_id,
-                error.message or error.code.name,
-            )
+            line = _CUT_OFF if self.unfenced.is_set() else _NOT_SERVING_YET
+            _log.warning(line, self._registration.broker_id, error.message or error.code.name)
 
 
 def registration_request(data: BrokerRegistrationData) -> BrokerRegistrationRequest:

@@ -13,7 +13,7 @@ Rules (Kafka's `KafkaRaftClient.ListenerContext`):
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
@@ -48,6 +48,7 @@ class QuorumMember:
         """`executor` syncs the metadata log and the state file, one after the other."""
         self._node_id = node_id
         self._storage = storage
+        self._transport = transport
         self.quorum = Quorum(core, storage, transport, self, executor)
         """The shell, for requests of other nodes."""
         self._listener: QuorumListener | None = None
@@ -68,6 +69,11 @@ class QuorumMember:
     def leader_address(self) -> "Address | None":
         """Where the leader serves controllers and brokers; None if it is unknown."""
         return self.quorum.leader_address
+
+    @property
+    def refusals(self) -> Mapping[str, str]:
+        """Why the last request to a node of the quorum failed, by its address."""
+        return self._transport.refusals
 
     def on_leader_change(self, callback: Callable[[], None]) -> None:
         """Call `callback` whenever the leader or the epoch has changed. It must not block."""

@@ -4,6 +4,7 @@ A node is reached at the address that the core gives with each request: a voter'
 bootstrap server, which has a negative id.
 """
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from ... import __version__
@@ -22,6 +23,20 @@ KRAFT_VERSION_FEATURE = "kraft.version"
 
 _RESPONSE_BYTES_MAX = 64 << 20
 """A batch of the metadata log has at most 8 MiB, a fetched part of it little more than that."""
+
+_REFUSALS_MAX = 100
+_OF_A_QUORUM = frozenset(
+    {
+        ErrorCode.NONE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+        ErrorCode.SNAPSHOT_NOT_FOUND,
+        ErrorCode.POSITION_OUT_OF_RANGE,
+    }
+)
+"""What a node of this quorum answers while leaders change."""
 
 
 class QuorumTransport(Protocol):
@@ -42,6 +57,11 @@ class QuorumTransport(Protocol):
         """
         ...
 
+    @property
+    def refusals(self) -> Mapping[str, str]:
+        """Why the last request to a node failed, by its address; nodes that answer are not here."""
+        ...
+
     async def close(self) -> None:
         """Close all connections."""
         ...
@@ -59,6 +79,8 @@ class QuorumChannel:
         fetch_max_bytes: int = 1 << 20,
     ) -> None:
         self._fetch_max_bytes = fetch_max_bytes
+        self.refusals: dict[str, str] = {}
+        """Why the last request to a node failed, by its address; nodes that answer are not here."""
         config = NetworkConfig(
             client_id=f"raft-client-{node_id}",
             request_timeout_ms=request_timeout_ms,
@@ -71,10 +93,30 @@ class QuorumChannel:
     async def request(self, destination: Destination, request: RaftRequest) -> RaftResponse:
         """See `QuorumTransport`."""
         address = Address(destination.address.host, destination.address.port)
-        self._network.add_node(destination.node_id, address)
+        try:
+            response = await self._exchange(destination.node_id, address, request)
+        except KafkaError as error:
+            reason = (error.message or error.code.name).rstrip(".")
+            self._refused(address, reason if str(address) in reason else f"{address}: {reason}")
+            raise
+        code = response.error_code or response.partition_error_code
+        if code is ErrorCode.INCONSISTENT_CLUSTER_ID:
+            self._refused(address, f"{address} belongs to a cluster with another id")
+        elif code not in _OF_A_QUORUM:
+            self._refused(address, f"{address} answers {code.name}: is it a controller's listener?")
+        else:
+            self.refusals.pop(str(address), None)
+        return response
+
+    def _refused(self, address: Address, reason: str) -> None:
+        if len(self.refusals) < _REFUSALS_MAX:
+            self.refusals[str(address)] = reason
+
+    async def _exchange(self, node_id: int, address: Address, request: RaftRequest) -> RaftResponse:
+        self._network.add_node(node_id, address)
         response = core_response(
             await self._network.request(
-                destination.node_id,
+                node_id,
                 wire_request(request, self._fetch_max_bytes),
                 RESPONSE_CLASSES[type(request)],
             )

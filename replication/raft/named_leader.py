@@ -27,10 +27,16 @@ def follow_named_leader(
     node: RaftNode, leader_id: int | None, epoch: int, address: Address | None, now_ms: int
 ) -> None:
     """Move to the epoch and leader that another node names, if they are news."""
-    if leader_id is not None and not is_consistent(node, leader_id, epoch):
+    if leader_id is not None and not _is_consistent(node, leader_id, epoch):
+        own_id = node.options.node_id
         node.fail(
-            f"Node {leader_id} is named as the leader of epoch {epoch}, but this node "
-            f"({node.options.node_id}) knows node {node.state.leader_id} as the leader of "
+            f"Other nodes name this node, {own_id}, as the leader of epoch {epoch}, of which it"
+            " knows nothing: another process has the same node.id, or the metadata log of this node"
+            " was lost. Give each process a node.id of its own; after a loss, start this one again"
+            " once another controller leads."
+            if leader_id == own_id
+            else f"Node {leader_id} is named as the leader of epoch {epoch}, but this node "
+            f"({own_id}) knows node {node.state.leader_id} as the leader of "
             f"epoch {node.epoch}."
         )
         return

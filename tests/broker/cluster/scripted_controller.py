@@ -120,6 +120,7 @@ class LeaderInTest:
     def __init__(self) -> None:
         self.leader_id = -1
         self.leader_address: tuple[str, int] | None = None
+        self.refusals: dict[str, str] = {}
         self._callbacks: list[Callable[[], None]] = []
 
     def on_leader_change(self, callback: Callable[[], None]) -> None:

@@ -1,8 +1,9 @@
 """A quorum of one voter, for tests: nobody to talk to, and fsyncs that end when they are let go."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from types import MappingProxyType
 from typing import ParamSpec, TypeVar
 
 from tierlog.replication.metadata.raft_storage import RaftStorage
@@ -15,6 +16,8 @@ T = TypeVar("T")
 
 class NoTransport:
     """Nobody answers."""
+
+    refusals: Mapping[str, str] = MappingProxyType({})
 
     async def request(self, destination: Destination, request: RaftRequest) -> RaftResponse:
         raise AssertionError("a sole voter sends nothing")

@@ -159,6 +159,7 @@ class QuorumNode:
         self.log_dir: LogDir
         self.log: MetadataLog
         self.storage: RaftStorage
+        self.channel: QuorumChannel
         self.quorum: Quorum
 
     async def start(self) -> None:
@@ -169,14 +170,10 @@ class QuorumNode:
         now_ms = environment.wall_clock_ms()
         self.log_dir = LogDir(files, str(self._directory))
         self.log = open_metadata_log(self.log_dir, self.node_id, now_ms, config=self.log_config)
-        persisted = read_election_state(files, f"{self.log.directory}/{QUORUM_STATE_FILE}")
-        own = self._voters.voter(self.node_id)
-        endpoints: Mapping[str, Address] = {} if own is None else own.endpoints
-        options = RaftOptions(self.node_id, cluster_id=self._cluster_id, endpoints=endpoints)
-        self.storage = self.log.raft_storage(environment)
-        core = RaftCore(options, self.storage, self._voters, persisted, random.Random(self.node_id))
-        self.quorum = self.assemble(core, QuorumChannel(self.node_id, environment))
-        address = endpoints.get(LISTENER)
+        core, self.storage = open_quorum(self.options, self.log, environment, self._voters)
+        self.channel = QuorumChannel(self.node_id, environment)
+        self.quorum = self.assemble(core, self.channel)
+        address = self.options.endpoints.get(LISTENER)
         if address is not None:
             self._server = await asyncio.start_server(self._accept, address.host, address.port)
         await self.begin()

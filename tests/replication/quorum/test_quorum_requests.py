@@ -98,3 +98,36 @@ def test_a_node_that_has_stopped_is_not_available(tmp_path: Path) -> None:
         assert getattr(stopped, "error_code", None) == ErrorCode.BROKER_NOT_AVAILABLE
 
     asyncio.run(story())
+
+
+def test_a_voter_that_is_not_there_is_named_with_the_reason(tmp_path: Path) -> None:
+    async def story() -> None:
+        ports = {each: free_port() for each in (1, 2, 3)}
+        node = QuorumNode(1, tmp_path, voters_at(ports), "c")
+        await node.start()
+        async with asyncio.timeout(60):
+            while len(node.channel.refusals) < 2:  # noqa: ASYNC110 (no event tells of it)
+                await asyncio.sleep(0.05)
+        assert set(node.channel.refusals) == {f"127.0.0.1:{ports[each]}" for each in (2, 3)}
+        assert all(node.channel.refusals.values())
+        await node.stop()
+
+    asyncio.run(story())
+
+
+def test_a_voter_of_another_cluster_is_named_as_such(tmp_path: Path) -> None:
+    async def story() -> None:
+        ports = {each: free_port() for each in (1, 2, 3)}
+        ours = QuorumNode(1, tmp_path / "ours", voters_at(ports), "c")
+        other = QuorumNode(2, tmp_path / "other", voters_at(ports), "another cluster")
+        await ours.start()
+        await other.start()
+        address = f"127.0.0.1:{ports[2]}"
+        reason = f"{address} belongs to a cluster with another id"
+        async with asyncio.timeout(60):
+            while ours.channel.refusals.get(address) != reason:  # noqa: ASYNC110 (no event tells of it)
+                await asyncio.sleep(0.05)
+        await ours.stop()
+        await other.stop()
+
+    asyncio.run(story())
