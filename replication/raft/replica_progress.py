@@ -17,6 +17,9 @@ from .voter_set import Voter, VoterKey, VoterSet
 OBSERVER_TIMEOUT_MS = 300_000
 """An observer that has not fetched for so long is forgotten."""
 
+OBSERVERS_MAX = 1_000
+"""With more observers, the one that has been silent longest is forgotten: anybody may fetch."""
+
 
 @dataclass(slots=True)
 class Replica:
@@ -64,6 +67,7 @@ class ReplicaProgress:
         """The end of the committed records; None before one of this epoch is committed."""
         self._own = own
         self._voters = {voter.key.id: Replica(voter.key) for voter in voters}
+        # The one that fetched last comes last.
         self._observers: dict[VoterKey, Replica] = {}
         self._epoch_start_offset = epoch_start_offset
         self._leader_end = epoch_start_offset
@@ -108,7 +112,8 @@ class ReplicaProgress:
         voter = self._voter(key)
         replica = voter
         if replica is None:
-            replica = self._observers.setdefault(key, Replica(key))
+            replica = self._observers.pop(key, None) or Replica(key)
+            self._observers[key] = replica
         replica.fetched(offset, self._leader_end, now_ms)
         self.heard_from(key, now_ms)
         return voter is not None and self._update_high_watermark()
@@ -159,14 +164,24 @@ class ReplicaProgress:
                 replica = before
                 replica.key = voter.key
             self._voters[voter.key.id] = replica or Replica(voter.key)
-        self._observers = {key: each for key, each in replicas.items() if each.last_fetch_ms >= 0}
+        observers = [each for each in replicas.values() if each.last_fetch_ms >= 0]
+        observers.sort(key=lambda each: each.last_fetch_ms)
+        self._observers = {each.key: each for each in observers}
         self._fetched_voters &= self._voters.keys()
 
     def forget_observers(self, now_ms: int) -> None:
         """Forget observers that do not fetch any more."""
-        for key, replica in list(self._observers.items()):
-            if key != self._own and replica.last_fetch_ms + OBSERVER_TIMEOUT_MS <= now_ms:
-                del self._observers[key]
+        oldest_ms = now_ms - OBSERVER_TIMEOUT_MS
+        silent: list[VoterKey] = []
+        excess = len(self._observers) - OBSERVERS_MAX
+        for key, replica in self._observers.items():
+            if key == self._own:
+                continue
+            if replica.last_fetch_ms > oldest_ms and len(silent) >= excess:
+                break
+            silent.append(key)
+        for key in silent:
+            del self._observers[key]
 
     def _replicas(self) -> Iterator[Replica]:
         yield from self._voters.values()

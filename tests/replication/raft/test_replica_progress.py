@@ -4,7 +4,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 from tierlog.clients.kafka_uuid import Uuid
-from tierlog.replication.raft.replica_progress import OBSERVER_TIMEOUT_MS, ReplicaProgress
+from tierlog.replication.raft.replica_progress import (
+    OBSERVER_TIMEOUT_MS,
+    OBSERVERS_MAX,
+    ReplicaProgress,
+)
 from tierlog.replication.raft.voter_set import Voter, VoterKey, VoterSet
 from tierlog.tests.replication.raft.members import voters_of
 
@@ -187,6 +191,21 @@ def test_a_sole_voter_that_gets_another_is_not_cut_off_at_once() -> None:
     assert leader.check_quorum_deadline_ms == 100_000 + CHECK_QUORUM_MS
     leader.set_voters(voters_of(1, 2, 3), 101_000)
     assert leader.check_quorum_deadline_ms == 100_000 + CHECK_QUORUM_MS
+
+
+def test_of_too_many_observers_the_one_that_was_silent_longest_is_forgotten() -> None:
+    """Anybody who can reach the leader may fetch, each time as another observer."""
+    leader = leader_of(1, 2, 3)
+    leader.fetched(VoterKey(7), 10, 0)
+    leader.fetched(VoterKey(8), 10, 0)
+    for count in range(OBSERVERS_MAX - 1):
+        leader.fetched(VoterKey(1000 + count), 10, 1 + count)
+        leader.fetched(VoterKey(7), 10, 1 + count)
+        leader.forget_observers(1 + count)
+    ids = {each.replica_id for each in leader.observer_statuses()}
+    assert len(ids) == OBSERVERS_MAX
+    assert 7 in ids
+    assert 8 not in ids
 
 
 def test_an_observer_becomes_a_voter_with_what_is_known_of_it() -> None:
