@@ -405,7 +405,7 @@ class ControllerLoop:
                 write.fail(error)
                 continue
             if records:
-                self._append(delta, records, write)
+                self._append_or_refuse(delta, records, write)
             elif not core.wait(write):
                 write.respond()
         took_ms = (loop.time() - began) * 1_000
@@ -413,6 +413,18 @@ class ControllerLoop:
             _log.warning(
                 "Slow decisions: %d changes took the controller %d ms", len(writes), took_ms
             )
+
+    def _append_or_refuse(
+        self, delta: ClusterDelta, records: Sequence[Message], write: PendingWrite[object]
+    ) -> None:
+        """Append a change, or refuse it if it is too large. Raises KafkaError if that fails."""
+        try:
+            self._append(delta, records, write)
+        except KafkaError as error:
+            if error.code is not ErrorCode.RECORD_LIST_TOO_LARGE:
+                raise
+            # Nothing was written: only this write fails.
+            write.fail(error)
 
     def _refuse_all(self, waiting: Sequence[PendingWrite[object]]) -> None:
         """Refuse who waits for a commit, and all that is queued."""

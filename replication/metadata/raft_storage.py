@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 _READ_BYTES = 1 << 20
 
+BATCH_BYTES_MAX = 8 << 20
+"""The largest batch that the quorum replicates (`KafkaRaftClient.MAX_BATCH_SIZE_BYTES`)."""
+
 
 class RaftStorage:
     """See the module; the methods are those of `QuorumStorage` and `RaftLogView`."""
@@ -113,10 +116,18 @@ class RaftStorage:
     def append(self, records: Sequence[Message], epoch: int) -> int:
         """Append one change of state as the leader of an epoch; returns its last offset.
 
-        Call `Quorum.appended` after it: the change is not committed yet.
+        Call `Quorum.appended` after it: the change is not committed yet. Raises
+        KafkaError(RECORD_LIST_TOO_LARGE), with nothing written, for what followers may be unable to
+        fetch in time.
         """
         now_ms = self._environment.wall_clock_ms()
-        self._append(change_batch(records, now_ms), epoch, now_ms)
+        batch = change_batch(records, now_ms)
+        if len(batch) > BATCH_BYTES_MAX:
+            raise KafkaError(
+                ErrorCode.RECORD_LIST_TOO_LARGE,
+                f"The change has {len(batch)} bytes of records, more than {BATCH_BYTES_MAX}.",
+            )
+        self._append(batch, epoch, now_ms)
         return self.end_offset - 1
 
     def _append(self, batch: bytearray, epoch: int, now_ms: int) -> None:

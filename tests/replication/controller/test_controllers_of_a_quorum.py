@@ -223,3 +223,28 @@ def test_a_leader_that_stops_hands_over_at_once(tmp_path: Path) -> None:
             assert first.failures == []
 
     asyncio.run(story())
+
+
+def test_a_change_that_is_too_large_to_replicate_is_refused_and_the_leader_goes_on(
+    tmp_path: Path,
+) -> None:
+    async def story() -> None:
+        async with three_controllers(tmp_path) as controllers:
+            active = await an_active(controllers)
+            epoch, end = active.quorum.epoch, active.controller.metadata_log.end_offset
+            large = [
+                ConfigRecord(
+                    resource_type=2, resource_name="t", name=f"n{each}", value="v" * 30_000
+                )
+                for each in range(300)
+            ]
+            with pytest.raises(KafkaError) as refused:
+                await active.controller.decide(lambda _: Decision(large, None))
+            assert refused.value.code is ErrorCode.RECORD_LIST_TOO_LARGE
+            assert active.controller.metadata_log.end_offset == end
+            await create(active.controller, "after")
+            image = await controllers.in_step(active)
+            assert image.epoch == epoch
+            assert topics(active) == ["after"]
+
+    asyncio.run(story())
