@@ -21,25 +21,28 @@ def place_replicas(
 ) -> list[list[int]]:
     """The replicas of each partition, the preferred leader first.
 
+    A broker in controlled shutdown gets none (Kafka's `UsableBrokerIterator`).
+
     Raises KafkaError(INVALID_REPLICATION_FACTOR) when there are too few brokers.
     """
-    if replication_factor > len(brokers):
+    usable = [each for each in brokers.values() if each.fenced or each.is_active]
+    if replication_factor > len(usable):
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Unable to replicate the partition {replication_factor} time(s): The target "
             f"replication factor of {replication_factor} cannot be reached because only "
-            f"{len(brokers)} broker(s) are registered or some brokers have all their log "
+            f"{len(usable)} broker(s) are registered or some brokers have all their log "
             "directories cordoned.",
         )
-    active = _racks((broker for broker in brokers.values() if not broker.fenced), random)
-    fenced = _racks((broker for broker in brokers.values() if broker.fenced), random)
+    active = _racks((broker for broker in usable if not broker.fenced), random)
+    fenced = _racks((broker for broker in usable if broker.fenced), random)
     if not active:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Unable to replicate the partition {replication_factor} time(s): "
             "All brokers are currently fenced.",
         )
-    start = random.randrange(len(brokers))
+    start = random.randrange(len(usable))
     return [
         (_striped(active, start + index) + _striped(fenced, start + index))[:replication_factor]
         for index in range(partitions)

@@ -1,5 +1,6 @@
 """Where replicas go: every broker its share, racks first, fenced brokers last."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -66,4 +67,15 @@ def test_replicas_of_a_partition_are_in_different_racks(seed: int) -> None:
 def test_too_few_brokers() -> None:
     with pytest.raises(KafkaError) as refused:
         place_replicas(brokers(broker(1)), 1, 2, Random(0))
+    assert refused.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_broker_in_controlled_shutdown_gets_no_replica(seed: int) -> None:
+    stopping = replace(broker(1), in_controlled_shutdown=True)
+    cluster = brokers(broker(0), stopping, broker(2, fenced=True))
+    assert place_replicas(cluster, 4, 1, Random(seed)) == [[0]] * 4
+    assert place_replicas(cluster, 1, 2, Random(seed)) == [[0, 2]]
+    with pytest.raises(KafkaError) as refused:
+        place_replicas(cluster, 1, 3, Random(seed))
     assert refused.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
