@@ -576,7 +576,9 @@ class Broker:
         register_quorum_metrics(self.metrics, member.controller, member.quorum)
         await member.start()
         self._start_snapshots(member.controller)
-        if self.config.quorum.is_broker:
+        if not self.config.quorum.is_broker:
+            serve_within_quotas(server, member.node_context)
+        else:
             await member.register(self._registration(storage))
             storage.check(member.controller.image)
         return member.controller

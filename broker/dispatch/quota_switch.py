@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING
 
 from ...replication.metadata.cluster_image import ClusterDelta, ClusterImage
 from ..network.socket_server import SocketServer
-from ..request.context import BrokerContext
+from ..request.context import NodeContext
 
 if TYPE_CHECKING:
     from .throttling import ThrottlingApis
 
 
-def serve_within_quotas(server: SocketServer, context: BrokerContext) -> None:
+def serve_within_quotas(server: SocketServer, context: NodeContext) -> None:
     """Serve with `ThrottlingApis` while any user or client id has a quota, otherwise with `Apis`.
 
     The quotas of addresses go to the server's `ConnectionRates`.

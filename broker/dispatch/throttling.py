@@ -7,6 +7,10 @@ client above several quotas waits for the longest throttle time. A request's tim
 counts against `request_percentage`, which throttles for a second at most. Partitions that are
 created and deleted count against `controller_mutation_rate`; above that quota, old request versions
 are only throttled, never refused.
+
+What nodes of the cluster ask of each other on the listener of controllers is never throttled: the
+quorum would not survive it. A request in an Envelope counts against the quota of its own client;
+the broker that forwarded it mutes the client.
 """
 
 import asyncio
@@ -14,14 +18,14 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from math import ceil
 from typing import NamedTuple, cast
 
-from ...clients.protocol.api import ApiKey
+from ...clients.protocol.api import APIS, CONTROLLER_ONLY, ApiKey, ListenerKind
 from ...clients.protocol.codec import encode
 from ...clients.protocol.messages.fetch import FetchRequest, FetchResponse
 from ...clients.protocol.primitives import size_of
 from ...clients.protocol.schema import Chunk, Message
 from ..network.connection import ConnectedClient, DeferredResponse, Response
 from ..quota.quotas import ClientQuotas, Kept, Quota
-from ..request.context import BrokerContext, Deferred, RequestContext
+from ..request.context import BrokerContext, Deferred, NodeContext, RequestContext
 from .apis import Apis
 from .handler import Handler, HandlerResult, Outcome
 from .mutation_quotas import MutationCharge, TokenBucket
@@ -54,7 +58,7 @@ class ThrottlingApis(Apis):
     _caches_requests = False
     _paces_fetches = False
 
-    def __init__(self, broker: BrokerContext, quotas: ClientQuotas) -> None:
+    def __init__(self, broker: NodeContext, quotas: ClientQuotas) -> None:
         super().__init__(broker)
         self.quotas = quotas
         self._buckets = Kept[tuple[str, str, str], TokenBucket](TokenBucket)
@@ -87,9 +91,14 @@ class ThrottlingApis(Apis):
         return muted(self._loop, chunks, self._wait_s)
 
     def _handler(self, key: ApiKey, handle: Handler) -> Handler:
+        if APIS[key].listeners == CONTROLLER_ONLY:
+            return self._exempt(handle)
+
         def measured(
             broker: BrokerContext, context: RequestContext, request: Message
         ) -> HandlerResult:
+            if isinstance(request, FetchRequest) and _is_of_the_quorum(context):
+                return handle(broker, context, request)
             request_bytes = self._request_bytes
             started = self._loop.time()
             if isinstance(request, FetchRequest):
@@ -116,6 +125,12 @@ class ThrottlingApis(Apis):
             return finish(result, self._loop.time() - started)
 
         return measured
+
+    def _exempt(self, handle: Handler) -> Handler:
+        """The handler of what nodes ask; it charges the client of a request in an Envelope."""
+        return lambda broker, context, request: handle(
+            broker, context._replace(charge_forwarded=self._mutation), request
+        )
 
     def _bound(self, context: RequestContext, request: FetchRequest) -> None:
         """Limit a response to what a whole window allows: a larger one could never be sent."""
@@ -144,7 +159,9 @@ class ThrottlingApis(Apis):
         if quota is not None:
             wait_s = min(self._use(quota, used.busy_s * 100, now), _REQUEST_WAIT_MAX_S)
         if used.mutation is not None and context.api_key != ApiKey.METADATA:
-            wait_s = max(wait_s, used.mutation.wait_s(now))
+            # The active controller has charged what was forwarded to it.
+            forwarded_s = getattr(response, "throttle_time_ms", 0) / 1000
+            wait_s = max(wait_s, used.mutation.wait_s(now), forwarded_s)
         if context.api_key == ApiKey.PRODUCE:
             quota = self._quota("producer_byte_rate", context)
             if quota is not None:
@@ -197,6 +214,10 @@ def _timed(
             return finish(cast("Outcome", end.value), busy_s + time() - started)
         busy_s += time() - started
         yield
+
+
+def _is_of_the_quorum(context: RequestContext) -> bool:
+    return context.listener_kind is ListenerKind.CONTROLLER
 
 
 def _identity(response: object) -> Message:

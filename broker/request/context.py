@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ..cluster.controller_channel import ControllerChannel
     from ..coordinator.group.group_coordinator import GroupCoordinator
     from ..coordinator.transaction.transaction_coordinator import TransactionCoordinator
+    from ..dispatch.mutation_quotas import MutationCharge
     from ..metrics.telemetry import Telemetry
 
 T = TypeVar("T")
@@ -61,6 +62,8 @@ class RequestContext(NamedTuple):
     principal: str = "User:ANONYMOUS"
     listener_kind: ListenerKind = ListenerKind.BROKER
     charge_partitions: PartitionCharge = no_charge
+    charge_forwarded: "Callable[[RequestContext], MutationCharge | None] | None" = None
+    """The charge of a forwarded request; None while no client has a quota."""
 
 
 class Node(NamedTuple):

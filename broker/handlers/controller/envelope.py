@@ -13,6 +13,7 @@ looks for the active controller and sends the request again.
 import asyncio
 from collections.abc import Coroutine, Generator
 from importlib import import_module
+from math import ceil
 from typing import NamedTuple, cast
 
 from ....clients.errors import ErrorCode, KafkaError
@@ -74,7 +75,7 @@ async def handle(
         forwarded = _unwrap(node, context, request)
         if not node.controller.is_active:
             return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
-        response = await _execute(node, forwarded)
+        response = await _charged(node, forwarded)
     except KafkaError as error:
         return EnvelopeResponse(error_code=error.code)
     if _is_not_controller(response):
@@ -120,6 +121,21 @@ def _unwrap(node: NodeContext, context: RequestContext, envelope: EnvelopeReques
 def _unreadable() -> KafkaError:
     # Not INVALID_REQUEST: that is for the envelope itself.
     return KafkaError(ErrorCode.UNSUPPORTED_VERSION, "Failed to parse the request in the envelope")
+
+
+async def _charged(node: NodeContext, forwarded: _Forwarded) -> Message:
+    """The response, with the time for which the client's broker should throttle the client."""
+    context = forwarded.context
+    charge = None if context.charge_forwarded is None else context.charge_forwarded(context)
+    if charge is None:
+        return await _execute(node, forwarded)
+    charged = context._replace(charge_partitions=charge.charge)
+    response = await _execute(node, forwarded._replace(context=charged))
+    wait_ms = ceil(charge.wait_s(asyncio.get_running_loop().time()) * 1000)
+    if wait_ms and hasattr(response, "throttle_time_ms"):
+        # All of the APIs that change partitions have the field, but no common class.
+        setattr(response, "throttle_time_ms", wait_ms)  # noqa: B010 (see above)
+    return response
 
 
 async def _execute(node: NodeContext, forwarded: _Forwarded) -> Message:
