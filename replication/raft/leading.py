@@ -273,7 +273,8 @@ def describe_quorum(node: RaftNode, now_ms: int) -> QuorumDescription:
             Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         )
         return QuorumDescription(error, leader_id, epoch)
-    state.progress.leader_advanced(node.log.end_offset, node.log.flushed_offset, now_ms)
+    # Not `leader_advanced`: a high watermark that moved here would never be announced.
+    state.progress.leader_is_alive(now_ms)
     state.progress.forget_observers(now_ms)
     return QuorumDescription(
         leader_id=node.options.node_id,

@@ -97,12 +97,16 @@ class ReplicaProgress:
     def leader_advanced(self, end_offset: int, flushed_offset: int, now_ms: int) -> bool:
         """Note the leader's own end, and the synced one. Returns whether the watermark moved."""
         self._leader_end = end_offset
+        self.leader_is_alive(now_ms).end_offset = min(flushed_offset, end_offset)
+        return self._update_high_watermark()
+
+    def leader_is_alive(self, now_ms: int) -> Replica:
+        """Note that the leader has its own records; its replica."""
         replica = self._voter(self._own)
         if replica is None:
             replica = self._observers.setdefault(self._own, Replica(self._own))
-        replica.end_offset = min(flushed_offset, end_offset)
         replica.last_fetch_ms = replica.last_caught_up_ms = now_ms
-        return self._update_high_watermark()
+        return replica
 
     def fetched(self, key: VoterKey, offset: int, now_ms: int) -> bool:
         """Note a valid fetch of a replica. Returns whether the high watermark moved."""

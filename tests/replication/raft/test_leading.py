@@ -5,6 +5,7 @@ import pytest
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import ZERO_UUID
 from tierlog.replication.raft.leading import diverging_or_snapshot
+from tierlog.replication.raft.raft_actions import HighWatermark
 from tierlog.replication.raft.raft_messages import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
@@ -216,6 +217,16 @@ def test_the_leader_describes_the_quorum() -> None:
     assert [each.replica_id for each in description.observers] == [9]
     own = next(each for each in description.current_voters if each.replica_id == leader.node_id)
     assert own.last_fetch_timestamp == own.last_caught_up_timestamp == leader.now_ms
+
+
+def test_a_description_does_not_take_the_high_watermark_from_who_waits_for_it() -> None:
+    leader, (one, _) = leader_of_three()
+    leader.log.append(1, "a")
+    leader.ask(fetch(one, 2, max_wait_ms=0))
+    # The record is on the disk, but the core has not heard of it yet.
+    leader.log.flushed_offset = 2
+    leader.core.describe_quorum(leader.now_ms)
+    assert HighWatermark(2) in leader.flush()
 
 
 def test_only_the_leader_describes_the_quorum() -> None:
