@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from ...clients.environment import Environment
 from ...clients.protocol.api import ListenerKind
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from ..cluster.controller_channel import ControllerChannel
     from ..coordinator.group.group_coordinator import GroupCoordinator
     from ..coordinator.transaction.transaction_coordinator import TransactionCoordinator
-    from ..dispatch.mutation_quotas import MutationCharge
     from ..metrics.telemetry import Telemetry
 
 T = TypeVar("T")
@@ -51,6 +50,18 @@ class Deferred(NamedTuple, Generic[T]):
     then: Callable[[T], Message | None]
 
 
+class ForwardedCharge(Protocol):
+    """Charges the client of a forwarded request."""
+
+    def charge(self, partitions: int) -> None:
+        """Count changed partitions. Raises KafkaError(THROTTLING_QUOTA_EXCEEDED)."""
+        ...
+
+    def wait_s(self, now: float) -> float:
+        """How long to throttle the client."""
+        ...
+
+
 class RequestContext(NamedTuple):
     """A request's client and version, and the function that charges the partitions it changes."""
 
@@ -62,7 +73,7 @@ class RequestContext(NamedTuple):
     principal: str = "User:ANONYMOUS"
     listener_kind: ListenerKind = ListenerKind.BROKER
     charge_partitions: PartitionCharge = no_charge
-    charge_forwarded: "Callable[[RequestContext], MutationCharge | None] | None" = None
+    charge_forwarded: "Callable[[RequestContext], ForwardedCharge | None] | None" = None
     """The charge of a forwarded request; None while no client has a quota."""
 
 
