@@ -59,9 +59,6 @@ _FIRST_SHUTDOWN_POLL_MS = 50
 _CUT_OFF_INTERVALS = 3
 """After so many heartbeat intervals without an answer the broker counts as cut off."""
 
-_CUT_OFF = "Broker %d is cut off from the controller quorum and goes on serving: %s"
-_NOT_SERVING_YET = "Broker %d waits for the active controller and serves no client yet: %s"
-
 _FATAL = frozenset(
     {
         ErrorCode.INCONSISTENT_CLUSTER_ID,
@@ -113,8 +110,7 @@ class BrokerLifecycle:
         self.on_fatal: Callable[[str], None] = _log.critical
         """Called with a sentence when the broker must stop."""
         self._is_registered = False
-        # The last refusal of a registration that the log has named.
-        self._refusal: ErrorCode | None = None
+        self._refusal: ErrorCode | None = None  # named in the log
         self._is_ready = False
         self._shutdown_polls = 0
         # By directory: when its failure must have been reported; None once it was.
@@ -375,13 +371,19 @@ class BrokerLifecycle:
 
     def _on_failure(self, error: KafkaError) -> None:
         """Tell of a request without an answer: once, when the broker counts as cut off."""
-        _log.debug("No answer from the active controller: %s", error)
         if self.broker_epoch == NOT_REGISTERED and error.code is ErrorCode.UNSUPPORTED_VERSION:
             self._on_refused_registration(error)
         elif self.is_cut_off and not self._was_cut_off:
             self._was_cut_off = True
-            line = _CUT_OFF if self.unfenced.is_set() else _NOT_SERVING_YET
-            _log.warning(line, self._registration.broker_id, error.message or error.code.name)
+            own_id, reason = self._registration.broker_id, error.message or error.code.name
+            if self.unfenced.is_set():
+                _log.warning(
+                    "Broker %d is cut off from the controller quorum and goes on serving: %s",
+                    own_id,
+                    reason,
+                )
+            else:
+                _log.warning("Broker %d is not registered yet: %s", own_id, reason)
 
 
 def registration_request(data: BrokerRegistrationData) -> BrokerRegistrationRequest:

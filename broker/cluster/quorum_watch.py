@@ -72,15 +72,23 @@ class QuorumWatch:
                 async with asyncio.timeout(None if leader_id >= 0 else wait_s):
                     await self._has_changed.wait()
             except TimeoutError:
-                _log.warning("%s", absence(self._quorum))
+                _log.warning(
+                    "No controller is active: this node waits for a majority of the controllers%s",
+                    _reasons(self._quorum),
+                )
                 wait_s = WARN_AGAIN_S
 
 
 def absence(quorum: QuorumView) -> str:
     """A sentence that says that no controller is active, and why as far as it is clear."""
-    sentence = "No controller is active: this node waits for a majority of the controllers"
+    return "No controller is active: this node waits for a majority of the controllers" + _reasons(
+        quorum
+    )
+
+
+def _reasons(quorum: QuorumView) -> str:
     refusals = [reason for _, reason in sorted(quorum.refusals.items())]
     if not refusals:
-        return f"{sentence}."
+        return "."
     more = f"; and {len(refusals) - _SHOWN_MAX} more" if len(refusals) > _SHOWN_MAX else ""
-    return f"{sentence} ({'; '.join(refusals[:_SHOWN_MAX])}{more})."
+    return f" ({'; '.join(refusals[:_SHOWN_MAX])}{more})."

@@ -196,12 +196,16 @@ async def test_a_broker_registers_catches_up_and_is_unfenced(
 
 
 @story
-async def test_a_refused_registration_is_tried_again() -> None:
+async def test_a_refused_registration_is_tried_again_and_named_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
     async with _cluster() as cluster:
         cluster.refusals = [ErrorCode.DUPLICATE_BROKER_REGISTRATION] * 3
         cluster.lifecycle.start()
         await cluster.lifecycle.caught_up.wait()
         assert len(cluster.registrations) == 4
+        assert sum("Unable to register broker 7" in each for each in caplog.messages) == 1
         assert cluster.fatal.empty()
 
 
@@ -341,3 +345,15 @@ async def test_a_broker_that_starts_may_stop_at_once() -> None:
         cluster.lifecycle.start()
         await cluster.lifecycle.controlled_shutdown()
         assert cluster.life() is BrokerLife.SHUTTING_DOWN
+
+
+@story
+async def test_a_broker_that_never_served_does_not_say_that_it_goes_on_serving(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with _cluster() as cluster:
+        cluster.leader.names(-1, None)
+        await cluster.controller.stop()
+        cluster.lifecycle.start()
+        await _until(lambda: len(caplog.messages) == 1)
+        assert caplog.messages[0].startswith("Broker 7 is not registered yet")

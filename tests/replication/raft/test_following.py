@@ -82,6 +82,14 @@ def test_a_fetch_says_where_the_log_ends_and_what_is_committed() -> None:
     assert request.high_watermark == 2
 
 
+def test_a_node_that_is_named_as_a_leader_it_never_was_says_why_it_ends() -> None:
+    member = Member(1, voters_of(1, 2, 3), log=log_of())
+    member.start()
+    answer(member, FetchResponse(leader_id=1, leader_epoch=EPOCH))
+    assert member.fatal is not None
+    assert "another process has the same node.id" in member.fatal
+
+
 def test_one_fetch_is_in_flight_whatever_happens() -> None:
     member = follower()
     for now_ms in range(0, 1900, 100):
