@@ -6,10 +6,9 @@ a cluster that lost an acknowledged change, made one twice or made a refused one
 """
 
 from collections.abc import Sequence
-from itertools import repeat
 from statistics import median
 
-from ..cluster import Cluster, combined, kind_of
+from ..cluster import Cluster, Kind, combined, kind_of
 from ..cluster_changes import Outcome
 from ..cluster_failover import kill_controllers
 from ..probe import NotUpError
@@ -42,7 +41,8 @@ class Failover:
         return needs_a_cluster(target)
 
     def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
-        seats = combined(*repeat(kind_of(target.name), NODES))
+        kinds: list[Kind] = [kind_of(target.name)] * NODES
+        seats = combined(*kinds)
         cluster = Cluster(target.directory / "cluster", seats, _PROPERTIES)
         try:
             with cluster:

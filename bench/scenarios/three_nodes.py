@@ -7,9 +7,8 @@ standbys, the worse counts.
 
 import time
 from collections.abc import Sequence
-from itertools import repeat
 
-from ..cluster import Cluster, combined, kind_of
+from ..cluster import Cluster, Kind, combined, kind_of
 from ..probe import NotUpError
 from ..process_usage import read_usage
 from ..recorder import MEBIBYTE, Recorder
@@ -41,7 +40,8 @@ class ThreeNodes:
         return needs_a_cluster(target)
 
     def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
-        seats = combined(*repeat(kind_of(target.name), NODES))
+        kinds: list[Kind] = [kind_of(target.name)] * NODES
+        seats = combined(*kinds)
         cluster = Cluster(target.directory / "cluster", seats)
         try:
             up = cluster.start()
