@@ -91,7 +91,7 @@ class Attempt:
             log = led_log(broker, partition)
             if log is not None:
                 producers = log.producers
-                self._guards[partition] = producers, producers.guard(producer.producer_id)
+                self._guards[partition] = producers, producers.guards.set(producer.producer_id)
 
     async def refusals(self, answer: asyncio.Future[Refusals]) -> Refusals:
         """The partitions that must not be appended to. Append to the others before a pause."""
@@ -103,7 +103,7 @@ class Attempt:
             return refused
         finally:
             for producers, guard in self._guards.values():
-                producers.release(self._producer.producer_id, guard)
+                producers.guards.release(self._producer.producer_id, guard)
 
     def _is_overtaken(self, partition: TopicPartition) -> bool:
         log = led_log(self._broker, partition)
@@ -119,7 +119,7 @@ class Attempt:
         if guarded is None:
             return True
         producers, guard = guarded
-        return producers is not log.producers or not producers.is_guarded(producer_id, guard)
+        return producers is not log.producers or not producers.guards.holds(producer_id, guard)
 
 
 def refusals(

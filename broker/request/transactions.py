@@ -20,8 +20,8 @@ from ..config.config import BrokerConfig
 from .groups import Groups
 
 if TYPE_CHECKING:
-    from ..cluster.transaction_links import TransactionLinks
     from ..coordinator.transaction.transaction_coordinator import TransactionCoordinator
+    from ..coordinator.transaction.transaction_links import TransactionLinks
     from ..coordinator.transaction.transaction_markers import LocalMarkers
 
 
@@ -70,7 +70,7 @@ class Transactions:
     def links(self) -> "TransactionLinks | None":
         """The connections to other brokers; None if this process is the whole cluster."""
         if self._links is None and self._config.is_member:
-            from ..cluster.transaction_links import TransactionLinks
+            from ..coordinator.transaction.transaction_links import TransactionLinks
 
             self._links = TransactionLinks(
                 self._config, self._environment, self._controller, self.markers, self._supervisor

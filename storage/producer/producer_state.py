@@ -32,6 +32,39 @@ class AppendGuard:
     __slots__ = ()
 
 
+class AppendGuards:
+    """The attempts under way in one log, by producer id."""
+
+    __slots__ = ("_guards",)
+
+    def __init__(self) -> None:
+        self._guards: dict[int, list[AppendGuard]] = {}
+
+    def set(self, producer_id: int) -> AppendGuard:
+        """Begin an attempt; end it with `release`."""
+        guard = AppendGuard()
+        self._guards.setdefault(producer_id, []).append(guard)
+        return guard
+
+    def holds(self, producer_id: int, guard: AppendGuard) -> bool:
+        """Whether the producer has neither begun nor ended a transaction here since `set`."""
+        return any(each is guard for each in self._guards.get(producer_id, ()))
+
+    def release(self, producer_id: int, guard: AppendGuard) -> None:
+        """End an attempt, whatever became of it."""
+        others = [each for each in self._guards.pop(producer_id, ()) if each is not guard]
+        if others:
+            self._guards[producer_id] = others
+
+    def remove(self, producer_id: int) -> None:
+        """A transaction of the producer has begun or ended."""
+        self._guards.pop(producer_id, None)
+
+    def clear(self) -> None:
+        """The log was truncated."""
+        self._guards.clear()
+
+
 class ProducerStateManager:
     """The producer state of the log in `directory`."""
 
@@ -44,8 +77,7 @@ class ProducerStateManager:
         """Open transactions: first offset to producer id, in offset order."""
         self._unreplicated_txns: dict[int, int] = {}
         """Ended, with a marker not yet below the high watermark: first offset to marker offset."""
-        self._guards: dict[int, list[AppendGuard]] = {}
-        """The attempts under way, by producer id."""
+        self.guards = AppendGuards()
         self._snapshots: list[int] = []
         self.map_end_offset = 0
         self.last_snapshot_offset = 0
@@ -92,7 +124,7 @@ class ProducerStateManager:
             marker = end_transaction_marker(batch)
             if marker is None:
                 return None
-            self._guards.pop(producer_id, None)
+            self.guards.remove(producer_id)
             producer = self._entries.setdefault(producer_id, ProducerEntry(producer_id))
             completed = producer.append_marker(batch, marker)
             if completed is not None:
@@ -103,7 +135,7 @@ class ProducerStateManager:
         if entry is None:
             entry = self._entries[producer_id] = ProducerEntry(producer_id)
         if entry.append_data_batch(batch):
-            self._guards.pop(producer_id, None)
+            self.guards.remove(producer_id)
             self._ongoing_txns[batch.base_offset] = producer_id
         return None
 
@@ -117,29 +149,11 @@ class ProducerStateManager:
         self._entries = dict(other._entries)
         self._ongoing_txns = dict(other._ongoing_txns)
         self._unreplicated_txns = dict(other._unreplicated_txns)
-        self._guards = other._guards
+        self.guards = other.guards
 
     def advance_to(self, offset: int) -> None:
         """Record that all batches below `offset` have been applied."""
         self.map_end_offset = max(self.map_end_offset, offset)
-
-    # -- Guards -------------------------------------------------------------------------------
-
-    def guard(self, producer_id: int) -> AppendGuard:
-        """Begin an attempt; end it with `release`."""
-        guard = AppendGuard()
-        self._guards.setdefault(producer_id, []).append(guard)
-        return guard
-
-    def is_guarded(self, producer_id: int, guard: AppendGuard) -> bool:
-        """Whether the producer has neither begun nor ended a transaction here since `guard`."""
-        return any(each is guard for each in self._guards.get(producer_id, ()))
-
-    def release(self, producer_id: int, guard: AppendGuard) -> None:
-        """End an attempt, whatever became of it."""
-        others = [each for each in self._guards.pop(producer_id, ()) if each is not guard]
-        if others:
-            self._guards[producer_id] = others
 
     # -- Transactions -------------------------------------------------------------------------
 
@@ -315,4 +329,4 @@ class ProducerStateManager:
         self._entries = {}
         self._ongoing_txns = {}
         self._unreplicated_txns = {}
-        self._guards = {}
+        self.guards.clear()

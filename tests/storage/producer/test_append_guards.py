@@ -20,20 +20,20 @@ def marker(offset: int) -> RecordBatch:
 
 def test_a_marker_ends_the_attempts_of_its_producer() -> None:
     producers = ProducerStateManager(OsFiles(), "unused")
-    guard, others = producers.guard(PRODUCER), producers.guard(8)
-    assert producers.is_guarded(PRODUCER, guard)
+    guard, others = producers.guards.set(PRODUCER), producers.guards.set(8)
+    assert producers.guards.holds(PRODUCER, guard)
     producers.apply(marker(0))
-    assert not producers.is_guarded(PRODUCER, guard)
-    assert producers.is_guarded(8, others)
+    assert not producers.guards.holds(PRODUCER, guard)
+    assert producers.guards.holds(8, others)
 
 
 def test_a_later_attempt_does_not_revive_an_earlier_one() -> None:
     producers = ProducerStateManager(OsFiles(), "unused")
-    early = producers.guard(PRODUCER)
+    early = producers.guards.set(PRODUCER)
     producers.apply(marker(0))
-    late = producers.guard(PRODUCER)
-    assert not producers.is_guarded(PRODUCER, early)
-    producers.release(PRODUCER, early)
-    assert producers.is_guarded(PRODUCER, late)
-    producers.release(PRODUCER, late)
-    assert not producers.is_guarded(PRODUCER, late)
+    late = producers.guards.set(PRODUCER)
+    assert not producers.guards.holds(PRODUCER, early)
+    producers.guards.release(PRODUCER, early)
+    assert producers.guards.holds(PRODUCER, late)
+    producers.guards.release(PRODUCER, late)
+    assert not producers.guards.holds(PRODUCER, late)

@@ -11,33 +11,33 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from itertools import count
 
-from ...clients.environment import Environment
-from ...clients.errors import ErrorCode, KafkaError
-from ...clients.network.backoff import Backoff
-from ...clients.protocol.messages.write_txn_markers import (
+from ....clients.environment import Environment
+from ....clients.errors import ErrorCode, KafkaError
+from ....clients.network.backoff import Backoff
+from ....clients.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from ...clients.supervisor import Supervisor
-from ...clients.task_owner import TaskOwner
-from ...clients.topic_partition import TopicPartition
-from ...replication.metadata.cluster_image import ClusterDelta, ClusterImage
-from ..coordinator.result_or_future import ResultOrFuture
-from ..coordinator.transaction.marker_queues import (
+from ....clients.supervisor import Supervisor
+from ....clients.task_owner import TaskOwner
+from ....clients.topic_partition import TopicPartition
+from ....replication.metadata.cluster_image import ClusterDelta, ClusterImage
+from ..result_or_future import ResultOrFuture
+from .broker_peers import BrokerPeers
+from .marker_queues import (
     NO_LEADER,
     SETTLING,
     MarkerQueues,
     Parcel,
     Settled,
 )
-from ..coordinator.transaction.transaction_markers import (
+from .transaction_markers import (
     Marker,
     MarkerErrors,
     TransactionMarkers,
 )
-from .broker_peers import BrokerPeers
 
 _BACKOFF = Backoff(20, 1_000)
 _BROKERS_MAX = 10_000

@@ -7,20 +7,20 @@ older client has added the partition, or to add it for a newer one. See `verific
 import asyncio
 from collections.abc import Sequence
 
-from ...clients.errors import ErrorCode, KafkaError
-from ...clients.protocol.messages.add_partitions_to_txn import (
+from ....clients.errors import ErrorCode, KafkaError
+from ....clients.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from ...clients.supervisor import Supervisor
-from ...clients.task_owner import TaskOwner
-from ...clients.topic_partition import TopicPartition
-from ..coordinator.transaction.transaction_markers import MarkerErrors
-from ..coordinator.transaction.transaction_shard import Addition
-from ..coordinator.transaction.verification_queue import Entry, Question, VerificationQueue
+from ....clients.supervisor import Supervisor
+from ....clients.task_owner import TaskOwner
+from ....clients.topic_partition import TopicPartition
 from .broker_peers import BrokerPeers
+from .transaction_markers import MarkerErrors
+from .transaction_shard import Addition
+from .verification_queue import Entry, Question, VerificationQueue
 
 _FIRST_BATCHED = 4
 _BROKERS_MAX = 10_000

@@ -1,12 +1,12 @@
 """What transactions need of the other brokers: markers to send, and coordinators to ask."""
 
-from ...clients.environment import Environment
-from ...clients.supervisor import Supervisor
-from ...replication.controller.controller import Controller
-from ..config.config import BrokerConfig
-from ..coordinator.transaction.transaction_markers import TransactionMarkers
+from ....clients.environment import Environment
+from ....clients.supervisor import Supervisor
+from ....replication.controller.controller import Controller
+from ...config.config import BrokerConfig
 from .broker_peers import BrokerPeers
 from .marker_channel import MarkerChannel
+from .transaction_markers import TransactionMarkers
 from .verification_channel import VerificationChannel
 
 

@@ -8,10 +8,10 @@ with the next image, so that a request to it fails at once instead of after its 
 from collections.abc import Callable
 from typing import TypeVar
 
-from ...clients.environment import Environment
-from ...clients.network.network import Address, NetworkClient, NetworkConfig
-from ...clients.protocol.schema import Message
-from ...replication.metadata.cluster_image import BrokerImage, ClusterDelta, ClusterImage
+from ....clients.environment import Environment
+from ....clients.network.network import Address, NetworkClient, NetworkConfig
+from ....clients.protocol.schema import Message
+from ....replication.metadata.cluster_image import BrokerImage, ClusterDelta, ClusterImage
 
 R = TypeVar("R", bound=Message)
 

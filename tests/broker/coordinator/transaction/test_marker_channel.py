@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import asynccontextmanager
 
-from tierlog.broker.cluster.broker_peers import BrokerPeers
-from tierlog.broker.cluster.marker_channel import MarkerChannel
 from tierlog.broker.coordinator.result_or_future import ResultOrFuture
+from tierlog.broker.coordinator.transaction.broker_peers import BrokerPeers
+from tierlog.broker.coordinator.transaction.marker_channel import MarkerChannel
 from tierlog.broker.coordinator.transaction.transaction_markers import Marker, MarkerErrors
 from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.errors import ErrorCode
@@ -30,7 +30,7 @@ from tierlog.replication.metadata.cluster_image import (
     TopicImage,
 )
 
-from .scripted_controller import ScriptedController, never, story
+from ...cluster.scripted_controller import Answer, ScriptedController, never, story
 
 E = ErrorCode
 OWN, OTHER = 1, 2
@@ -128,8 +128,8 @@ class Channel:
 
 
 @asynccontextmanager
-async def channel_to(script: Callable[[Message], object]) -> AsyncGenerator[Channel, None]:
-    other = ScriptedController({ApiKey.WRITE_TXN_MARKERS: script})  # type: ignore[dict-item]
+async def channel_to(script: Answer) -> AsyncGenerator[Channel, None]:
+    other = ScriptedController({ApiKey.WRITE_TXN_MARKERS: script})
     await other.start()
     channel = Channel(other)
     try:
