@@ -10,11 +10,13 @@ import subprocess
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from tierlog.bench.cluster import Cluster, combined
 
 from ..waiting import wait_until
 from .copier import Options
-from .exactly_once_clients import Reader, Writer, copying, let_run
+from .exactly_once_clients import JAVA, Reader, Writer, copying, let_run
 
 PARTITIONS = 6
 RECORDS = 6_000
@@ -25,7 +27,15 @@ SPREAD = {
 }
 
 
-def test_a_copy_is_exact_however_often_a_broker_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "client",
+    [
+        "confluent",
+        # It lets the leaders of partitions add them to its transactions (KIP-890).
+        pytest.param(JAVA, marks=[pytest.mark.long, pytest.mark.requires("java", "mvn")]),
+    ],
+)
+def test_a_copy_is_exact_however_often_a_broker_is_killed(tmp_path: Path, client: str) -> None:
     chance = random.Random("a broker is killed")
     log = tmp_path / "copier.log"
     with Cluster(tmp_path, combined("tierlog", "tierlog", "tierlog"), SPREAD) as cluster:
@@ -33,7 +43,7 @@ def test_a_copy_is_exact_however_often_a_broker_is_killed(tmp_path: Path) -> Non
         writer = Writer(cluster.bootstrap, ("source", "target"), PARTITIONS)
         reader = Reader(cluster.bootstrap, "target", PARTITIONS)
         options = Options(
-            client="confluent",
+            client=client,
             bootstrap=cluster.bootstrap,
             source="source",
             target="target",

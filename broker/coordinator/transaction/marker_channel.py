@@ -71,6 +71,7 @@ class MarkerChannel:
         self._tasks = TaskOwner(_BROKERS_MAX)
         self._retry: asyncio.TimerHandle | None = None
         self._failures = 0
+        self._is_stopped = False
 
     def write(
         self, marker: Marker, partitions: Collection[TopicPartition]
@@ -101,6 +102,7 @@ class MarkerChannel:
 
     async def stop(self) -> None:
         """Send no more; the coordinators' logs have what is not sent."""
+        self._is_stopped = True
         if self._retry is not None:
             self._retry.cancel()
         await self._tasks.stop()
@@ -116,6 +118,8 @@ class MarkerChannel:
 
     def _pump(self) -> None:
         """Send to every broker that has markers waiting and no request in flight."""
+        if self._is_stopped:
+            return
         for broker_id in self._queues.ready():
             parcels = self._queues.take(broker_id)
             name = f"transaction markers to broker {broker_id}"
