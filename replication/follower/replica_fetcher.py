@@ -349,4 +349,4 @@ class ReplicaFetcher:
     def _tell_state(self, partition: FollowedPartition) -> None:
         if partition.state is FetchState.FAILED:
             name = partition.topic_id_partition.topic_partition
-            _log.error("%s Partition %s marked as failed: %s", self, name, partition.trouble)
+            _log.warning("%s Partition %s marked as failed: %s", self, name, partition.trouble)
