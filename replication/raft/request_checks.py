@@ -11,6 +11,9 @@ from .raft_log import BOOTSTRAP_SNAPSHOT
 from .raft_messages import FetchRequest, FetchSnapshotRequest, VoteRequest
 from .voter_set import VoterKey
 
+EPOCH_MAX = 2**31 - 2
+"""A node that took up a later epoch could never hold an election again."""
+
 
 class Refusal(NamedTuple):
     """Why a request is refused."""
@@ -42,10 +45,10 @@ def check_scope(
 
 
 def check_sender(sender_id: int, epoch: int, receiver: Receiver) -> Refusal | None:
-    """74 for an epoch that is over, 42 for a sender without an id."""
+    """74 for an epoch that is over, 42 for a sender without an id, or an epoch without a next."""
     if epoch < receiver.epoch:
         return Refusal(ErrorCode.FENCED_LEADER_EPOCH)
-    if sender_id < 0:
+    if sender_id < 0 or epoch > EPOCH_MAX:
         return Refusal(ErrorCode.INVALID_REQUEST)
     return None
 

@@ -12,6 +12,7 @@ from tierlog.replication.raft.raft_messages import (
     VoteRequest,
 )
 from tierlog.replication.raft.raft_state import Role
+from tierlog.replication.raft.request_checks import EPOCH_MAX
 from tierlog.storage.remote.remote_lineage import OffsetAndEpoch
 from tierlog.tests.replication.raft.members import CLUSTER, Member, quorum_of, voters_of
 
@@ -238,3 +239,11 @@ def test_a_fetch_of_a_snapshot_is_refused_for_its_first_fault(first: int) -> Non
 def test_a_position_in_a_snapshot(fault: dict[str, object], error: ErrorCode) -> None:
     request = SNAPSHOT._replace(**fault)  # type: ignore[arg-type]  # fields by their names
     assert errors(leader_with_snapshot(), request) == (E.NONE, error)
+
+
+def test_an_epoch_without_a_next_one_is_not_taken_up() -> None:
+    member = member_in_epoch(EPOCH)
+    last = VOTE._replace(replica_epoch=EPOCH_MAX + 1)
+    assert errors(member, last) == (E.NONE, E.INVALID_REQUEST)
+    assert member.core.epoch == EPOCH
+    assert errors(member, VOTE._replace(replica_epoch=EPOCH_MAX)) == (E.NONE, E.NONE)
