@@ -34,7 +34,7 @@ from .lone_controllers import (
 
 pytestmark = pytest.mark.requires("java", "mvn")
 
-SESSION_S = 4
+SESSION_S = 8
 METADATA_VERSION = {"metadata.version": FEATURES["metadata.version"]}
 
 Both = tuple[PlayedBrokers, PlayedBrokers]
