@@ -195,7 +195,7 @@ class ClusterNode(BrokerNode):
                 answer = wire.ask(request, _QUORUM_VERSION, DescribeQuorumResponse)
         except WireError:
             return None
-        described = [each for part in answer.topics for each in part.partitions]
+        described = [each for one in answer.topics for each in one.partitions]
         if answer.error_code or not described or described[0].error_code:
             return None
         return described[0] if described[0].leader_id == self.node_id else None
@@ -284,8 +284,8 @@ class Cluster:
         """Wait for an active controller of a later epoch. Raises NotUpError."""
 
         def lead() -> Lead | None:
-            newest = self.leader()
-            return newest if newest is not None and newest.epoch > after_epoch else None
+            now = self.leader()
+            return now if now is not None and now.epoch > after_epoch else None
 
         return self._until(lead, timeout_s, f"no leader after epoch {after_epoch}")
 

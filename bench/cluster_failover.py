@@ -57,9 +57,9 @@ def kill_controllers(
 ) -> Failovers:
     """Kill the active controller so often, and check what became of every change meanwhile.
 
-    The cluster must have three nodes or more and stand; `name` must be another each time. Raises MeasurementError if an acknowledged
-    change is lost, one is there twice, a refused one is there, or the logs differ; NotUpError if
-    nobody is elected, or a node does not come back.
+    The cluster must have three nodes or more and stand; `name` must be another each time. Raises
+    MeasurementError if an acknowledged change is lost, one is there twice, a refused one is there,
+    or the logs differ; NotUpError if nobody is elected, or a node does not come back.
     """
     failovers = Failovers()
     cluster.wait_until_caught_up()

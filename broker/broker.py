@@ -289,6 +289,7 @@ class Broker:
         self._started.push_async_callback(replica_manager.stop)
         log_manager.directories.on_failure(replica_manager.on_log_dir_failure)
         if self._member is not None:
+            self._start_isr_sender(self._member, replica_manager)
             self._follow_leaders(self._member, replica_manager)
         else:
             controller.subscribe(dynamic_config.publish)

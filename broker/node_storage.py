@@ -57,7 +57,7 @@ class NodeStorage:
 
     def open(self) -> None:
         """Lock the directories and open the metadata log. A new cluster gets its id here."""
-        environment, directories = self._environment, self.log_manager.directories
+        environment, directories = self.environment, self.log_manager.directories
         cluster_id = (
             directories.formatted_cluster_id()
             if self._config.is_member

@@ -84,11 +84,6 @@ class BrokerConfig:
         return self.quorum.node_id
 
     @property
-    def is_member(self) -> bool:
-        """Whether other processes belong to the cluster; False: this one is all of it."""
-        return len(self.quorum.voters) > 1 or self.quorum.is_only is not None
-
-    @property
     def is_tiered(self) -> bool:
         """Whether topics can have a remote tier."""
         return self.remote_storage is not None or self.storage_plugin is not None

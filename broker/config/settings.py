@@ -23,7 +23,7 @@ from .listeners import Listeners
 from .quorum_config import Role
 
 if TYPE_CHECKING:
-    from ...replication.controller.cluster_control_config import ClusterControlConfig
+    from ...replication.cluster.cluster_control_config import ClusterControlConfig
     from ...replication.follower.replica_fetcher import ReplicaFetcherConfig
     from ...replication.raft.raft_options import RaftOptions
     from ...replication.raft.voter_set import VoterSet

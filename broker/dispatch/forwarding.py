@@ -12,8 +12,8 @@ Changes of configurations are not here: a broker checks and keeps a part of them
 """
 
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from collections.abc import Awaitable
+from typing import cast
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.protocol.api import ApiKey
@@ -26,9 +26,6 @@ from .forwarding_errors import refused
 from .handler import Handler, HandlerResult
 
 _log = logging.getLogger(__name__)
-
-Handler = Callable[[BrokerContext, RequestContext, Message], Any]
-"""A handler of `broker/handlers/`; what it may return is for the dispatcher."""
 
 FORWARDABLE = frozenset(
     {
@@ -57,7 +54,9 @@ def forwarding(handle: Handler) -> Handler:
     Only for listeners of brokers: a controller refuses what it may not decide.
     """
 
-    def forwarded(broker: BrokerContext, context: RequestContext, request: Message) -> object:
+    def forwarded(
+        broker: BrokerContext, context: RequestContext, request: Message
+    ) -> HandlerResult:
         if not is_decided_here(broker, context):
             return _forward(broker, context, request)
         result = handle(broker, context, request)

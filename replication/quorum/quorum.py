@@ -49,7 +49,7 @@ from ..raft.raft_messages import (
     VoterChangeRequest,
     VoterChangeResponse,
 )
-from ..raft.voter_set import Address
+from ..raft.voter_set import Address, VoterSet
 from .quorum_channel import QuorumTransport
 from .quorum_storage import QuorumStorage, Records
 
@@ -102,6 +102,7 @@ class Quorum:
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._tasks = TaskOwner(_REQUESTS_MAX + 2, self._on_task_failure)
         self._waiting: set[asyncio.Future[Answer]] = set()
+        self._changes: set[asyncio.Future[VoterChangeResponse]] = set()
         self._flushing: asyncio.Task[None] | None = None
         self._is_flush_due = False
         self._has_failed = False

@@ -132,7 +132,8 @@ def poll_follower(node: RaftNode, state: Follower, now_ms: int) -> None:
     if node.is_stopping:
         return
     if state.deadline_ms > now_ms:
-        _send_fetch(node, state, now_ms)
+        if not send_update(node, state, now_ms):
+            _send_fetch(node, state, now_ms)
     elif may_be_elected(node):
         node.become_prospective(RaftEvent.FETCH_TIMEOUT, now_ms)
     else:

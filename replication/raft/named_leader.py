@@ -27,7 +27,7 @@ def follow_named_leader(
     node: RaftNode, leader_id: int | None, epoch: int, address: Address | None, now_ms: int
 ) -> None:
     """Move to the epoch and leader that another node names, if they are news."""
-    if leader_id is not None and not _is_consistent(node, leader_id, epoch):
+    if leader_id is not None and not is_consistent(node, leader_id, epoch):
         own_id = node.options.node_id
         node.fail(
             f"Other nodes name this node, {own_id}, as the leader of epoch {epoch}, of which it"

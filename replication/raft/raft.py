@@ -331,5 +331,7 @@ def state_deadlines(node: RaftNode) -> list[int | None]:
         case Unattached() as state:
             is_candidate = elections.may_be_elected(node) and not node.is_stopping
             return [state.deadline_ms if is_candidate else None]
+        case Follower() as state if not node.is_stopping:
+            return [state.deadline_ms, voter_updates.deadline_ms(node, state)]
         case state:
             return [None if node.is_stopping else state.deadline_ms]

@@ -7,6 +7,7 @@ from tierlog.replication.raft.raft_messages import (
     AddVoterRequest,
     RemoveVoterRequest,
     UpdateVoterRequest,
+    UpdateVoterResponse,
     VoterChangeRequest,
     VoterChangeResponse,
 )
@@ -42,10 +43,10 @@ class VoterAdmin:
                 leader.change_voters(VoterChange(self._change(leader), self._note))
         story.queue.after(story.chance.uniform(0, 2 * CHANGE_EVERY_MS), self.change_now_and_then)
 
-    def _note(self, response: VoterChangeResponse) -> None:
+    def _note(self, response: VoterChangeResponse | UpdateVoterResponse) -> None:
         """The rules have checked the answer; nobody else needs it."""
 
-    def _change(self, leader: QuorumNode) -> VoterChangeRequest:
+    def _change(self, leader: QuorumNode) -> VoterChangeRequest | UpdateVoterRequest:
         chance, story = self._story.chance, self._story
         voters = leader.voters_in_force
         nodes = [node for node in story.nodes if node.options.can_be_voter]

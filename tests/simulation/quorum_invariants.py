@@ -43,6 +43,8 @@ from tierlog.replication.raft.raft_messages import (
     FetchSnapshotRequest,
     RaftRequest,
     RaftResponse,
+    UpdateVoterRequest,
+    UpdateVoterResponse,
     VoteRequest,
     VoteResponse,
 )
@@ -146,7 +148,7 @@ class Invariants:
                 self._check_response(node, exchange.request, response)
             case AppendStartOfEpoch(epoch):
                 self._check_new_leader(node, epoch)
-            case AppendVoters() | ReplyToVoterChange():
+            case AppendVoters() | ReplyToVoterChange() | Reply(VoterChange()):
                 self._check_change_of_voters(node, action)
             case AppendFetched():
                 self._check_append(node)
@@ -166,7 +168,7 @@ class Invariants:
                 pass
 
     def _check_change_of_voters(
-        self, node: QuorumNode, action: AppendVoters | ReplyToVoterChange
+        self, node: QuorumNode, action: AppendVoters | ReplyToVoterChange | Reply
     ) -> None:
         match action:
             case AppendVoters(_, _, voters):
@@ -355,6 +357,8 @@ class Invariants:
             case BeginQuorumEpochRequest() | EndQuorumEpochRequest():
                 epoch = request.leader_epoch
                 self._note_leader(epoch, request.leader_id)
+            case UpdateVoterRequest():
+                epoch = request.current_leader_epoch
             case _:
                 epoch = request.current_leader_epoch
                 self._check_fetch(node, watched, request_id, request)

@@ -46,6 +46,8 @@ from tierlog.replication.raft.raft_messages import (
     FetchResponse,
     FetchSnapshotResponse,
     RaftResponse,
+    UpdateVoterRequest,
+    UpdateVoterResponse,
     VoterChangeRequest,
     VoterChangeResponse,
     VoteRequest,
@@ -81,8 +83,8 @@ _parsed = lru_cache(256)(parse_election_state)
 class VoterChange:
     """One AddRaftVoter, RemoveRaftVoter or UpdateRaftVoter on its way."""
 
-    request: VoterChangeRequest
-    on_answer: Callable[[VoterChangeResponse], None]
+    request: VoterChangeRequest | UpdateVoterRequest
+    on_answer: Callable[[VoterChangeResponse | UpdateVoterResponse], None]
 
 
 class QuorumNode:
@@ -305,7 +307,11 @@ class QuorumNode:
 
     def change_voters(self, change: VoterChange) -> None:
         """Take a change of the voters, if the process lives."""
-        self._step(lambda core, now: core.handle_voter_change(change, change.request, now))
+        request = change.request
+        if isinstance(request, UpdateVoterRequest):
+            self._step(lambda core, now: core.handle_request(change, request, now))
+        else:
+            self._step(lambda core, now: core.handle_voter_change(change, request, now))
 
     def resign(self) -> None:
         """Give up the leadership, as a controller that failed does."""
@@ -440,6 +446,8 @@ class QuorumNode:
                 network.send(self, request_id, destination.address, request)
             case Reply(Exchange() as exchange, response):
                 network.reply(exchange, response)
+            case Reply(VoterChange() as change, UpdateVoterResponse() as response):
+                change.on_answer(response)
             case ReplyWithRecords(Exchange() as exchange, FetchResponse() as response, offset):
                 records = self.log.read(offset, BATCHES_A_FETCH)
                 network.reply(exchange, response._replace(records=records))

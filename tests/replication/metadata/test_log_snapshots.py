@@ -260,8 +260,8 @@ def test_a_transaction_that_the_log_ends_in_is_aborted(led: Metadata, end: Messa
 def test_the_quorums_records_are_handed_on_from_snapshot_to_snapshot(led: Metadata) -> None:
     """Kafka may have written them (KIP-853). Once the log start has passed them, they are gone."""
     version = QuorumRecord(ControlRecordType.KRAFT_VERSION, b"\0\0\0\1\0")
-    own = VoterSet([Voter(VoterKey(NODE_ID, id_of("directory")))])
-    voters = QuorumRecord(ControlRecordType.KRAFT_VOTERS, encode_voters(own))
+    own = Voter(VoterKey(NODE_ID, id_of("directory")))
+    voters = QuorumRecord(ControlRecordType.KRAFT_VOTERS, encode_voters(VoterSet([own])))
     builder = RecordBatchBuilder(
         is_control=True, base_offset=led.log.end_offset, leader_epoch=led.log.epoch
     )

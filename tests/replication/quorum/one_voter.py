@@ -9,6 +9,7 @@ from typing import ParamSpec, TypeVar
 from tierlog.replication.metadata.raft_storage import RaftStorage
 from tierlog.replication.raft.raft_actions import Destination
 from tierlog.replication.raft.raft_messages import RaftRequest, RaftResponse
+from tierlog.replication.raft.voter_set import KRaftVersionRange
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -21,6 +22,9 @@ class NoTransport:
 
     async def request(self, destination: Destination, request: RaftRequest) -> RaftResponse:
         raise AssertionError("a sole voter sends nothing")
+
+    async def kraft_versions(self, destination: Destination) -> KRaftVersionRange:
+        raise AssertionError("a sole voter asks nobody")
 
     async def close(self) -> None:
         pass

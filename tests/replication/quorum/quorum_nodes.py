@@ -41,6 +41,7 @@ from tierlog.replication.quorum.control_records import encode_voters
 from tierlog.replication.quorum.quorum import Quorum
 from tierlog.replication.quorum.quorum_channel import QuorumChannel
 from tierlog.replication.quorum.quorum_requests import answer
+from tierlog.replication.raft.raft import RaftCore
 from tierlog.replication.raft.raft_options import RaftOptions
 from tierlog.replication.raft.voter_set import Address, Voter, VoterKey, VoterSet
 from tierlog.storage.directory.log_dir import LogDir
@@ -200,7 +201,8 @@ class QuorumNode:
 
     async def disconnect(self) -> None:
         """Close the node's sockets, and end its part in the quorum at once."""
-        self._server.close()
+        if self._server is not None:
+            self._server.close()
         await self.quorum.abort()
         for connection in list(self._connections):
             connection.cancel()

@@ -13,7 +13,6 @@ from tierlog.replication.raft.election_state import ElectionState
 from tierlog.replication.raft.raft import RaftCore
 from tierlog.replication.raft.raft_actions import Action, Flush, TruncateTo
 from tierlog.replication.raft.raft_options import RaftOptions
-from tierlog.replication.raft.voter_set import KRaftVersionRange
 from tierlog.storage.directory.log_dir import LogDir
 from tierlog.storage.files import OsFiles
 
