@@ -40,7 +40,7 @@ METADATA_VERSION = {"metadata.version": FEATURES["metadata.version"]}
 Both = tuple[PlayedBrokers, PlayedBrokers]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     controllers = both_controllers(
         tmp_path_factory.mktemp("controllers"),
