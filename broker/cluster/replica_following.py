@@ -9,7 +9,8 @@ from ...replication.follower.replica_fetcher import FetcherTools
 from ...replication.follower.replica_fetchers import ReplicaFetchers
 from ...replication.metadata.cluster_image import ClusterImage
 from ..config.config import BrokerConfig
-from ..config.settings import listener_of_brokers, replica_fetcher_config
+from ..config.listeners import listener_of_brokers
+from ..config.settings import replica_fetcher_config
 from ..metrics.metrics import Metrics
 
 _MANAGER = "kafka.server:type=ReplicaFetcherManager"

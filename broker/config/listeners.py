@@ -42,6 +42,12 @@ class Listeners(NamedTuple):
         return ListenerKind.CONTROLLER if is_controller else ListenerKind.BROKER
 
 
+def listener_of_brokers(values: ConfigValues) -> str:
+    """The name of the listener at which brokers serve each other."""
+    stated = values.text("inter.broker.listener.name")
+    return (stated or values.text("security.inter.broker.protocol")).upper()
+
+
 _PROTOCOL_MAP = "listener.security.protocol.map"
 _PROTOCOLS = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from ...clients.errors import ErrorCode, KafkaError
 from .config_values import ConfigValues
+from .listeners import Listeners, listener_of_brokers
 from .quorum_config import QuorumConfig, Role
 
 METADATA_DIRECTORY = "metadata.log.dir"
@@ -21,9 +22,23 @@ def _refuse(sentence: str) -> KafkaError:
 
 
 def check_member(
-    values: ConfigValues, quorum: QuorumConfig, *, is_tiered: bool, has_mounts: bool
+    values: ConfigValues,
+    quorum: QuorumConfig,
+    listeners: Listeners,
+    *,
+    is_tiered: bool,
+    has_mounts: bool,
 ) -> None:
-    """Refuse what a member does not serve yet. Raises KafkaError(INVALID_CONFIG)."""
+    """Refuse what a member does not serve yet, or cannot serve without a listener.
+
+    Raises KafkaError(INVALID_CONFIG).
+    """
+    names = [each.name for each in listeners.advertised]
+    if quorum.is_broker and listener_of_brokers(values) not in names:
+        raise _refuse(
+            "inter.broker.listener.name must be a listener name defined in advertised.listeners."
+            f" The valid options based on currently configured listeners are {','.join(names)}"
+        )
     if is_tiered:
         raise _refuse(
             "A cluster of several processes has no remote tier yet: remove rsm.config.url and"

@@ -261,9 +261,3 @@ def replica_fetcher_config(config: BrokerConfig) -> "ReplicaFetcherConfig":
         backoff_ms=values.integer("replica.fetch.backoff.ms"),
         socket_timeout_ms=values.integer("replica.socket.timeout.ms"),
     )
-
-
-def listener_of_brokers(values: ConfigValues) -> str:
-    """The name of the listener at which brokers serve each other."""
-    stated = values.text("inter.broker.listener.name")
-    return (stated or values.text("security.inter.broker.protocol")).upper()

@@ -1,8 +1,8 @@
 """Requests from this broker to other brokers, at the addresses in the cluster image.
 
-One connection to each broker, on the listener `inter.broker.listener.name`, or else on its first
-PLAINTEXT one. A broker that is fenced, or gone, or whose address has changed, loses its connection
-with the next image, so that a request to it fails at once instead of after its timeout.
+One connection to each broker, on the listener between brokers. A broker that is fenced, or gone, or
+whose address has changed, loses its connection with the next image, so that a request to it fails
+at once instead of after its timeout.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,6 @@ from ....replication.metadata.cluster_image import BrokerImage, ClusterDelta, Cl
 
 R = TypeVar("R", bound=Message)
 
-_PLAINTEXT = 0
 _RECONNECT_BACKOFF_MAX_MS = 1_000
 _RESPONSE_BYTES_MAX = 100 << 20
 
@@ -32,7 +31,7 @@ class BrokerPeers:
         listener: str,
         request_timeout_ms: int,
     ) -> None:
-        """`listener` is the inter-broker listener's name; "" for the first PLAINTEXT one."""
+        """`listener` is the name of the listener between brokers (`listener_of_brokers`)."""
         self._image = image
         self._listener = listener
         self._network = NetworkClient(
@@ -71,8 +70,5 @@ class BrokerPeers:
         await self._network.close()
 
     def _address(self, broker: BrokerImage) -> Address | None:
-        for endpoint in broker.endpoints.values():
-            is_named = endpoint.listener == self._listener
-            if is_named or (not self._listener and endpoint.security_protocol == _PLAINTEXT):
-                return Address(endpoint.host, endpoint.port)
-        return None
+        endpoint = broker.endpoints.get(self._listener)
+        return None if endpoint is None else Address(endpoint.host, endpoint.port)

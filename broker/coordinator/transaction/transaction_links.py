@@ -4,6 +4,7 @@ from ....clients.environment import Environment
 from ....clients.supervisor import Supervisor
 from ....replication.controller.controller import Controller
 from ...config.config import BrokerConfig
+from ...config.listeners import listener_of_brokers
 from .broker_peers import BrokerPeers
 from .marker_channel import MarkerChannel
 from .transaction_markers import TransactionMarkers
@@ -27,7 +28,7 @@ class TransactionLinks:
                 lambda: controller.image,
                 environment,
                 client_id=f"{purpose}-{config.node_id}",
-                listener=config.values.text("inter.broker.listener.name").upper(),
+                listener=listener_of_brokers(config.values),
                 request_timeout_ms=config.values.integer("request.timeout.ms"),
             )
             for purpose in ("transaction-markers", "transaction-verification")

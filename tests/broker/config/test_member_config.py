@@ -50,6 +50,20 @@ def test_a_controller_cannot_join_the_voters_by_itself() -> None:
     assert read_config(DYNAMIC_BROKER | {"controller.quorum.auto.join.enable": "true"}).is_member
 
 
+def test_brokers_must_be_able_to_reach_this_one() -> None:
+    """Followers and markers would wait for ever on a listener that no broker has."""
+    listeners = {
+        "listeners": "CLIENTS://:9092,CONTROLLER://:9093",
+        "listener.security.protocol.map": "CLIENTS:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    }
+    with pytest.raises(KafkaError, match=r"inter\.broker\.listener\.name must be .* CLIENTS$"):
+        read_config(THREE | listeners)
+    named = {"inter.broker.listener.name": "clients"}
+    assert read_config(THREE | listeners | named).is_member
+    # The whole cluster has no other broker to reach.
+    assert not read_config(COMBINED | listeners).is_member
+
+
 def test_the_metadata_log_of_a_member_is_where_its_file_says() -> None:
     stated = {"log.dirs": "/a,/b,/c", "metadata.log.dir": "/b"}
     assert read_config(THREE | stated).log_dirs == ("/b", "/a", "/c")

@@ -94,7 +94,7 @@ class Channel:
             lambda: self.image,
             environment,
             client_id="markers",
-            listener="",
+            listener="CLIENTS",
             request_timeout_ms=60_000,
         )
         supervisor = Supervisor(environment.random)
