@@ -1,12 +1,15 @@
-"""One broker process: its parts, in the order in which they start.
+"""One process, a broker, a controller or both: its parts, in the order in which they start.
 
     addresses bound (no client accepted yet)      a port in use is found before anything is touched
     log directories locked                        a second process on the same data is found here
     metadata log replayed, broker registered      from here on, the cluster image has every topic
     logs loaded, recovered after a crash
     image published: partitions led, groups loaded
-    clients accepted
+    clients accepted                              by a member of a cluster once it is unfenced
     remote log manager started                    it is a client of this very broker
+
+A member of a cluster of several processes joins the quorum where the metadata log is replayed, and
+catches up with its registration before its logs are loaded (`cluster_member.py`).
 
 They stop in reverse order, within a time limit: no new clients, waiting requests are answered, logs
 are flushed and closed, and the clean shutdown marker is written last.
@@ -111,7 +114,7 @@ class Dependencies:
 
 
 class Broker:
-    """A broker and the controller of its cluster of one."""
+    """A broker, a controller, or both."""
 
     def __init__(self, config: BrokerConfig, dependencies: Dependencies | None = None) -> None:
         self.config = config
