@@ -162,7 +162,8 @@ class SocketServer:
         self._accept_if_there_is_room()
 
     def _connected(self, listener: str, transport: AttachableTransport) -> None:
-        if not self._is_open:
+        # A listener that cannot pause connects whoever comes, also before it is opened.
+        if self._listeners.get(listener) not in self._accepting:
             transport.close()
             return
         host = transport.peer_host

@@ -51,6 +51,11 @@ def on_host(name: str) -> Generator[Process, None, None]:
         _process.reset(token)
 
 
+def process_of(context: contextvars.Context) -> Process:
+    """The process that a context belongs to."""
+    return context.get(_process, _ELSEWHERE)
+
+
 def is_alive() -> bool:
     """Whether the process that asks has not been killed."""
     return _process.get().is_alive

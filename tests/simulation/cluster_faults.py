@@ -1,0 +1,116 @@
+"""What can happen to a simulated cluster. Each fault tells whether it could strike."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tierlog.tests.simulation.cluster_member import Member
+from tierlog.tests.simulation.disk import Survival
+
+if TYPE_CHECKING:
+    from .cluster_story import ClusterStory
+
+CLIENT = "client"
+
+
+def _kill(story: "ClusterStory", member: Member) -> bool:
+    """`kill -9`: the page cache stays."""
+    if not member.is_running or story.is_careful:
+        return False
+    story.end(member, Survival.EVERYTHING)
+    return True
+
+
+def _kill_two(story: "ClusterStory", member: Member) -> bool:
+    """Two brokers at once: the quorum is gone, too."""
+    others = [each for each in story.members if each is not member and each.is_running]
+    if not member.is_running or not others or story.is_careful:
+        return False
+    story.end(member, Survival.EVERYTHING)
+    story.end(story.chance.choice(others), Survival.EVERYTHING)
+    return True
+
+
+def _cut_power(story: "ClusterStory", member: Member) -> bool:
+    """What was not synced is lost, in part or whole."""
+    if not member.is_running or not story.may_lose_power():
+        return False
+    story.end(member, Survival.BY_CHANCE)
+    story.guard_after_loss(member)
+    return True
+
+
+def _pause(story: "ClusterStory", member: Member) -> bool:
+    """SIGSTOP, and SIGCONT after a while."""
+    process = member.process
+    if process is None:
+        return False
+    story.loop.pause(process)
+    story.loop.call_later(_while(story), story.loop.resume, process)
+    return True
+
+
+def _while(story: "ClusterStory") -> float:
+    return story.chance.uniform(0, story.chance.choice((0.5, 2, 4)))
+
+
+def _part(story: "ClusterStory", member: Member) -> bool:
+    """One broker is cut off from the two others."""
+    others = [each.host for each in story.members if each is not member]
+    links = [(member.host, each) for each in others] + [(each, member.host) for each in others]
+    _cut(story, links)
+    return True
+
+
+def _part_from_clients(story: "ClusterStory", member: Member) -> bool:
+    _cut(story, [(member.host, CLIENT), (CLIENT, member.host)])
+    return True
+
+
+def _cut_one_way(story: "ClusterStory", member: Member) -> bool:
+    """Nothing comes through in one direction of one link."""
+    other = story.chance.choice([each for each in story.members if each is not member])
+    link = (member.host, other.host)
+    _cut(story, [link if story.chance.random() < 0.5 else link[::-1]])
+    return True
+
+
+def _cut(story: "ClusterStory", links: list[tuple[str, str]]) -> None:
+    story.network.cut_links(links)
+    story.loop.call_later(_while(story), story.network.mend_links, links)
+
+
+def _slow_link(story: "ClusterStory", member: Member) -> bool:
+    """What is sent from one broker to another takes long."""
+    other = story.chance.choice([each for each in story.members if each is not member])
+    link = (member.host, other.host)
+    story.network.slow[link] = story.chance.choice((0.05, 0.3, 1.0))
+    story.loop.call_later(_while(story), story.network.slow.pop, link, None)
+    return True
+
+
+def _reset(story: "ClusterStory", member: Member) -> bool:
+    """Connections between two hosts are lost."""
+    others = [each.host for each in story.members if each is not member] + [CLIENT]
+    story.network.reset(member.host, story.chance.choice(others))
+    return True
+
+
+def _leap(story: "ClusterStory", member: Member) -> bool:
+    """The wall clock is set."""
+    member.leap(story.chance.choice((-3_600_000, -2000, 0, 0, 1500, 3_600_000)))
+    return True
+
+
+FAULTS: dict[str, Callable[["ClusterStory", Member], bool]] = {
+    "kill": _kill,
+    "kill of two": _kill_two,
+    "power loss": _cut_power,
+    "pause": _pause,
+    "partition": _part,
+    "partition from clients": _part_from_clients,
+    "one-way cut": _cut_one_way,
+    "slow link": _slow_link,
+    "connection reset": _reset,
+    "clock leap": _leap,
+}
+"""By name."""

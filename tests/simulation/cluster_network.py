@@ -1,0 +1,134 @@
+"""A loop that can pause a process, and a network whose links can be cut and slow in one direction.
+
+A paused process (SIGSTOP) runs nothing: what is due for it waits, in its order, until it goes on.
+"""
+
+import asyncio
+import heapq
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
+
+from tierlog.tests.simulation.loop import SimulatedLoop
+from tierlog.tests.simulation.network import Conditions, Process, SimulatedNetwork, process_of
+from tierlog.tests.simulation.transport import SimulatedTransport
+
+Link = tuple[str, str]
+"""From one host to another."""
+
+
+class ClusterLoop(SimulatedLoop):
+    """See the module."""
+
+    _ready: deque[asyncio.Handle]
+    _scheduled: list[asyncio.TimerHandle]
+
+    def __init__(self, seed: int = 0, time_limit_s: float = 3600) -> None:
+        super().__init__(seed, time_limit_s)
+        self._paused: dict[Process, deque[asyncio.Handle]] = {}
+
+    def pause(self, process: Process) -> None:
+        """Let a process run nothing more until `resume`."""
+        self._paused.setdefault(process, deque())
+
+    def resume(self, process: Process) -> None:
+        """Let a process go on, with all that was due meanwhile."""
+        self._ready.extend(self._paused.pop(process, ()))
+
+    def _run_once(self) -> None:
+        while self._paused:
+            self._make_due_ready()
+            self._set_aside()
+            if self._ready:
+                break
+        super()._run_once()  # type: ignore[misc]  # typeshed does not have it
+
+    def _make_due_ready(self) -> None:
+        """What the base class does first; time passes only if nothing is ready."""
+        scheduled = self._scheduled
+        while scheduled and scheduled[0].cancelled():
+            self._timer_cancelled_count -= 1
+            heapq.heappop(scheduled)._scheduled = False
+        if not self._ready:
+            timeout = max(scheduled[0].when() - self.time(), 0) if scheduled else None
+            self._selector.select(timeout)
+        until = self.time() + self._clock_resolution
+        while scheduled and scheduled[0].when() < until:
+            handle = heapq.heappop(scheduled)
+            handle._scheduled = False
+            self._ready.append(handle)
+
+    def _set_aside(self) -> None:
+        for _ in range(len(self._ready)):
+            handle = self._ready.popleft()
+            waiting = self._paused.get(process_of(handle._context))  # type: ignore[attr-defined]
+            (self._ready if waiting is None else waiting).append(handle)
+
+
+class ClusterNetwork(SimulatedNetwork):
+    """See the module."""
+
+    def __init__(self, loop: SimulatedLoop) -> None:
+        super().__init__(loop, Conditions(latency_s_min=0.0002, latency_s_max=0.004))
+        self.slow: dict[Link, float] = {}
+        """Links with up to so many seconds of delay."""
+        self._cut: Counter[Link] = Counter()
+        self._held_on: dict[Link, deque[tuple[SimulatedTransport, Callable[[], None]]]] = {}
+
+    def piece_bytes(self, available: int) -> int:
+        """Whole writes: how pieces fall is another test's matter, and costs most of the time."""
+        return available
+
+    def carry(self, source: SimulatedTransport, arrive: Callable[[], None]) -> None:
+        """See `Carrier`."""
+        end = source.end
+        delay = self._latency_s()
+        if self.slow:
+            delay += (
+                self.slow.get((end.local.host, end.remote.host), 0.0) * self._loop.random.random()
+            )
+        arrival_s = max(self._loop.time() + delay, source.last_arrival_s + 1e-6)
+        source.last_arrival_s = arrival_s
+        context = source.peer.end.context
+        self._loop.call_at(arrival_s, self._arrive_or_hold, source, arrive, context=context)
+
+    def _arrive_or_hold(self, source: SimulatedTransport, arrive: Callable[[], None]) -> None:
+        if self._cut:
+            link = (source.end.local.host, source.end.remote.host)
+            if self._cut[link] > 0:
+                self._held_on.setdefault(link, deque()).append((source, arrive))
+                return
+        arrive()
+
+    def _are_parted(self, one: str, other: str) -> bool:
+        return bool(self._cut) and (self._cut[one, other] > 0 or self._cut[other, one] > 0)
+
+    def cut_links(self, links: Iterable[Link]) -> None:
+        """Let nothing through from the first host of each pair to the second."""
+        self._cut.update(links)
+
+    def mend_links(self, links: Iterable[Link]) -> None:
+        """Undo one cut of each; what was held arrives now, in its order."""
+        for link in links:
+            if self._cut[link] > 0:
+                self._cut[link] -= 1
+            if not self._cut[link]:
+                del self._cut[link]
+                self._release(link)
+        self._healed.set()
+        self._healed.clear()
+
+    def mend_all(self) -> None:
+        """Let everything through, at once."""
+        self.slow.clear()
+        self.mend_links(list(self._cut.elements()))
+
+    def _release(self, link: Link) -> None:
+        for source, arrive in self._held_on.pop(link, ()):
+            self.carry(source, arrive)
+
+    def reset(self, one: str, other: str) -> None:
+        """Reset every connection between two hosts."""
+        for end in self.connections(one):
+            if end.end.remote.host == other:
+                end.lose(ConnectionResetError("The connection was cut."))
+                end.peer.lose(ConnectionResetError("The connection was cut."))

@@ -1,0 +1,291 @@
+"""Three whole brokers, their clients, and everything that can happen to them; told by one seed.
+
+Each broker is a controller, too: the production code from the listener to the disk, in virtual
+time. Some seconds of faults come first (`cluster_faults.py`), while clients write and read. Then
+everything heals, and within `HEALED_S` all replicas are in sync; what `cluster_truth.py` knows of
+the disks must agree with all that clients were promised.
+"""
+
+import asyncio
+import logging
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from tierlog.clients.admin import Admin, NewTopic
+from tierlog.clients.topic_partition import TopicPartition
+from tierlog.tests.simulation.cluster_clients import LoadingProducer, Promises
+from tierlog.tests.simulation.cluster_faults import CLIENT, FAULTS
+from tierlog.tests.simulation.cluster_member import BOOTSTRAP, IDS, Member
+from tierlog.tests.simulation.cluster_network import ClusterLoop, ClusterNetwork
+from tierlog.tests.simulation.cluster_truth import ClusterTruth
+from tierlog.tests.simulation.disk import Survival
+from tierlog.tests.simulation.environment import SimulatedEnvironment
+from tierlog.tests.simulation.loop import running
+from tierlog.tests.simulation.network import on_host
+
+HEALED_S = 60.0
+"""How long a healed cluster may take, in virtual time, until all replicas are in sync."""
+STARTED_S = 30.0
+LOOK_EVERY_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a story is like."""
+
+    seed: int
+    chaos_s: float = 12.0
+    fault_every_s: float = 1.0
+    is_synced: bool = False
+    """Each append is synced before it is acknowledged: any number of brokers may lose power."""
+
+
+def plan_of(seed: int) -> Plan:
+    """The plan of a seed."""
+    chance = random.Random(f"cluster {seed}")
+    return Plan(
+        seed,
+        chaos_s=chance.choice((5.0, 10.0, 15.0)),
+        fault_every_s=chance.choice((0.4, 0.8, 1.5)),
+        is_synced=chance.random() < 0.3,
+    )
+
+
+class _Unexpected(logging.Handler):
+    """Keeps what the code under test logs with a traceback: nobody has expected it."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.errors: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info:
+            self.errors.append(self.format(record))
+
+
+@contextmanager
+def unexpected_errors() -> Iterator[list[str]]:
+    """What is logged with a traceback meanwhile; nothing reaches the screen."""
+    logger, handler = logging.getLogger("tierlog"), _Unexpected()
+    level, propagate = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.ERROR)
+    logger.propagate = False
+    try:
+        yield handler.errors
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = propagate
+
+
+@dataclass(slots=True)
+class Figures:
+    """What many stories were like."""
+
+    stories: int = 0
+    virtual_s: float = 0.0
+    slowest_healing_s: float = 0.0
+    cpu_s: float = 0.0
+    counts: Counter[str] = field(default_factory=Counter[str])
+
+    def add(self, story: "ClusterStory") -> None:
+        """Add those of one story."""
+        self.stories += 1
+        self.virtual_s += story.loop.time()
+        self.slowest_healing_s = max(self.slowest_healing_s, story.healing_s)
+        self.counts += story.counts
+
+    def merge(self, other: "Figures") -> None:
+        """Add those of other stories."""
+        self.stories += other.stories
+        self.virtual_s += other.virtual_s
+        self.slowest_healing_s = max(self.slowest_healing_s, other.slowest_healing_s)
+        self.cpu_s += other.cpu_s
+        self.counts += other.counts
+
+    def __str__(self) -> str:
+        faults = ", ".join(f"{name} {self.counts[name]}" for name in FAULTS)
+        return (
+            f"{self.stories} seeds, {self.virtual_s:.0f} s of virtual time,"
+            f" {self.counts['acknowledged']} records acknowledged, healed within"
+            f" {self.slowest_healing_s:.1f} s; faults: {faults}"
+        )
+
+
+class ClusterStory:
+    """See the module."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.loop = ClusterLoop(plan.seed)
+        self.chance = random.Random(f"story {plan.seed}")
+        self.counts: Counter[str] = Counter()
+        self.promises = Promises(counts=self.counts)
+        self.healing_s = 0.0
+        self.is_chaotic = True
+        self._lost_power: Member | None = None
+
+    def tell(self) -> None:
+        """Faults, then healing; whatever goes wrong names the seed and the time."""
+        with running(self.loop) as loop, unexpected_errors() as errors:
+            try:
+                loop.run_until_complete(self._tell())
+                assert not errors, f"logged: {errors[0]}"
+            except BaseException as error:
+                error.add_note(f"cluster simulated with {self.plan}, at {loop.time():.6f} s")
+                raise
+            finally:
+                for member in self.members:
+                    if member.is_running:
+                        self._kill(member, Survival.EVERYTHING)
+
+    async def _tell(self) -> None:
+        self.network = ClusterNetwork(self.loop)
+        properties = {"log.flush.interval.messages": "1"} if self.plan.is_synced else {}
+        self.members = [Member(self.loop, self.network, each, properties) for each in IDS]
+        self.truth = ClusterTruth(self.members, self.promises)
+        for member in self.members:
+            member.on_end = self._on_end
+            member.begin()
+        await self._until(lambda: all(each.is_serving for each in self.members), STARTED_S, "start")
+        with on_host(CLIENT):
+            await self._create_topics()
+            producers = [
+                LoadingProducer(
+                    self.loop, f"p{number}", [TopicPartition("orders", 0)], self.promises
+                )
+                for number in range(2)
+            ]
+            clients = [self.loop.create_task(each.run()) for each in producers]
+        await self._be_chaotic()
+        began = self.loop.time()
+        self._heal()
+        for each in producers:
+            each.is_over = True
+        await self._until(lambda: all(each.done() for each in clients), HEALED_S, "clients end")
+        for each in clients:
+            each.result()
+        await self._until(self.truth.is_healed, HEALED_S, "all replicas are in sync")
+        self.healing_s = self.loop.time() - began
+        self.truth.check_end()
+
+    async def _create_topics(self) -> None:
+        environment = SimulatedEnvironment(self.loop, "admin")
+        async with Admin(BOOTSTRAP, environment=environment) as admin:
+            await admin.create_topics([NewTopic("orders", 1, 3)])
+
+    async def _until(self, is_so: "Callable[[], bool]", within_s: float, what: str) -> None:
+        until = self.loop.time() + within_s
+        while not is_so():
+            assert self.loop.time() < until, f"not within {within_s} s: {what}\n{self.describe()}"
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    def describe(self) -> str:
+        """The state of the cluster, for a person."""
+        lines: list[str] = []
+        for member in self.members:
+            image = member.controller.image if member.controller else None
+            state = "serving" if member.is_serving else "running" if member.is_running else "down"
+            lines.append(
+                f"broker {member.id}: {state}, life {member.starts} {member.why_ended}"
+                f" image {image.offset if image else None}"
+            )
+        for name, partition in self.truth.partitions():
+            ends = [
+                (replica.log.log_end_offset, replica.log.high_watermark, replica.leader_epoch)
+                if (replica := self.truth.replica(member, name))
+                else None
+                for member in self.members
+            ]
+            lines.append(
+                f"{name}: leader {partition.leader} epoch {partition.leader_epoch} isr"
+                f" {partition.isr} of {partition.replicas}; ends {ends}"
+            )
+        return "\n".join(lines)
+
+    # -- Faults ---------------------------------------------------------------------------------
+
+    async def _be_chaotic(self) -> None:
+        until = self.loop.time() + self.plan.chaos_s
+        names = list(FAULTS)
+        while self.loop.time() < until:
+            name, member = self.chance.choice(names), self.chance.choice(self.members)
+            if FAULTS[name](self, member):
+                self.counts[name] += 1
+            await asyncio.sleep(self.chance.uniform(0, 2 * self.plan.fault_every_s))
+
+    @property
+    def is_careful(self) -> bool:
+        """Whether another loss now would be more than the replicas can bear."""
+        return self._lost_power is not None and not self.is_whole()
+
+    def is_whole(self) -> bool:
+        """Whether all serve, and all replicas are in sync."""
+        if not all(each.is_serving for each in self.members):
+            return False
+        partitions = [partition for _, partition in self.truth.partitions()]
+        return all(len(each.isr) == len(each.replicas) for each in partitions)
+
+    def may_lose_power(self) -> bool:
+        """Whether what one broker has not synced is sure to be on others, which live on."""
+        return self.plan.is_synced or self.is_whole()
+
+    def guard_after_loss(self, member: Member) -> None:
+        """Spare the others until a broker that lost its power has all again."""
+        self._lost_power = None if self.plan.is_synced else member
+
+    def _kill(self, member: Member, survival: Survival) -> None:
+        if member.process is not None:
+            self.loop.resume(member.process)
+        member.end(survival)
+
+    def end(self, member: Member, survival: Survival) -> None:
+        """End a broker's process, and begin another after a while."""
+        self._kill(member, survival)
+        self._begin_later(member)
+
+    def _on_end(self, member: Member) -> None:
+        """A process has ended by itself."""
+        self.counts["ended by itself"] += 1
+        self._begin_later(member)
+
+    def _begin_later(self, member: Member) -> None:
+        delay = self.chance.uniform(0, self.chance.choice((0.05, 1, 4)))
+        self.loop.call_later(delay, member.begin)
+
+    def _heal(self) -> None:
+        """End all faults."""
+        self.is_chaotic = False
+        self.network.mend_all()
+        for member in self.members:
+            if member.process is not None:
+                self.loop.resume(member.process)
+            member.begin()
+
+
+def main() -> None:
+    """Run seeds by hand."""
+    import sys
+    import time
+
+    first, _, last = sys.argv[1].partition("-")
+    figures = Figures()
+    for seed in range(int(first), int(last or first) + 1):
+        story = ClusterStory(plan_of(seed))
+        began = time.process_time()
+        try:
+            story.tell()
+        except Exception as error:
+            print("seed", seed, repr(error)[:3000], *error.__notes__)
+        else:
+            figures.add(story)
+        figures.cpu_s += time.process_time() - began
+    print(figures, f"{figures.cpu_s:.1f} s")
+
+
+if __name__ == "__main__":
+    main()
