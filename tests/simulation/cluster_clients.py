@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
+from typing import Protocol
 
 from tierlog.clients.errors import KafkaError
 from tierlog.clients.producer.producer import Producer
@@ -21,6 +22,8 @@ class Promises:
     acknowledged: dict[TopicPartition, dict[int, bytes]] = field(
         default_factory=dict[TopicPartition, dict[int, bytes]]
     )
+    copied: int = 0
+    """How many records the copier's committed offset says are copied."""
     counts: Counter[str] = field(default_factory=Counter[str])
 
     def acknowledge(self, partition: TopicPartition, offset: int, value: bytes) -> None:
@@ -29,6 +32,14 @@ class Promises:
         assert offset not in values, f"{partition}: {offset} was given to {values[offset]!r} before"
         values[offset] = value
         self.counts["acknowledged"] += 1
+
+
+class Client(Protocol):
+    """Whoever uses the cluster."""
+
+    is_over: bool
+
+    async def run(self) -> None: ...
 
 
 class LoadingProducer:

@@ -14,15 +14,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from tierlog.clients.admin import Admin, NewTopic
 from tierlog.clients.topic_partition import TopicPartition
-from tierlog.tests.simulation.cluster_clients import LoadingProducer, Promises
+from tierlog.tests.simulation.cluster_admin import ClusterAdmin
+from tierlog.tests.simulation.cluster_clients import Client, LoadingProducer, Promises
+from tierlog.tests.simulation.cluster_copier import Copier
 from tierlog.tests.simulation.cluster_faults import CLIENT, FAULTS
-from tierlog.tests.simulation.cluster_member import BOOTSTRAP, IDS, Member
+from tierlog.tests.simulation.cluster_invariants import ClusterInvariants
+from tierlog.tests.simulation.cluster_member import IDS, Member
 from tierlog.tests.simulation.cluster_network import ClusterLoop, ClusterNetwork
+from tierlog.tests.simulation.cluster_readers import GroupReader, GroupTruth
 from tierlog.tests.simulation.cluster_truth import ClusterTruth
 from tierlog.tests.simulation.disk import Survival
-from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.loop import running
 from tierlog.tests.simulation.network import on_host
 
@@ -30,6 +32,7 @@ HEALED_S = 60.0
 """How long a healed cluster may take, in virtual time, until all replicas are in sync."""
 STARTED_S = 30.0
 LOOK_EVERY_S = 0.1
+WATCH_EVERY_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,9 @@ class Plan:
     seed: int
     chaos_s: float = 12.0
     fault_every_s: float = 1.0
+    has_admin: bool = True
+    has_old_copier: bool = False
+    readers: int = 1
     is_synced: bool = False
     """Each append is synced before it is acknowledged: any number of brokers may lose power."""
 
@@ -51,6 +57,9 @@ def plan_of(seed: int) -> Plan:
         chaos_s=chance.choice((5.0, 10.0, 15.0)),
         fault_every_s=chance.choice((0.4, 0.8, 1.5)),
         is_synced=chance.random() < 0.3,
+        has_admin=chance.random() < 0.7,
+        has_old_copier=chance.random() < 0.4,
+        readers=chance.choice((0, 1, 2)),
     )
 
 
@@ -126,6 +135,10 @@ class ClusterStory:
         self.counts: Counter[str] = Counter()
         self.promises = Promises(counts=self.counts)
         self.healing_s = 0.0
+        self.healing_since_s = 0.0
+        self.looks = 0
+        self.violation: BaseException | None = None
+        self.group = GroupTruth()
         self.is_chaotic = True
         self._lost_power: Member | None = None
 
@@ -148,39 +161,65 @@ class ClusterStory:
         properties = {"log.flush.interval.messages": "1"} if self.plan.is_synced else {}
         self.members = [Member(self.loop, self.network, each, properties) for each in IDS]
         self.truth = ClusterTruth(self.members, self.promises)
+        self.invariants = ClusterInvariants(self.members, self.truth)
+        watch = self.loop.create_task(self._watch())
+        watch.add_done_callback(self._on_watched)
         for member in self.members:
             member.on_end = self._on_end
             member.begin()
         await self._until(lambda: all(each.is_serving for each in self.members), STARTED_S, "start")
-        with on_host(CLIENT):
-            await self._create_topics()
-            producers = [
-                LoadingProducer(
-                    self.loop, f"p{number}", [TopicPartition("orders", 0)], self.promises
-                )
-                for number in range(2)
-            ]
-            clients = [self.loop.create_task(each.run()) for each in producers]
-        await self._be_chaotic()
-        began = self.loop.time()
-        self._heal()
-        for each in producers:
-            each.is_over = True
-        await self._until(lambda: all(each.done() for each in clients), HEALED_S, "clients end")
-        for each in clients:
-            each.result()
+        await self._be_chaotic_with_clients()
         await self._until(self.truth.is_healed, HEALED_S, "all replicas are in sync")
-        self.healing_s = self.loop.time() - began
+        self.healing_s = self.loop.time() - self.healing_since_s
         self.truth.check_end()
+        self.look()
+        for offset, value in self.group.seen.items():
+            values = self.truth.written_values(TopicPartition("orders", 0))
+            assert values[offset] == value, f"{value!r} was read at {offset}"
 
-    async def _create_topics(self) -> None:
-        environment = SimulatedEnvironment(self.loop, "admin")
-        async with Admin(BOOTSTRAP, environment=environment) as admin:
-            await admin.create_topics([NewTopic("orders", 1, 3)])
+    def _on_watched(self, watch: "asyncio.Task[None]") -> None:
+        if not watch.cancelled():
+            self.violation = watch.exception()
+
+    def look(self) -> None:
+        """Check what must always hold; `check_committed` less often."""
+        self.invariants.check()
+        self.looks += 1
+        if self.looks % 20 == 0:
+            self.invariants.check_committed()
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(WATCH_EVERY_S)
+            self.look()
+
+    async def _be_chaotic_with_clients(self) -> None:
+        with on_host(CLIENT):
+            admin = ClusterAdmin(self.loop, self.promises)
+            await admin.create_first()
+            copier = Copier(self.loop, self.promises, is_old=self.plan.has_old_copier)
+            clients: list[Client] = [copier, admin] if self.plan.has_admin else [copier]
+            orders = [TopicPartition("orders", 0)]
+            clients += [LoadingProducer(self.loop, f"p{i}", orders, self.promises) for i in (0, 1)]
+            clients += [
+                GroupReader(self.loop, f"r{i}", self.group, self.promises)
+                for i in range(self.plan.readers)
+            ]
+            tasks = [self.loop.create_task(each.run()) for each in clients]
+        await self._be_chaotic()
+        self.healing_since_s = self.loop.time()
+        self._heal()
+        for each in clients:
+            each.is_over = True
+        await self._until(lambda: all(each.done() for each in tasks), HEALED_S, "clients end")
+        for task in tasks:
+            task.result()
 
     async def _until(self, is_so: "Callable[[], bool]", within_s: float, what: str) -> None:
         until = self.loop.time() + within_s
         while not is_so():
+            if self.violation is not None:
+                raise self.violation
             assert self.loop.time() < until, f"not within {within_s} s: {what}\n{self.describe()}"
             await asyncio.sleep(LOOK_EVERY_S)
 
@@ -212,7 +251,7 @@ class ClusterStory:
     async def _be_chaotic(self) -> None:
         until = self.loop.time() + self.plan.chaos_s
         names = list(FAULTS)
-        while self.loop.time() < until:
+        while self.loop.time() < until and self.violation is None:
             name, member = self.chance.choice(names), self.chance.choice(self.members)
             if FAULTS[name](self, member):
                 self.counts[name] += 1
@@ -281,6 +320,8 @@ def main() -> None:
             story.tell()
         except Exception as error:
             print("seed", seed, repr(error)[:3000], *error.__notes__)
+            if "-v" in sys.argv:
+                raise
         else:
             figures.add(story)
         figures.cpu_s += time.process_time() - began

@@ -1,8 +1,10 @@
 """What is true of a simulated cluster, seen from outside: its disks, its images, its replicas."""
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
-from tierlog.clients.record.batch import batches
+from tierlog.clients.record.batch import RecordBatch, batches
+from tierlog.clients.record.control import ControlRecordType
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.metadata.cluster_image import ClusterImage, PartitionImage
 from tierlog.replication.partition.partition import Partition
@@ -93,10 +95,94 @@ class ClusterTruth:
                     f" ({_outline(first)} and {_outline(content)})"
                 )
             self._check_records(name, first)
+            self._check_epochs(name, partition)
         image = self.image
         assert image is not None
         for name in self.promises.acknowledged:
             assert image.partition(*name) is not None, f"{name} is gone"
+        self._check_copies(image)
+        self._check_images(image)
+
+    def _check_epochs(self, name: TopicPartition, partition: PartitionImage) -> None:
+        """P2: the leader epochs of all replicas are the same."""
+        entries = {
+            member.id: list(replica.log.leader_epochs.entries)
+            for member in self.members
+            if (replica := self.replica(member, name)) and member.id in partition.replicas
+        }
+        first = entries[partition.leader]
+        for member_id, each in entries.items():
+            assert each == first, (
+                f"{name}: epochs {first} of {partition.leader}, {each} of {member_id}"
+            )
+        assert all(a < b for a, b in pairwise(first)), f"{name}: epochs {first} do not rise"
+
+    def _check_images(self, image: ClusterImage) -> None:
+        """C9, P5: all have the same image, and no replica that it gives to others."""
+        for member in self.members:
+            assert member.controller is not None
+            own = member.controller.image
+            assert own.offset != image.offset or own == image, f"the image of {member.id} differs"
+            for name in member.replicas.partitions if member.replicas else ():
+                partition = image.partition(*name)
+                assert partition is not None, f"{name} is deleted, and still on {member.id}"
+                assert member.id in partition.replicas, f"{name} is still on {member.id}"
+            for name in self._directories(member):
+                partition = image.partition(*name)
+                assert partition is not None, f"the directory of {name} is still on {member.id}"
+                is_own = member.id in partition.replicas
+                assert is_own, f"the directory of {name} is still on {member.id}"
+
+    def _directories(self, member: Member) -> Iterator[TopicPartition]:
+        directory = member.disk.directory(LOG_DIR)
+        for name, node in directory.entries.items():
+            if isinstance(node, SimulatedDirectory) and not name.endswith(("-delete", "-stray")):
+                topic, _, index = name.rpartition("-")
+                if topic and topic != "__cluster_metadata":
+                    yield TopicPartition(topic, int(index))
+
+    # -- Transactions ---------------------------------------------------------------------------
+
+    def written_values(self, name: TopicPartition) -> list[bytes]:
+        """What a reader without transactions sees of a partition."""
+        content = self._content_of_leader(name)
+        return [value for batch in batches(memoryview(content)) for value in _values(batch)]
+
+    def _content_of_leader(self, name: TopicPartition) -> bytes:
+        image = self.image
+        partition = image.partition(*name) if image else None
+        assert partition is not None
+        leader = next(each for each in self.members if each.id == partition.leader)
+        return self.content(leader, name)
+
+    def committed_values(self, name: TopicPartition) -> list[bytes]:
+        """What a reader of committed records sees of a partition."""
+        open_: dict[int, list[bytes]] = {}
+        values: list[bytes] = []
+        for batch in batches(memoryview(self._content_of_leader(name))):
+            if batch.is_control:
+                ended = open_.pop(batch.producer_id, [])
+                if batch.control_type() is ControlRecordType.COMMIT:
+                    values += ended
+            else:
+                open_.setdefault(batch.producer_id, []).extend(_values(batch))
+        assert not open_, f"{name}: a transaction is open"
+        return values
+
+    def _check_copies(self, image: ClusterImage) -> None:
+        """P7: what was copied is what was there to copy, once and in its order, and on both."""
+        if image.partition("copies", 0) is None:
+            return
+        source = self.written_values(TopicPartition("orders", 0))
+        for index in (0, 1):
+            name = TopicPartition("copies", index)
+            copied = self.committed_values(name)
+            assert copied == source[: len(copied)], f"{name}: {_difference(copied, source)}"
+            assert len(copied) == self.promises.copied, (
+                f"{name}: {len(copied)} are copied, and {self.promises.copied} are committed"
+            )
+
+    # -- Records --------------------------------------------------------------------------------
 
     def _check_records(self, name: TopicPartition, content: bytes) -> None:
         acknowledged = self.promises.acknowledged.get(name, {})
@@ -128,3 +214,14 @@ class ClusterTruth:
 def _outline(content: bytes) -> str:
     ends = [(b.partition_leader_epoch, b.last_offset) for b in batches(memoryview(content))]
     return f"{len(content)} bytes, {ends[-3:]}"
+
+
+def _values(batch: RecordBatch) -> list[bytes]:
+    return [record.value or b"" for record in batch.records()]
+
+
+def _difference(copied: list[bytes], source: list[bytes]) -> str:
+    for index, value in enumerate(copied):
+        if index >= len(source) or source[index] != value:
+            return f"number {index} is {value!r}, and not {source[index : index + 1]}"
+    return "nothing differs"

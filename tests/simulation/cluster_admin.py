@@ -1,0 +1,156 @@
+"""An administrator of a simulated cluster: topics come and go, replicas and leaders move."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+
+from tierlog.clients.admin import Admin, NewTopic
+from tierlog.clients.errors import ErrorCode, KafkaError
+from tierlog.clients.network.network import NetworkClient, NetworkConfig
+from tierlog.clients.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from tierlog.clients.protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+)
+from tierlog.clients.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from tierlog.tests.simulation.cluster_clients import Promises
+from tierlog.tests.simulation.cluster_member import BOOTSTRAP, IDS
+from tierlog.tests.simulation.environment import SimulatedEnvironment
+from tierlog.tests.simulation.loop import SimulatedLoop
+
+TOPICS = {
+    "orders": 1,
+    "copies": 2,
+    "__consumer_offsets": 1,
+    "__transaction_state": 1,
+}
+"""Those whose replicas move, and how many partitions each has."""
+TEMPORARY = "temporary"
+TIMEOUT_MS = 2500
+
+
+class ClusterAdmin:
+    """See the module."""
+
+    def __init__(self, loop: SimulatedLoop, promises: Promises) -> None:
+        self.is_over = False
+        self.chance = Random(f"{loop.seed}/admin")
+        self.has_temporary: bool | None = False
+        """Whether the temporary topic is there; None if nobody can tell."""
+        self._counts = promises.counts
+        self._loop = loop
+        environment = SimulatedEnvironment(loop, "admin")
+        config = NetworkConfig(client_id="admin", request_timeout_ms=TIMEOUT_MS)
+        self._network = NetworkClient(BOOTSTRAP, environment, config)
+        self._admin = Admin(BOOTSTRAP, timeout_ms=5000, network=config, environment=environment)
+
+    async def run(self) -> None:
+        """Do one thing after another until `is_over`."""
+        actions: dict[str, Callable[[], Awaitable[None]]] = {
+            "created": self._create,
+            "deleted": self._delete,
+            "reassigned": self._reassign,
+            "reassignment cancelled": self._cancel,
+            "elected": self._elect,
+            "configured": self._configure,
+        }
+        try:
+            while not self.is_over:
+                await asyncio.sleep(self.chance.uniform(0, 1.5))
+                name = self.chance.choice(list(actions))
+                try:
+                    await actions[name]()
+                except KafkaError as error:
+                    self._counts[f"not {name}: {error.code.name}"] += 1
+                else:
+                    self._counts[name] += 1
+        finally:
+            await self._network.close()
+            await self._admin.stop()
+
+    async def create_first(self) -> None:
+        """The topics of all clients."""
+        topics = [NewTopic("orders", 1, 3), NewTopic("copies", 2, 3)]
+        await self._admin.create_topics(topics)
+
+    async def _create(self) -> None:
+        self.has_temporary = None
+        await self._admin.create_topics([NewTopic(TEMPORARY, 1, self.chance.choice((2, 3)))])
+        self.has_temporary = True
+
+    async def _delete(self) -> None:
+        self.has_temporary = None
+        await self._admin.delete_topics([TEMPORARY])
+        self.has_temporary = False
+
+    async def _reassign(self) -> None:
+        topic = self.chance.choice([*TOPICS, TEMPORARY])
+        replicas = self.chance.sample(IDS, self.chance.choice((2, 3, 3)))
+        await self._change_replicas(topic, replicas)
+
+    async def _cancel(self) -> None:
+        await self._change_replicas(self.chance.choice([*TOPICS, TEMPORARY]), None)
+
+    async def _change_replicas(self, topic: str, replicas: list[int] | None) -> None:
+        index = self.chance.randrange(TOPICS.get(topic, 1))
+        partition = ReassignablePartition(partition_index=index, replicas=replicas)
+        request = AlterPartitionReassignmentsRequest(
+            timeout_ms=TIMEOUT_MS, topics=[ReassignableTopic(name=topic, partitions=[partition])]
+        )
+        answer = await self._network.request_any(request, AlterPartitionReassignmentsResponse)
+        _raise_for(answer.error_code)
+        for each in answer.responses:
+            for result in each.partitions:
+                _raise_for(result.error_code)
+
+    async def restore(self) -> None:
+        """Give every partition its three replicas again; raises KafkaError."""
+        for topic, count in TOPICS.items():
+            partitions = [
+                ReassignablePartition(partition_index=index, replicas=list(IDS))
+                for index in range(count)
+            ]
+            request = AlterPartitionReassignmentsRequest(
+                timeout_ms=TIMEOUT_MS, topics=[ReassignableTopic(name=topic, partitions=partitions)]
+            )
+            await self._network.request_any(request, AlterPartitionReassignmentsResponse)
+
+    async def _elect(self) -> None:
+        request = ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=TIMEOUT_MS)
+        answer = await self._network.request_any(request, ElectLeadersResponse)
+        _raise_for(answer.error_code)
+
+    async def _configure(self) -> None:
+        name, values = self.chance.choice(
+            (
+                ("internal.segment.bytes", ("600", "2000", "100000")),
+                ("segment.ms", ("1000", "100000")),
+                ("min.insync.replicas", ("2", "2", "3")),
+            )
+        )
+        config = AlterableConfig(name=name, config_operation=0, value=self.chance.choice(values))
+        resource = AlterConfigsResource(
+            resource_type=2,
+            resource_name=self.chance.choice(("orders", "copies")),
+            configs=[config],
+        )
+        answer = await self._network.request_any(
+            IncrementalAlterConfigsRequest(resources=[resource]), IncrementalAlterConfigsResponse
+        )
+        for each in answer.responses:
+            _raise_for(each.error_code)
+
+
+def _raise_for(error_code: int) -> None:
+    if error_code:
+        raise KafkaError(ErrorCode(error_code), "refused")

@@ -1,0 +1,169 @@
+"""What must hold in a simulated cluster at any moment: looked at again and again.
+
+The newest committed image of all processes is the truth about who leads. Its leader's log below its
+high watermark is what is committed: it only grows, and every replica's log below its own high
+watermark is the beginning of it.
+"""
+
+from collections.abc import Sequence
+
+from tierlog.clients.kafka_uuid import Uuid
+from tierlog.clients.record.batch import batches
+from tierlog.clients.topic_partition import TopicPartition
+from tierlog.replication.metadata.cluster_image import ClusterImage, PartitionImage
+from tierlog.replication.partition.partition import Partition
+from tierlog.tests.simulation.cluster_member import Member
+from tierlog.tests.simulation.cluster_truth import ClusterTruth
+
+
+class ClusterInvariants:
+    """See the module."""
+
+    def __init__(self, members: Sequence[Member], truth: ClusterTruth) -> None:
+        self._members = members
+        self._truth = truth
+        self._image: ClusterImage | None = None
+        self._published: dict[tuple[int, int], int] = {}
+        self._leaders: dict[tuple[TopicPartition, Uuid, int], int] = {}
+        self._high_watermarks: dict[tuple[int, int, TopicPartition, Uuid, int], int] = {}
+        self._committed: dict[tuple[TopicPartition, Uuid], bytes] = {}
+
+    def check(self) -> None:
+        """What is cheap enough to be looked at very often."""
+        image = self._truth.image
+        if image is None:
+            return
+        if image is not self._image:
+            if self._image is None or image.offset > self._image.offset:
+                self._check_image(image, self._image)
+            self._image = image if self._image is None else max(self._image, image, key=_offset)
+        for member in self._members:
+            if member.controller is not None:
+                self._check_published(member, member.controller.image.offset)
+            for name, replica in member.replicas.partitions.items() if member.replicas else ():
+                if replica.is_leader:
+                    self._check_leader(member, name, replica)
+
+    # -- Images ---------------------------------------------------------------------------------
+
+    def _check_published(self, member: Member, offset: int) -> None:
+        """C9: the image of a process only grows."""
+        key = (member.id, member.starts)
+        assert offset >= self._published.get(key, -1), f"the image of {member.id} goes back"
+        self._published[key] = offset
+
+    def _check_image(self, image: ClusterImage, before: ClusterImage | None) -> None:
+        for topic in image.topics_by_name.values():
+            for index, partition in topic.partitions.items():
+                name = f"{topic.name}-{index} at {image.offset}"
+                self._check_partition(name, image, partition)
+                old_topic = before.topics_by_id.get(topic.topic_id) if before else None
+                if old_topic and index in old_topic.partitions:
+                    _check_epochs(name, old_topic.partitions[index], partition)
+        for broker_id, broker in before.brokers.items() if before else ():
+            now = image.brokers.get(broker_id)
+            assert now is None or now.epoch >= broker.epoch, f"epoch of {broker_id} goes back (C4)"
+
+    def _check_partition(self, name: str, image: ClusterImage, partition: PartitionImage) -> None:
+        assert partition.isr, f"{name}: the ISR is empty (C2)"
+        assert set(partition.isr) <= set(partition.replicas), f"{name}: {partition} (C2)"
+        assert len(set(partition.replicas)) == len(partition.replicas), f"{name}: {partition}"
+        if partition.leader >= 0:
+            assert partition.leader in partition.isr, f"{name}: {partition} (C1)"
+            broker = image.brokers.get(partition.leader)
+            assert broker is not None, f"{name}: led by nobody (C1)"
+            assert not broker.fenced, f"{name}: led by {partition.leader}, which is fenced (C5)"
+        if len(partition.isr) > 1:
+            fenced = [each for each in partition.isr if image.brokers[each].fenced]
+            assert not fenced, f"{name}: {fenced} are fenced and in the ISR (C5)"
+
+    # -- Leaders --------------------------------------------------------------------------------
+
+    def _check_leader(self, member: Member, name: TopicPartition, replica: Partition) -> None:
+        topic_id, epoch = replica.topic_id_partition.topic_id, replica.leader_epoch
+        leader = self._leaders.setdefault((name, topic_id, epoch), member.id)
+        assert leader == member.id, f"{name}: {leader} and {member.id} lead in epoch {epoch}"
+        high_watermark = replica.log.high_watermark
+        key = (member.id, member.starts, name, topic_id, epoch)
+        before = self._high_watermarks.get(key, -1)
+        assert high_watermark >= before, f"{name}: the high watermark goes back (P3)"
+        self._high_watermarks[key] = high_watermark
+        image = self._image
+        current = image.partition(*name) if image else None
+        if (
+            image is not None
+            and current is not None
+            and image.topics_by_name[name.topic].topic_id == replica.topic_id_partition.topic_id
+            and (current.leader, current.leader_epoch) == (member.id, epoch)
+            and replica.isr_state.partition_epoch == current.partition_epoch
+        ):
+            self._check_maximal_isr(name, replica, image)
+
+    def _check_maximal_isr(
+        self, name: TopicPartition, replica: Partition, image: ClusterImage
+    ) -> None:
+        """P4: each member of the maximal ISR that can be asked has all below the high watermark."""
+        for other in self._members:
+            if other.id not in replica.isr_state.isr or not other.is_serving:
+                continue
+            context = other.context
+            follower = self._truth.replica(other, name)
+            if context is None or context.member is None or follower is None:
+                continue
+            if follower.leader_epoch != replica.leader_epoch:
+                continue
+            end = follower.log.log_end_offset
+            assert end >= replica.log.high_watermark, (
+                f"{name}: {other.id} is in the ISR and ends at {end}, below the high watermark"
+                f" {replica.log.high_watermark} of {replica.node_id} (P4)"
+            )
+
+    # -- What is committed ----------------------------------------------------------------------
+
+    def check_committed(self) -> None:
+        """P2, P3: what is committed stays, byte by byte, and is the same on all."""
+        image = self._truth.image
+        for name, partition in self._truth.partitions():
+            assert image is not None
+            topic_id = image.topics_by_name[name.topic].topic_id
+            parts: list[tuple[Member, bytes]] = []
+            for member in self._members:
+                replica = self._truth.replica(member, name)
+                if replica is None or replica.topic_id_partition.topic_id != topic_id:
+                    continue
+                if member.id not in partition.replicas or replica.log.local_log_start_offset:
+                    continue
+                content = self._truth.content(member, name)
+                parts.append((member, _below(content, replica.log.high_watermark)))
+            key = (name, topic_id)
+            longest = max([self._committed.get(key, b""), *(part for _, part in parts)], key=len)
+            for member, part in parts:
+                assert longest.startswith(part), (
+                    f"{name}: the log of {member.id} below its high watermark differs from what"
+                    f" was committed (P2)"
+                )
+            before = self._committed.get(key, b"")
+            assert longest.startswith(before), f"{name}: what was committed has changed (P3)"
+            self._committed[key] = longest
+
+
+def _offset(image: ClusterImage) -> int:
+    return image.offset
+
+
+def _check_epochs(name: str, before: PartitionImage, now: PartitionImage) -> None:
+    """C4: epochs only grow, and another leader has another epoch."""
+    assert now.leader_epoch >= before.leader_epoch, f"{name}: the leader epoch goes back (C4)"
+    assert now.partition_epoch >= before.partition_epoch, f"{name}: the epoch goes back (C4)"
+    if now.leader not in (before.leader, -1):
+        assert now.leader_epoch > before.leader_epoch, f"{name}: another leader, same epoch (C4)"
+
+
+def _below(content: bytes, offset: int) -> bytes:
+    """The batches below an offset."""
+    size = 0
+    for batch in batches(memoryview(content)):
+        if batch.last_offset >= offset:
+            break
+        size += len(batch.view)
+    return content[:size]

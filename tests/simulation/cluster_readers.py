@@ -1,0 +1,89 @@
+"""Members of a consumer group: what they have committed stays, and nothing below it was skipped."""
+
+import asyncio
+from dataclasses import dataclass, field
+from random import Random
+
+from tierlog.clients.consumer.consumer import Consumer
+from tierlog.clients.consumer.group import GroupConfig
+from tierlog.clients.errors import KafkaError
+from tierlog.clients.topic_partition import TopicPartition
+from tierlog.tests.simulation.cluster_clients import Promises
+from tierlog.tests.simulation.cluster_member import BOOTSTRAP
+from tierlog.tests.simulation.environment import SimulatedEnvironment
+from tierlog.tests.simulation.loop import SimulatedLoop
+
+GROUP = "readers"
+PARTITION = TopicPartition("orders", 0)
+TIMEOUT_MS = 2500
+
+
+@dataclass(slots=True)
+class GroupTruth:
+    """What the members of a group have seen and committed together."""
+
+    seen: dict[int, bytes] = field(default_factory=dict[int, bytes])
+    committed: int = 0
+    """The highest offset of which a commit was acknowledged."""
+
+
+class GroupReader:
+    """A member of the group, which leaves and comes back now and then."""
+
+    def __init__(
+        self, loop: SimulatedLoop, name: str, truth: GroupTruth, promises: Promises
+    ) -> None:
+        self.is_over = False
+        self.chance = Random(f"{loop.seed}/{name}")
+        self._name = name
+        self._truth = truth
+        self._promises = promises
+        self._environment = SimulatedEnvironment(loop, name)
+
+    async def run(self) -> None:
+        """Read and commit until `is_over`."""
+        while not self.is_over:
+            try:
+                await self._live()
+            except KafkaError as error:
+                self._promises.counts[f"reader {error.code.name}"] += 1
+                await asyncio.sleep(self.chance.uniform(0, 0.5))
+
+    async def _live(self) -> None:
+        reader = Consumer(
+            BOOTSTRAP,
+            group=GroupConfig(GROUP, session_timeout_ms=6000, heartbeat_interval_ms=1500),
+            auto_offset_reset="earliest",
+            request_timeout_ms=TIMEOUT_MS,
+            default_api_timeout_ms=10_000,
+            environment=self._environment,
+        )
+        truth = self._truth
+        polls = self.chance.randrange(4, 40)
+        async with reader:
+            reader.subscribe([PARTITION.topic])
+            while polls and not self.is_over:
+                polls -= 1
+                records = await reader.poll(timeout_ms=500)
+                for record in records:
+                    value = record.value or b""
+                    before = truth.seen.setdefault(record.offset, value)
+                    assert before == value, (
+                        f"{self._name} reads {value!r} at {record.offset}, where {before!r} was read"
+                    )
+                if not records:
+                    continue
+                end = records[-1].offset + 1
+                gap = [offset for offset in range(end) if offset not in truth.seen]
+                assert not gap, f"{self._name} has come to {end}, and nobody has read {gap[:3]}"
+                if self.chance.random() < 0.6:
+                    floor = truth.committed
+                    await reader.commit({PARTITION: end})
+                    truth.committed = max(truth.committed, end)
+                    self._promises.counts["offset committed"] += 1
+                    await self._check_committed(reader, min(floor, end))
+
+    async def _check_committed(self, reader: Consumer, floor: int) -> None:
+        """P8: whoever coordinates, it knows of what was committed."""
+        committed = (await reader.committed([PARTITION])).get(PARTITION, -1)
+        assert committed >= floor, f"{floor} was committed, and the group is at {committed}"
