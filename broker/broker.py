@@ -445,17 +445,24 @@ class Broker:
     ) -> "RemoteLogManager | None":
         if not self.config.is_tiered:
             return None
+        from .tier.image_topics import ImageTopics, MemberTopics
         from .tier.remote_tier import make_remote_log_manager
         from .tier.tier_resources import TierResources
 
         dependencies = self._dependencies
         pool = dependencies.blocking_pool(self.config.remote_log_manager.threads)
+        member, own_id = self._member, self.config.node_id
+        topics = (
+            ImageTopics(image)
+            if member is None
+            else MemberTopics(own_id, image, member.producer_ids.allocate)
+        )
         return make_remote_log_manager(
             self.config,
             TierResources(dependencies.environment, dependencies.files, pool),
             log_manager,
             lambda: self.listeners,
-            image,
+            topics,
             writer,
             self._supervisor,
         )

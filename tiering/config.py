@@ -86,7 +86,7 @@ class MetadataManagerConfig:
 
     topic_partitions: int = 50
     topic_replication_factor: int = 3
-    """The maximum; lower if fewer brokers are live when the topic is created."""
+    """In a process alone the maximum; lower if fewer brokers are live when the topic is created."""
     topic_min_isr: int = 2
     topic_retention_ms: int = -1
     consume_wait_ms: int = 120_000

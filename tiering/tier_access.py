@@ -1,5 +1,6 @@
 """The storage, metadata, files and threads that the parts of a remote log manager share."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,8 +18,19 @@ class ClusterTopics(Protocol):
         """Whether the metadata topic exists in this cluster, so that its events are ours."""
         ...
 
+    def watched_partitions(self) -> Collection[int] | None:
+        """Metadata partitions in which this broker looks for deleted topics; None for all."""
+        ...
+
+    async def settle(self, topic_ids: Collection[Uuid]) -> None:
+        """Find out which of these topics were deleted, for `was_deleted`. Bounded in time.
+
+        Does nothing for topics that exist or whose deletion is on record.
+        """
+        ...
+
     def was_deleted(self, topic_id: Uuid) -> bool:
-        """Whether the deletion of the topic with this id is on record."""
+        """Whether the topic with this id was deleted for certain: on record, or proven."""
         ...
 
 

@@ -2,14 +2,12 @@
 
 from collections.abc import Callable
 
-from ...clients.kafka_uuid import Uuid
 from ...clients.supervisor import Supervisor
 from ...clients.topic_partition import TopicIdPartition
 from ...replication.metadata.cluster_image import ClusterImage
 from ...storage.manager.log_manager import LogManager
 from ...tiering.blocking_pool import ThreadedPool
 from ...tiering.metadata.log_durability import LogDurability
-from ...tiering.metadata.metadata_events import METADATA_TOPIC
 from ...tiering.metadata.metadata_manager import (
     RemoteLogMetadataManager,
     TopicBasedRemoteLogMetadataManager,
@@ -27,6 +25,7 @@ from ..config.config import BrokerConfig
 from ..config.listeners import EVERY_INTERFACE, Listeners
 from ..config.remote_plugins import COMMON_CLIENT, metadata_listener, stated_bootstrap
 from ..network.socket_listener import Endpoint
+from .image_topics import ImageTopics
 from .tier_resources import TierResources
 
 
@@ -34,19 +33,6 @@ def own_address(endpoint: Endpoint) -> str:
     """The address at which this process reaches its own listener."""
     host = "127.0.0.1" if endpoint.host in EVERY_INTERFACE else endpoint.host
     return endpoint._replace(host=host).address
-
-
-class ImageTopics:
-    """The existing and the deleted topics, from the cluster image."""
-
-    def __init__(self, image: Callable[[], ClusterImage]) -> None:
-        self._image = image
-
-    def has_metadata_topic(self) -> bool:
-        return METADATA_TOPIC in self._image().topics_by_name
-
-    def was_deleted(self, topic_id: Uuid) -> bool:
-        return topic_id in self._image().deleted_topic_ids
 
 
 def topic_description(image: ClusterImage, partition: TopicIdPartition) -> TopicDescription | None:
@@ -62,7 +48,7 @@ def make_remote_log_manager(
     resources: TierResources,
     log_manager: LogManager,
     listeners: Callable[[], Listeners],
-    image: Callable[[], ClusterImage],
+    topics: ImageTopics,
     writer: str,
     supervisor: Supervisor,
 ) -> RemoteLogManager:
@@ -72,14 +58,14 @@ def make_remote_log_manager(
     Raises KafkaError(INVALID_CONFIG) if a plugin cannot be loaded or configured.
     """
     environment, files, pool = resources
-    settings = config.remote_log_manager
+    settings, image = config.remote_log_manager, topics.image
     client = metadata_client(config, listeners)
     access = TierAccess(
         storage=_storage(config, client, resources, image),
         metadata=_metadata(config, client, resources, image, log_manager, writer, supervisor),
         files=files,
         pool=pool,
-        topics=ImageTopics(image),
+        topics=topics,
     )
     return RemoteLogManager(settings, access, environment, log_manager.get_log, supervisor)
 
@@ -178,7 +164,14 @@ def _metadata(
         hosted = HostedReplicas(log_manager.get_log, durability)
     return TopicBasedRemoteLogMetadataManager(
         settings.metadata,
-        ClusterMetadataTopic(settings.metadata, client, environment, hosted, writer),
+        ClusterMetadataTopic(
+            settings.metadata,
+            client,
+            environment,
+            hosted,
+            writer,
+            waits_for_brokers=config.is_member,
+        ),
         environment,
         SnapshotKeeper(SnapshotFiles(files, settings.log_directory), pool),
         supervisor,

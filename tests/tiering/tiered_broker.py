@@ -1,7 +1,7 @@
 """The tiering half of a broker in a simulation: real logs on a simulated disk, a tier in memory."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import replace
 from typing import Any
 
@@ -85,6 +85,12 @@ class TieredBroker:
 
     def has_metadata_topic(self) -> bool:
         return False
+
+    def watched_partitions(self) -> Collection[int] | None:
+        return None
+
+    async def settle(self, topic_ids: Collection[Uuid]) -> None:
+        """All is on record."""
 
     def was_deleted(self, topic_id: Uuid) -> bool:
         return topic_id in self.deleted

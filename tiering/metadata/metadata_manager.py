@@ -12,13 +12,14 @@ So each decision of a broker, such as to delete a local segment or a remote obje
 state that includes its own last step and survives a power failure. An event may arrive twice,
 or come from a former leader: the state machine in `RemoteLog` drops what does not fit.
 
-One consumer reads every metadata partition that any of this broker's user partitions needs, from
-its beginning, and keeps the state of all user partitions in it, assigned or not. The history of a
-user partition assigned later is therefore already there (KAFKA-16105). A user partition is ready
-once the consumer has reached the end offset that its metadata partition had when the leadership
-term began; before that, nothing may be copied, expired or read on the basis of the metadata.
+One consumer reads every metadata partition that is needed here (`metadata_assignment.py`), from its
+beginning, and keeps the state of all user partitions in it, assigned or not. The history of a user
+partition assigned later is therefore already there (KAFKA-16105). A user partition is ready once
+the consumer has reached the end offset that its metadata partition had when the leadership term
+began; before that, nothing may be copied, expired or read on the basis of the metadata.
 
-Snapshots of this state are kept on disk (`metadata_snapshot.py`); a start resumes from them.
+Snapshots of this state are kept on disk (`metadata_snapshot.py`); a start resumes from them, and so
+does the reading of a metadata partition that was dropped and is needed again.
 
 The first broker that needs the topic creates it. Every failure is retried forever, with backoff,
 in the background; meanwhile the broker serves its local data.
@@ -27,7 +28,7 @@ in the background; meanwhile the broker serves its local data.
 import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ...clients.consumer.completed_fetch import UndecodableRecordsError
 from ...clients.environment import Environment
@@ -43,6 +44,7 @@ from ...storage.remote.remote_segment import (
     RemoteLogSegmentMetadataUpdate,
 )
 from ..config import MetadataManagerConfig
+from .metadata_assignment import MetadataAssignment
 from .metadata_events import (
     METADATA_TOPIC,
     decode_event,
@@ -104,6 +106,18 @@ class RemoteLogMetadataManager(Protocol):
     async def start(self) -> None: ...
 
     async def stop(self) -> None: ...
+
+
+@runtime_checkable
+class PartitionWatcher(Protocol):
+    """Metadata that need not be read as a whole to find the deleted topics in a part of it."""
+
+    def watch(self, numbers: Iterable[int], removing: Iterable[TopicIdPartition]) -> None:
+        """Read these metadata partitions, and those of the user partitions `removing`.
+
+        A later call replaces this one. Metadata that nothing needs any more may be dropped.
+        """
+        ...
 
 
 class MetadataTopic(Protocol):
@@ -176,13 +190,11 @@ class TopicBasedRemoteLogMetadataManager:
         self._backoff = Backoff(config.initialization_retry_interval_ms, _RETRY_MAX_MS)
         self._tasks = TaskOwner(1)
         self._is_started = False
-        self._user_partitions: set[TopicIdPartition] = set()
-        self._wants_all = False
+        self._assignment = MetadataAssignment()
         self._remote_logs: dict[TopicIdPartition, RemoteLog] = {}
         self._partitions = 0
         """The number of metadata partitions; 0 until the topic is open."""
         self._opened = asyncio.Event()
-        self._assigned: set[int] = set()
         self._positions: dict[int, int] = {}
         """By metadata partition, the offset after the last applied event."""
         self._ready_at: dict[int, int] = {}
@@ -221,12 +233,8 @@ class TopicBasedRemoteLogMetadataManager:
     def assign(self, partitions: Iterable[TopicIdPartition]) -> None:
         partitions = list(partitions)
         self._renewed.update(partitions)
-        self._want(partitions)
-
-    def _want(self, partitions: Iterable[TopicIdPartition]) -> None:
-        self._user_partitions.update(partitions)
+        self._assignment.add(partitions)
         self._begin()
-        self._update_assignment()
 
     def is_ready(self, partition: TopicIdPartition) -> bool:
         if not self._partitions or partition in self._renewed:
@@ -249,10 +257,10 @@ class TopicBasedRemoteLogMetadataManager:
 
         Their state is kept up to date for as long as their metadata partition is read: a
         partition that comes back needs its history (KAFKA-16105), and the removal of a deleted
-        one needs its segments.
+        one needs its segments. Once that partition is dropped, their state is, too.
         """
         for partition in partitions:
-            self._user_partitions.discard(partition)
+            self._assignment.forget(partition)
             self._renewed.discard(partition)
             self._ready_offsets.pop(partition, None)
             remote = self._remote_logs.get(partition)
@@ -260,12 +268,19 @@ class TopicBasedRemoteLogMetadataManager:
                 del self._remote_logs[partition]
 
     def watch_all(self) -> None:
-        self._wants_all = True
+        self._assignment.watch_all()
         self._begin()
-        self._update_assignment()
+
+    def watch(self, numbers: Iterable[int], removing: Iterable[TopicIdPartition]) -> None:
+        self._assignment.watch(numbers, removing)
+        self._begin()
 
     async def publish(self, event: RemoteLogMetadata) -> None:
-        self._want([event.topic_id_partition])
+        with self._assignment.publishing(event.topic_id_partition):
+            await self._publish(event)
+
+    async def _publish(self, event: RemoteLogMetadata) -> None:
+        self._begin()
         try:
             async with asyncio.timeout(self._config.consume_wait_ms / 1000):
                 await self._opened.wait()
@@ -283,8 +298,7 @@ class TopicBasedRemoteLogMetadataManager:
     # -- In the background --------------------------------------------------------------------
 
     def _begin(self) -> None:
-        is_needed = self._wants_all or self._user_partitions
-        if self._is_started and is_needed and not len(self._tasks):
+        if self._is_started and self._assignment.is_needed and not len(self._tasks):
             self._tasks.start(self._run(), "remote log metadata")
 
     async def _run(self) -> None:
@@ -316,17 +330,6 @@ class TopicBasedRemoteLogMetadataManager:
                 self._config.topic_partitions,
             )
         self._opened.set()
-        self._update_assignment()
-
-    def _update_assignment(self) -> None:
-        if not self._opened.is_set():
-            return
-        if self._wants_all:
-            needed = set(range(self._partitions))
-        else:
-            needed = {metadata_partition(each, self._partitions) for each in self._user_partitions}
-        # A partition is never unassigned: its state must stay current.
-        self._assigned |= needed
 
     async def _read(self) -> None:
         await self._begin_partitions()
@@ -386,7 +389,13 @@ class TopicBasedRemoteLogMetadataManager:
 
     async def _begin_partitions(self) -> None:
         """Start reading newly needed partitions, from their snapshot or from the beginning."""
-        new = sorted(self._assigned - self._ready_at.keys())
+        needed = self._assignment.update(self._partitions)
+        if self._ready_at.keys() - needed:
+            await self._save(all_changed=True)
+            # Meanwhile some may be needed again.
+            needed = self._assignment.update(self._partitions)
+            self._drop(self._ready_at.keys() - needed)
+        new = sorted(needed - self._ready_at.keys())
         if not new:
             await self._renew()
             return
@@ -401,6 +410,20 @@ class TopicBasedRemoteLogMetadataManager:
         self._ready_at.update(ends)
         self._ends.update(ends)
         await self._renew()
+
+    def _drop(self, numbers: Collection[int]) -> None:
+        """Stop reading metadata partitions, and forget their state: it would not stay current."""
+        if self._snapshots is not None:
+            self._snapshots.forget(numbers)
+        for number in numbers:
+            for offsets in (self._ready_at, self._ends, self._positions):
+                offsets.pop(number, None)
+        self._fetched = [each for each in self._fetched if each.partition not in numbers]
+        self._topic.assign(sorted(self._ready_at))
+        for partition in list(self._remote_logs):
+            if metadata_partition(partition, self._partitions) in numbers:
+                del self._remote_logs[partition]
+                self._ready_offsets.pop(partition, None)
 
     async def _renew(self) -> None:
         """Fetch the end offsets that must be reached before new terms may act.

@@ -1,8 +1,10 @@
 """Access to the metadata topic through this broker's own listener, with Kafka clients.
 
-The topic is created with Kafka's settings: cleanup policy delete, not tiered, kept forever. Its
-replication factor is the configured one, or the number of live brokers if that is lower: on a
-single broker Kafka would wait forever for two more.
+The topic is created with Kafka's settings: cleanup policy delete, not tiered, kept forever. In a
+cluster of several processes its replication factor is the configured one, and its creation waits
+for that many brokers, as in Kafka: with fewer replicas, all metadata of the tier could be lost with
+one disk. For a process that is the whole cluster it is the number of live brokers if that is lower:
+Kafka would wait there forever.
 
 An event counts once it is durable. This broker flushes the replicas that it hosts, regardless of
 the topic's configuration (`log_durability.py`); replicas on other brokers are protected by
@@ -85,13 +87,19 @@ class ClusterMetadataTopic:
         environment: Environment,
         hosted: HostedReplicas | None = None,
         writer: str = CLIENT_ID,
+        *,
+        waits_for_brokers: bool = False,
     ) -> None:
-        """`writer` is the client id by which this broker recognises the producer."""
+        """`writer` is the client id by which this broker recognises the producer.
+
+        With `waits_for_brokers`, the topic is created once it can have all its replicas.
+        """
         self._config = config
         self._writer = writer
         self._bootstrap = bootstrap
         self._environment = environment
         self._hosted = hosted
+        self._waits_for_brokers = waits_for_brokers
         self._producer: Producer | None = None
         self._consumer: Consumer | None = None
         self._identity: TopicIdentity | None = None
@@ -147,9 +155,18 @@ class ClusterMetadataTopic:
         from ...clients.admin import NewTopic
 
         config = self._config
-        replication_factor = max(1, min(config.topic_replication_factor, live_brokers))
+        replication_factor = config.topic_replication_factor
+        if not self._waits_for_brokers:
+            replication_factor = max(1, min(replication_factor, live_brokers))
+        elif live_brokers < replication_factor:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"{METADATA_TOPIC} is created once {replication_factor} brokers are live for its "
+                f"{replication_factor} replicas, and {live_brokers} are live. A smaller cluster "
+                "needs a lower rlmm.config.remote.log.metadata.topic.replication.factor.",
+            )
         # In a cluster of one broker the only replica is here and is flushed as events are read.
-        is_hosted = self._hosted is not None and live_brokers == 1
+        is_hosted = self._hosted is not None and live_brokers == 1 and not self._waits_for_brokers
         return NewTopic(
             METADATA_TOPIC,
             config.topic_partitions,

@@ -77,6 +77,14 @@ class SnapshotKeeper:
         if partition is not None:
             self._members.setdefault(number, set()).add(partition)
 
+    def forget(self, numbers: Iterable[int]) -> None:
+        """These metadata partitions are read no longer; their snapshots stay."""
+        for number in numbers:
+            self._unverified.pop(number, None)
+            self._unsaved.pop(number, None)
+            self._last_crcs.pop(number, None)
+            self._members.pop(number, None)
+
     async def save(
         self,
         identity: TopicIdentity,

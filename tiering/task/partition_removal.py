@@ -11,9 +11,9 @@ broker can resume it where another one left off (KIP-405's RemotePartitionRemove
 - If there is no progress for a while, another broker takes over by publishing its own STARTED.
 - A leader may die after its topic was deleted and before it published MARKED. Any broker that sees
   this in two looks, a grace period apart, marks the partition.
-- Nothing is deleted unless the cluster's metadata log records the topic's deletion. An event alone
-  proves nothing, and neither does an unknown topic id: this broker may not have learned of the
-  topic yet.
+- Nothing is deleted unless the cluster's metadata log has the topic's deletion. An event alone
+  proves nothing, and neither does an unknown topic id, however long it stays unknown: this broker
+  may not have learned of the topic yet. `ClusterTopics.was_deleted` tells the two apart.
 - A copy in progress may publish a segment after FINISHED. That segment is deleted too, but only
   after more time than an upload can take.
 """

@@ -16,6 +16,7 @@ one partition's failure does not affect others.
 
 import asyncio
 import logging
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from ...clients.environment import Environment
@@ -34,7 +35,7 @@ from ...storage.remote.remote_segment import (
 )
 from ..config import RemoteLogManagerConfig
 from ..metadata.metadata_events import METADATA_TOPIC
-from ..metadata.metadata_manager import RemoteLogMetadataManager
+from ..metadata.metadata_manager import PartitionWatcher, RemoteLogMetadataManager
 from ..permits import Permits
 from ..remote_storage import PartitionStorage, RemoteStorageError, RemoteStorageManager
 from ..tier_access import ClusterTopics
@@ -86,10 +87,10 @@ class PartitionRemover:
         self._tools = tools
         self._supervisor = supervisor or Supervisor(tools.environment.random)
         # Half an interval, because two looks may be slightly less than one interval apart, and
-        # the second look must already be able to take over.
-        self._removals = PartitionRemovals(
-            config.broker_id, Patience(takeover=config.remover_interval_ms / 2000)
-        )
+        # the second look must already be able to act.
+        half_seconds = config.remover_interval_ms / 2000
+        patience = Patience(gone=min(Patience().gone, half_seconds), takeover=half_seconds)
+        self._removals = PartitionRemovals(config.broker_id, patience)
         self._retry = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self._tasks = TaskOwner(_PARTITIONS_MAX, self._failed)
         self._at_work: set[TopicIdPartition] = set()
@@ -120,9 +121,9 @@ class PartitionRemover:
     async def _run(self) -> None:
         pause = _FIRST_LOOK_SECONDS
         while True:
-            with self._supervisor.attempt(_LOOK):
-                self._look()
             self._woken.clear()
+            with self._supervisor.attempt(_LOOK):
+                await self._look()
             try:
                 async with asyncio.timeout(pause):
                     await self._woken.wait()
@@ -130,21 +131,34 @@ class PartitionRemover:
                 # After a start the metadata may take a while to load, so look often at first.
                 pause = min(pause * 2, self._config.remover_interval_ms / 1000)
 
-    def _look(self) -> None:
+    async def _look(self) -> None:
         metadata, topics = self._tools.metadata, self._tools.topics
         if topics is not None and topics.has_metadata_topic():
-            metadata.watch_all()
+            self._watch(topics.watched_partitions())
         remote_logs = [
             remote
             for remote in metadata.remote_logs()
             if metadata.is_ready(remote.topic_id_partition)
         ]
+        if topics is not None:
+            await topics.settle({each.topic_id_partition.topic_id for each in remote_logs})
+            remote_logs = [
+                each for each in remote_logs if metadata.is_ready(each.topic_id_partition)
+            ]
         for removal in self._removals.look(remote_logs, topics, asyncio.get_running_loop().time()):
             partition = removal.partition
             if partition not in self._at_work and len(self._tasks) < _PARTITIONS_MAX:
                 self._at_work.add(partition)
                 self._tasks.start(self._work(removal), f"remove {partition}")
         self._tell_unproven()
+
+    def _watch(self, partitions: Collection[int] | None) -> None:
+        """Read these metadata partitions, None for all, and those of the removals at work."""
+        metadata = self._tools.metadata
+        if partitions is not None and isinstance(metadata, PartitionWatcher):
+            metadata.watch(partitions, self._at_work)
+        else:
+            metadata.watch_all()
 
     def _tell_unproven(self) -> None:
         unproven = self._removals.unproven

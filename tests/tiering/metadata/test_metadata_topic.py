@@ -5,9 +5,19 @@ import asyncio
 import pytest
 
 from tierlog.clients.errors import KafkaError
+from tierlog.clients.protocol.messages.create_topics import (
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from tierlog.clients.protocol.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
 from tierlog.clients.protocol.messages.produce import ProduceRequest
 from tierlog.clients.protocol.schema import Message
-from tierlog.tests.clients.model_cluster import ModelBroker, ModelCluster, SilenceError
+from tierlog.tests.clients.model_cluster import PORT, ModelBroker, ModelCluster, SilenceError
 from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.simulation.network import SimulatedNetwork
@@ -42,5 +52,46 @@ def test_an_event_that_nobody_acknowledges_delays_a_stop_by_two_seconds_at_most(
             assert loop.time() - began == pytest.approx(2, abs=0.1)
 
         await asyncio.gather(lose_an_event(), close_meanwhile())
+
+    simulate(story)
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_the_topic_of_a_cluster_waits_for_the_brokers_that_hold_its_replicas(waits: bool) -> None:
+    """A process alone creates it with as many replicas as there are brokers."""
+    created: list[int] = []
+
+    def creating(broker: ModelBroker, request: Message) -> Message | None:
+        if isinstance(request, DescribeClusterRequest):
+            return DescribeClusterResponse(
+                cluster_id="model",
+                brokers=[
+                    DescribeClusterBroker(broker_id=each.node_id, host=each.host, port=PORT)
+                    for each in broker.cluster.brokers
+                ],
+            )
+        if not isinstance(request, CreateTopicsRequest):
+            return None
+        (topic,) = request.topics
+        created.append(topic.replication_factor)
+        broker.cluster.create_topic(topic.name, topic.num_partitions)
+        return CreateTopicsResponse(topics=[CreatableTopicResult(name=topic.name)])
+
+    async def story(loop: SimulatedLoop) -> None:
+        cluster = ModelCluster(SimulatedNetwork(loop), broker_count=3)
+        await cluster.start()
+        cluster.control = creating
+        third = cluster.brokers.pop()
+        config, environment = MetadataManagerConfig(), SimulatedEnvironment(loop)
+        topic = ClusterMetadataTopic(
+            config, lambda: cluster.bootstrap, environment, waits_for_brokers=waits
+        )
+        if waits:
+            with pytest.raises(KafkaError, match="3 replicas, and 2 are live"):
+                await topic.open()
+            cluster.brokers.append(third)
+        assert await topic.open() == 50
+        assert created == [3 if waits else 2]
+        await topic.close()
 
     simulate(story)

@@ -1,5 +1,6 @@
 """Shared by tests: a remover of partitions with its topics and store."""
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from tierlog.clients.kafka_uuid import Uuid
@@ -25,11 +26,19 @@ from tierlog.tiering.tier_statistics import TierStatistics
 class Topics:
     """The topics of the cluster, as a controller would know them: all but these were deleted."""
 
-    def __init__(self, *living: Uuid) -> None:
+    def __init__(self, *living: Uuid, led: Collection[int] | None = None) -> None:
         self.living = set(living)
+        self.led = led
+        """The metadata partitions that the broker leads; None for a process alone."""
 
     def has_metadata_topic(self) -> bool:
         return True
+
+    def watched_partitions(self) -> Collection[int] | None:
+        return self.led
+
+    async def settle(self, topic_ids: Collection[Uuid]) -> None:
+        """All is on record."""
 
     def was_deleted(self, topic_id: Uuid) -> bool:
         return topic_id not in self.living

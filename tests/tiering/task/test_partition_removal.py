@@ -1,5 +1,7 @@
 """Whose task the removal of a deleted partition is, and when: every case of the decision."""
 
+from collections.abc import Collection
+
 import pytest
 
 from tierlog.clients.kafka_uuid import Uuid
@@ -26,6 +28,12 @@ class Topics:
 
     def has_metadata_topic(self) -> bool:
         return True
+
+    def watched_partitions(self) -> Collection[int] | None:
+        return None
+
+    async def settle(self, topic_ids: Collection[Uuid]) -> None:
+        """All is on record."""
 
     def was_deleted(self, topic_id: Uuid) -> bool:
         return topic_id in self.deleted

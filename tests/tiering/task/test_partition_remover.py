@@ -306,3 +306,54 @@ def test_forged_events_take_nothing_from_a_living_topic(caplog: pytest.LogCaptur
 
     simulate(story)
     assert len([each for each in caplog.records if "nothing is removed" in each.message]) == 1
+
+
+@pytest.mark.scenario("2.8")
+def test_the_next_leader_of_the_metadata_partition_ends_the_removal_of_a_broker_that_is_gone() -> (
+    None
+):
+    """Each broker of a cluster reads a part of the metadata, and so does the next leader of it."""
+
+    async def story(loop: SimulatedLoop) -> None:
+        tier, topic = MemoryTier(), SharedTopic()
+        store(tier, topic, PARTITION, 3)
+        number = metadata_partition(PARTITION, len(topic.partitions))
+        mark(topic, broker_id=7)
+        mark(topic, broker_id=7, state=STARTED)
+        others = [each for each in range(len(topic.partitions)) if each != number]
+        topics = Topics(led=others)
+        broker = await Remover(loop, tier, topic, topics).start()
+        await asyncio.sleep(3 * HOUR)
+        assert broker.metadata.remote_logs() == []
+        topics.led = [number]
+        await until(lambda: not tier.segments, 5 * HOUR)
+        await until(lambda: broker.state() is FINISHED, HOUR)
+        topics.led = others
+        await until(lambda: broker.metadata.remote_logs() == [], 2 * HOUR)
+        await broker.stop()
+
+    simulate(story)
+
+
+@pytest.mark.scenario("2.8")
+def test_a_removal_goes_on_when_the_metadata_partition_has_another_leader() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        tier, topic = MemoryTier(), SharedTopic()
+        store(tier, topic, PARTITION, 40)
+        number = metadata_partition(PARTITION, len(topic.partitions))
+        topics = Topics(led=[number])
+        broker = Remover(loop, tier, topic, topics, segments_per_second=1)
+        mark(topic, broker_id=0)
+        await broker.start()
+        await until(lambda: len(tier.segments) < 39, HOUR)
+        topics.led = []
+        for _ in range(20):
+            broker.remover.wake()
+            await asyncio.sleep(1)
+        await until(lambda: not tier.segments, HOUR)
+        await until(lambda: broker.state() is FINISHED, HOUR)
+        broker.remover.wake()
+        await until(lambda: broker.metadata.remote_logs() == [], HOUR)
+        await broker.stop()
+
+    simulate(story)
