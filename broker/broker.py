@@ -85,6 +85,7 @@ from .tier.tiered_topics import check_tier_is_there, mend_metadata_topic
 if TYPE_CHECKING:
     from ..tiering.remote_log_manager import RemoteLogManager
     from .cluster_member import ClusterMember
+    from .tier.metadata_writers import MetadataWriters
     from .tier.mounts import Mounts
 
 _log = logging.getLogger(__name__)
@@ -178,7 +179,8 @@ class Broker:
         server.open(Apis(context).answer)
         serve_within_quotas(server, context)
         if self._remote is not None:
-            await mend_metadata_topic(context.controller)
+            if self._member is None:
+                await mend_metadata_topic(context.controller)
             # A client of this broker, so it starts after the listeners and stops before them.
             self._started.push_async_callback(self._remote.stop)
             await self._remote.start()
@@ -276,8 +278,8 @@ class Broker:
         config, environment = self.config, self._dependencies.environment
         log_manager, topic_defaults = storage.log_manager, dynamic_config.topic_defaults
         check_tier_is_there(controller.image, config.is_tiered, self._mounted_topics())
-        writer = self._metadata_writer()
-        self._remote = self._make_remote_tier(log_manager, lambda: controller.image, writer)
+        writers = self._metadata_writers(controller)
+        self._remote = self._make_remote_tier(log_manager, lambda: controller.image, writers)
         replica_manager = ReplicaManager(
             replica_manager_config(config),
             environment,
@@ -287,8 +289,8 @@ class Broker:
             self._move_tools(controller),
             self._supervisor,
         )
-        if config.keeps_tier_metadata:
-            replica_manager.metadata_writer = writer
+        if writers is not None and config.keeps_tier_metadata:
+            replica_manager.is_metadata_writer = writers.are_joined_by
         self._started.push_async_callback(replica_manager.stop)
         log_manager.directories.on_failure(replica_manager.on_log_dir_failure)
         if self._member is not None:
@@ -436,14 +438,23 @@ class Broker:
         )
         return MoveTools(directories, executor, self._supervisor)
 
-    def _metadata_writer(self) -> str:
-        """The random client id of the only producer that may write the tier's metadata."""
-        return f"__remote_log_metadata_client-{self._dependencies.environment.random_uuid().hex()}"
+    def _metadata_writers(self, controller: Controller) -> "MetadataWriters | None":
+        """Who writes the tier's metadata; None if there is no tier."""
+        if not self.config.is_tiered:
+            return None
+        from .tier.metadata_writers import BrokersThatWrite, OnlyWriter
+
+        if self._member is None:
+            return OnlyWriter(self._dependencies.environment.random_uuid())
+        return BrokersThatWrite(self.config.node_id, lambda: controller.image)
 
     def _make_remote_tier(
-        self, log_manager: LogManager, image: Callable[[], ClusterImage], writer: str
+        self,
+        log_manager: LogManager,
+        image: Callable[[], ClusterImage],
+        writers: "MetadataWriters | None",
     ) -> "RemoteLogManager | None":
-        if not self.config.is_tiered:
+        if writers is None:
             return None
         from .tier.image_topics import ImageTopics, MemberTopics
         from .tier.remote_tier import make_remote_log_manager
@@ -462,8 +473,8 @@ class Broker:
             TierResources(dependencies.environment, dependencies.files, pool),
             log_manager,
             lambda: self.listeners,
-            topics,
-            writer,
+            image,
+            writers.own_name,
             self._supervisor,
         )
 

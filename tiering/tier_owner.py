@@ -8,6 +8,11 @@ a broker from a copy of its data directory, so each process that wants to write 
 token, and keeps it in the tier and beside its own data (`OwnerFile`). A broker that finds another
 token in the tier is not its owner: it keeps serving and reading, but neither copies nor removes.
 
+The brokers of a cluster of several processes own one tier together (`OwnerTools.is_shared`): the
+cluster id makes any of them the owner. A copy of one broker's data directory does no harm there:
+its registration needs the active controller, which admits one process for each id. Copies of all
+directories, started apart, need a prefix of their own.
+
 A tier without an owner is empty, or older than this object: the first writer adopts it. Only
 `tierlog tier owner --take-over` changes the owner of a tier (decision 015).
 
@@ -164,6 +169,8 @@ class OwnerTools:
     file: OwnerFile
     environment: Environment
     pool: BlockingPool
+    is_shared: bool = False
+    """Whether all brokers of the writer's cluster own the tier together."""
 
 
 class TierOwnership:
@@ -198,7 +205,12 @@ class TierOwnership:
                 self._trusted_until = 0.0
                 raise self._refusal(owner)
 
+    def _is_shared_with(self, owner: Owner) -> bool:
+        return self._tools.is_shared and owner.cluster_id == self._tools.writer().cluster_id
+
     async def _knows(self, owner: Owner) -> bool:
+        if self._is_shared_with(owner):
+            return True
         return owner.token in await self._tools.pool.run(self._tools.file.tokens)
 
     async def take_over(self) -> Owner | None:
@@ -226,7 +238,7 @@ class TierOwnership:
             await self._claim()
         elif not await self._knows(owner):
             raise self._refusal(owner)
-        elif not self._is_settled:
+        elif not self._is_settled and not self._is_shared_with(owner):
             await self._claim()
 
     async def _claim(self) -> None:
@@ -242,10 +254,11 @@ class TierOwnership:
         await self._tier.write_bytes(OWNER_KEY, encode_owner(owner))
         await asyncio.sleep(SETTLE_SECONDS)
         now = await read_owner(self._tier)
-        if now is None or now.token not in await tools.pool.run(tools.file.tokens):
+        if now is None or not await self._knows(now):
             raise self._refusal(now or owner)
         if now.token != token:
-            # The scrub and a copy of one broker claimed a new tier at once: it is still ours.
+            # The scrub and a copy of one broker, or two brokers that share it, claimed a new tier
+            # at once: it is still ours.
             return
         tools.file.confirm(token, seen)
         self._is_settled = True

@@ -94,13 +94,17 @@ def _tools(config: BrokerConfig, meta: MetaProperties) -> Generator[OwnerTools]:
     file = OwnerFile(OsFiles(), config.log_dirs[0], str(config.remote_storage))
     writer = Writer(meta.cluster_id, meta.node_id)
     try:
-        yield OwnerTools(lambda: writer, file, SystemEnvironment(), pool)
+        yield OwnerTools(
+            lambda: writer, file, SystemEnvironment(), pool, is_shared=config.is_member
+        )
     finally:
         pool.stop()
 
 
 async def check_may_scrub(config: BrokerConfig, tier: TierFileSystem, cluster_id: str) -> None:
     """Refuse to remove objects that another cluster may need. Raises NotTheOwnerError.
+
+    Any broker of a cluster of several processes may scrub the tier that they share.
 
     `cluster_id` is the cluster of the metadata that the scrub uses. If the data directory here has
     tokens for the tier, the owner's must be among them: an older copy of the directory lacks it.
@@ -109,7 +113,8 @@ async def check_may_scrub(config: BrokerConfig, tier: TierFileSystem, cluster_id
     if owner is None:
         return
     tokens = OwnerFile(OsFiles(), config.log_dirs[0], str(config.remote_storage)).tokens()
-    if owner.cluster_id != cluster_id or (tokens and owner.token not in tokens):
+    is_older_copy = bool(tokens) and owner.token not in tokens and not config.is_member
+    if owner.cluster_id != cluster_id or is_older_copy:
         raise NotTheOwnerError(
             f"{owner_sentence(owner, tier).rstrip('.')}, not to the broker whose metadata was read "
             f"(cluster {cluster_id}): nothing is removed from it. If that owner is gone for "

@@ -133,7 +133,7 @@ def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -
     if is_member:
         from .member_config import check_member, metadata_directory_first
 
-        check_member(values, quorum, listeners, is_tiered=tier is not None, has_mounts=bool(mounts))
+        check_member(values, quorum, listeners, has_mounts=bool(mounts))
         log_dirs = metadata_directory_first(values, log_dirs)
     return BrokerConfig(
         values,

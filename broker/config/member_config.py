@@ -26,7 +26,6 @@ def check_member(
     quorum: QuorumConfig,
     listeners: Listeners,
     *,
-    is_tiered: bool,
     has_mounts: bool,
 ) -> None:
     """Refuse what a member does not serve yet, or cannot serve without a listener.
@@ -38,11 +37,6 @@ def check_member(
         raise _refuse(
             "inter.broker.listener.name must be a listener name defined in advertised.listeners."
             f" The valid options based on currently configured listeners are {','.join(names)}"
-        )
-    if is_tiered:
-        raise _refuse(
-            "A cluster of several processes has no remote tier yet: remove rsm.config.url and"
-            " remote.log.storage.system.enable."
         )
     if has_mounts:
         raise _refuse(

@@ -13,7 +13,7 @@ from ...clients.errors import ErrorCode, KafkaError
 from ...tiering.config import PluginClass
 from ..network.socket_listener import Endpoint
 from .config_values import ConfigValues
-from .listeners import Listeners
+from .listeners import Listeners, listener_of_brokers
 
 STORAGE_CLASS = "remote.log.storage.manager.class.name"
 METADATA_CLASS = "remote.log.metadata.manager.class.name"
@@ -83,7 +83,12 @@ def stated_bootstrap(values: ConfigValues) -> str:
     return own.get(f"{COMMON_CLIENT}bootstrap.servers", "").strip()
 
 
-def metadata_listener(values: ConfigValues, listeners: Listeners) -> Endpoint:
-    """The listener for access to the metadata topic: the named one, or else the first."""
-    name = values.text(LISTENER)
+def metadata_listener(
+    values: ConfigValues, listeners: Listeners, *, is_member: bool = False
+) -> Endpoint:
+    """The listener for access to the metadata topic: the named one, or else the first.
+
+    A member's is the one for brokers, if none is named: other brokers are reached there too.
+    """
+    name = values.text(LISTENER) or (listener_of_brokers(values) if is_member else "")
     return next((each for each in listeners.bound if each.name == name), listeners.bound[0])

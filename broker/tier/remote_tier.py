@@ -79,7 +79,9 @@ def metadata_client(config: BrokerConfig, listeners: Callable[[], Listeners]) ->
     stated = stated_bootstrap(config.values)
     if stated:
         return lambda: stated
-    return lambda: own_address(metadata_listener(config.values, listeners()))
+    return lambda: own_address(
+        metadata_listener(config.values, listeners(), is_member=config.is_member)
+    )
 
 
 def plugin_configs(
@@ -137,6 +139,7 @@ def owner_tools(
         OwnerFile(files, config.log_dirs[0], str(location)),
         environment,
         pool,
+        is_shared=config.is_member,
     )
 
 

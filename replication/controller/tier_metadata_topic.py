@@ -4,7 +4,7 @@ The topic is the only record of what is in the tier. So, unlike Kafka, which let
 to the topic, delete it or shorten its retention:
 
 - only this broker's own producer writes to it, identified by a client id that no other client
-  can guess (`ReplicaManager.metadata_writer`);
+  can guess (`ReplicaManager.is_metadata_writer`);
 - its records are kept for as long as the broker's configuration requires;
 - its partition count, which determines the partition of a segment's events, cannot change;
 - it can be deleted only once the tier is switched off.

@@ -120,8 +120,8 @@ class ReplicaManager:
         self._image = image
         self._loop = loop
         self._remote_tier = remote_tier
-        self.metadata_writer: str | None = None
-        """The only client id that may write to the tier's metadata topic; None allows any."""
+        self.is_metadata_writer: Callable[[str | None], bool] | None = None
+        """Whether a client id may write to the tier's metadata topic; None allows any."""
         self._hosted = HostedPartitions(
             HostedConfig(config.node_id, config.replica_lag_time_max_ms),
             environment,
@@ -333,8 +333,8 @@ class ReplicaManager:
         """Refuse writes to internal topics, except by their coordinator or the tier's producer."""
         if request.origin is not AppendOrigin.CLIENT:
             return
-        writer = self.metadata_writer
-        if not partition.is_internal and (writer is None or request.sender == writer):
+        may_write = self.is_metadata_writer
+        if not partition.is_internal and (may_write is None or may_write(request.sender)):
             return
         raise KafkaError(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
@@ -436,7 +436,7 @@ class ReplicaManager:
             results.append(result)
             try:
                 partition = self.partition(topic_partition)
-                if self.metadata_writer is not None:
+                if self.is_metadata_writer is not None:
                     check_is_not_tier_metadata(partition)
                 required = delete_records_of(partition, offset)
             except KafkaError as error:

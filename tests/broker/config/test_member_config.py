@@ -5,6 +5,7 @@ import pytest
 from tierlog.broker.cluster.lifecycle_config import LifecycleConfig, lifecycle_config
 from tierlog.broker.config.config import config_warnings, read_config
 from tierlog.broker.config.config_values import ConfigValues
+from tierlog.broker.config.remote_plugins import metadata_listener
 from tierlog.broker.config.settings import cluster_control_config, raft_options, voter_set
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
@@ -21,7 +22,6 @@ DIRECTORY = Uuid(b"0123456789abcdef")
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        ({"rsm.config.url": "file:///tmp/tier"}, "has no remote tier yet"),
         (
             {"tierlog.mount.old.url": "file:///tmp/old"},
             "cannot mount another tier yet",
@@ -38,6 +38,27 @@ def test_what_a_member_does_not_serve_refuses_the_start(
     assert sentence in caught.value.message
     if "metadata.log.dir" not in more:
         read_config(COMBINED | more)
+
+
+def test_a_member_may_have_a_tier_and_reaches_its_metadata_at_the_listener_for_brokers() -> None:
+    listeners = {
+        "listeners": "CLIENTS://:9092,PLAINTEXT://:9094,CONTROLLER://:9093",
+        "listener.security.protocol.map": (
+            "CLIENTS:PLAINTEXT,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"
+        ),
+    }
+    config = read_config(THREE | listeners | {"rsm.config.url": "file:///tmp/tier"})
+    assert config.is_member
+    assert config.keeps_tier_metadata
+
+    def metadata_port(stated: dict[str, str], *, is_member: bool) -> int:
+        values = ConfigValues(stated)
+        return metadata_listener(values, config.listeners, is_member=is_member).port
+
+    assert metadata_port({}, is_member=True) == 9094
+    assert metadata_port({}, is_member=False) == 9092
+    named = {"remote.log.metadata.manager.listener.name": "CLIENTS"}
+    assert metadata_port(named, is_member=True) == 9092
 
 
 def test_a_controller_cannot_join_the_voters_by_itself() -> None:

@@ -427,7 +427,7 @@ def test_the_metadata_topic_of_a_tier_is_one_producers_alone(sender: str | None)
         await create(node.controller, REMOTE_LOG_METADATA_TOPIC)
         where = TopicPartition(REMOTE_LOG_METADATA_TOPIC, 0)
         assert code_of(node.replicas.append_records(asked(sender))) == 0
-        node.replicas.metadata_writer = "its own"
+        node.replicas.is_metadata_writer = lambda client_id: client_id == "its own"
         assert code_of(node.replicas.append_records(asked(sender))) == 17
         assert code_of(node.replicas.append_records(asked("its own"))) == 0
         refused = node.replicas.delete_records([(where, -1)], 1000)

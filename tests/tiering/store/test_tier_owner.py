@@ -57,10 +57,19 @@ class Store(Bucket):
 class Directory:
     """A broker's data directory, and what runs on it."""
 
-    def __init__(self, loop: SimulatedLoop, store: Store, cluster_id: str = "ours") -> None:
+    def __init__(
+        self,
+        loop: SimulatedLoop,
+        store: Store,
+        cluster_id: str = "ours",
+        *,
+        node_id: int = 1,
+        is_shared: bool = False,
+    ) -> None:
         self.loop = loop
         self.store = store
-        self.writer = Writer(cluster_id, 1)
+        self.writer = Writer(cluster_id, node_id)
+        self.is_shared = is_shared
         self.files = SimulatedFiles(SimulatedDisk())
         self.files.mkdirs(DATA)
         self.lives = 0
@@ -78,6 +87,7 @@ class Directory:
             OwnerFile(self.files, DATA, str(self.store)),
             SimulatedEnvironment(self.loop, name),
             ThreadedPool(1, "test"),
+            self.is_shared,
         )
         return TierOwnership(self.store, tools, draws_anew=draws_anew)
 
@@ -108,6 +118,27 @@ def test_the_first_that_writes_adopts_a_tier_and_keeps_it(caplog: pytest.LogCapt
 
     simulate(story)
     assert len([each for each in caplog.records if "which had no owner" in each.message]) == 1
+
+
+def test_the_brokers_of_a_cluster_own_a_tier_together() -> None:
+    """They may claim it at once; each that starts later finds it claimed."""
+
+    async def story(loop: SimulatedLoop) -> None:
+        store = Store()
+        nodes = [Directory(loop, store, node_id=each, is_shared=True) for each in (1, 2, 3)]
+        running = [node.start() for node in nodes]
+        await asyncio.gather(*(each.check() for each in running[:2]))
+        owner = await read_owner(store)
+        for ownership in (*running, *(node.start() for node in nodes)):
+            await ownership.check()
+            await ownership.look()
+        assert await read_owner(store) == owner, "nobody has to claim it again"
+        stranger = Directory(loop, store, "theirs", is_shared=True).start()
+        assert "not to cluster theirs" in await refused(stranger)
+        await stranger.take_over()
+        assert "belongs to cluster 'theirs'" in await refused(nodes[2].start())
+
+    simulate(story)
 
 
 def test_two_of_one_process_that_claim_at_once_do_not_forget_each_other_s_tokens() -> None:
