@@ -295,7 +295,7 @@ class Broker:
         log_manager.directories.on_failure(replica_manager.on_log_dir_failure)
         if self._member is not None:
             self._start_isr_sender(self._member, replica_manager)
-            self._follow_leaders(self._member, replica_manager)
+            self._follow_leaders(self._member, replica_manager, dynamic_config)
         else:
             controller.subscribe(dynamic_config.publish)
 
@@ -338,7 +338,12 @@ class Broker:
             fetch_max_bytes=config.values.integer("fetch.max.bytes"),
         )
 
-    def _follow_leaders(self, member: "ClusterMember", replica_manager: ReplicaManager) -> None:
+    def _follow_leaders(
+        self,
+        member: "ClusterMember",
+        replica_manager: ReplicaManager,
+        dynamic_config: DynamicConfig,
+    ) -> None:
         """Let the replicas here follow those of other brokers."""
         from .cluster.replica_following import make_replica_fetchers, register_fetcher_metrics
 
@@ -348,10 +353,16 @@ class Broker:
             self._supervisor,
             lambda: member.controller.image,
             lambda: member.broker_epoch,
+            None if self._remote is None else self._remote.fetch_aux,
         )
         self._started.push_async_callback(fetchers.stop)
         replica_manager.fetch_with(fetchers)
         register_fetcher_metrics(self.metrics, fetchers)
+
+        def configure_fetchers(values: ConfigValues) -> None:
+            fetchers.fetch_last_tiered(values.boolean("follower.fetch.last.tiered.offset.enable"))
+
+        dynamic_config.subscribe(configure_fetchers)
 
     def _start_snapshots(self, controller: Controller) -> None:
         """Write snapshots of the metadata log, from images that all others have applied."""

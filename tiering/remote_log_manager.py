@@ -20,13 +20,14 @@ is bounded, the number of partitions is not.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..clients.environment import Environment
 from ..clients.errors import KafkaError
 from ..clients.supervisor import Supervisor
 from ..clients.task_owner import TaskOwner
 from ..clients.topic_partition import TopicIdPartition, TopicPartition
+from ..storage.log.aux_state import AuxRequest, AuxState
 from ..storage.log.fetch_data import RemoteRead, RemoteTimestampLookup
 from ..storage.log.unified_log import UnifiedLog
 from ..storage.remote.copied_offset import CopiedOffset
@@ -53,6 +54,9 @@ from .task.segment_deletion import SegmentDeletion
 from .tier_access import TierAccess
 from .tier_health import TierHealth
 from .tier_statistics import TierStatistics
+
+if TYPE_CHECKING:
+    from .reading.remote_log_aux import RemoteLogAux
 
 _log = logging.getLogger(__name__)
 
@@ -155,6 +159,8 @@ class RemoteLogManager:
         self._disabled: dict[TopicIdPartition, LeaderTerm] = {}
         """Partitions led here whose remote data is being removed."""
         self._followed: dict[TopicIdPartition, asyncio.Task[None] | None] = {}
+        self._aux: RemoteLogAux | None = None
+        """Made once a follower needs it, which the only broker of a cluster never does."""
         self._is_started = False
 
     @property
@@ -424,6 +430,15 @@ class RemoteLogManager:
     async def read(self, remote_read: RemoteRead) -> RemoteFetchResult:
         """The batches that a fetch wants from the tier. Raises KafkaError."""
         return await self.reads.read(remote_read)
+
+    async def fetch_aux(self, request: AuxRequest) -> AuxState:
+        """A follower's state after a remote segment. Raises RemoteStorageError."""
+        if self._aux is None:
+            from .reading.remote_log_aux import RemoteLogAux
+
+            access = self._access
+            self._aux = RemoteLogAux(access.storage, access.metadata, self.statistics)
+        return await self._aux.fetch(request)
 
     async def offset_for_timestamp(
         self, lookup: RemoteTimestampLookup

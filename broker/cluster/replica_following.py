@@ -7,6 +7,7 @@ from ...clients.network.network import Address
 from ...clients.supervisor import Supervisor
 from ...replication.follower.replica_fetcher import FetcherTools
 from ...replication.follower.replica_fetchers import ReplicaFetchers
+from ...replication.follower.tier_reads import FetchAux
 from ...replication.metadata.cluster_image import ClusterImage
 from ..config.config import BrokerConfig
 from ..config.listeners import listener_of_brokers
@@ -22,8 +23,12 @@ def make_replica_fetchers(
     supervisor: Supervisor,
     image: Callable[[], ClusterImage],
     broker_epoch: Callable[[], int],
+    fetch_aux: FetchAux | None = None,
 ) -> ReplicaFetchers:
-    """The fetchers of this broker, which follow nothing yet."""
+    """The fetchers of this broker, which follow nothing yet.
+
+    `fetch_aux` reads a log's state from the tier; None if there is no tier.
+    """
     listener = listener_of_brokers(config.values)
 
     def address_of(broker_id: int) -> Address | None:
@@ -31,7 +36,7 @@ def make_replica_fetchers(
         endpoint = None if broker is None else broker.endpoints.get(listener)
         return None if endpoint is None else Address(endpoint.host, endpoint.port)
 
-    tools = FetcherTools(environment, supervisor, address_of, broker_epoch)
+    tools = FetcherTools(environment, supervisor, address_of, broker_epoch, fetch_aux)
     return ReplicaFetchers(replica_fetcher_config(config), tools)
 
 

@@ -61,6 +61,10 @@ delete.topic.enable | BOOLEAN | true
     Whether topics can be deleted.
 fetch.max.bytes | INT | 57671680 | [1024,...]
     The maximum number of bytes in a fetch response, whatever the client requests.
+follower.fetch.last.tiered.offset.enable | BOOLEAN | false
+    Whether an empty replica whose leader no longer has the first records on its disk starts with
+    the first record that is not in the tier yet, instead of the first that the leader still has
+    (KIP-1023).
 group.consumer.assignment.interval.ms | INT | 1000 | [0,...]
     The minimum time between two target assignments of a group (KIP-1263).
 group.consumer.assignors | LIST | uniform,range | [uniform, range]

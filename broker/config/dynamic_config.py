@@ -38,6 +38,7 @@ DYNAMIC = frozenset(
         "compression.lz4.level",
         "compression.type",
         "compression.zstd.level",
+        "follower.fetch.last.tiered.offset.enable",
         "group.consumer.assignment.interval.ms",
         "log.cleaner.backoff.ms",
         "log.cleaner.dedupe.buffer.size",
@@ -90,7 +91,6 @@ _NOT_HERE = frozenset(
     {
         "config.providers",
         "cordoned.log.dirs",
-        "follower.fetch.last.tiered.offset.enable",
         "group.coordinator.cached.buffer.max.bytes",
         "group.share.assignment.interval.ms",
         "group.streams.assignment.interval.ms",

@@ -258,6 +258,7 @@ def replica_fetcher_config(config: BrokerConfig) -> "ReplicaFetcherConfig":
             max_bytes=values.integer("replica.fetch.response.max.bytes"),
             partition_max_bytes=values.integer("replica.fetch.max.bytes"),
         ),
+        fetches_last_tiered=values.boolean("follower.fetch.last.tiered.offset.enable"),
         backoff_ms=values.integer("replica.fetch.backoff.ms"),
         socket_timeout_ms=values.integer("replica.socket.timeout.ms"),
     )

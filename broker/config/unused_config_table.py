@@ -34,7 +34,6 @@ delegation.token.secret.key | PASSWORD | -
 delete.records.purgatory.purge.interval.requests | INT | 1
 early.start.listeners | LIST | -
 fetch.purgatory.purge.interval.requests | INT | 1000
-follower.fetch.last.tiered.offset.enable | BOOLEAN | false
 group.coordinator.append.linger.ms | INT | -1 | [-1,...]
 group.coordinator.background.threads | INT | 2 | [1,...]
 group.coordinator.cached.buffer.max.bytes | INT | 1048588 | [524288,...]

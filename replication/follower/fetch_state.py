@@ -170,7 +170,8 @@ class FollowedPartition:
         """No request is sent before this time."""
         self.trouble = ""
         """Why the partition is delayed or has failed; empty if neither is the case."""
-        self._options = options
+        self.options = options
+        """May change at any time."""
         self.outstanding: Ask | None = None
         """The request that waits for its response."""
         self._leader_end = 0
@@ -193,7 +194,7 @@ class FollowedPartition:
         self.last_fetched_epoch = self.log.leader_epochs.latest_epoch
         has_history = self.last_fetched_epoch != NO_EPOCH
         self.fetch_offset = self.log.log_end_offset if has_history else self.log.high_watermark
-        knows = has_history and self._options.truncates_on_fetch
+        knows = has_history and self.options.truncates_on_fetch
         self._apply(FetchEvent.ELECTED if knows else FetchEvent.ELECTED_UNKNOWN)
 
     def leave(self) -> None:
@@ -254,7 +255,7 @@ class FollowedPartition:
                     self.log.is_tiered,
                 )
             )
-        last_epoch = self.last_fetched_epoch if self._options.truncates_on_fetch else NO_EPOCH
+        last_epoch = self.last_fetched_epoch if self.options.truncates_on_fetch else NO_EPOCH
         return FetchAsk(self.fetch_offset, epoch, last_epoch, self.log.log_start_offset)
 
     # -- Responses ----------------------------------------------------------------------------
@@ -311,8 +312,8 @@ class FollowedPartition:
             self._delay(reason, now_ms)
 
     def give_up(self, reason: str, now_ms: int) -> None:
-        """Retry whatever is outstanding, after the back-off."""
-        if self.outstanding is not None:
+        """Retry after the back-off what is asked of the leader, if anything is."""
+        if self.outstanding is not None and not isinstance(self.outstanding, AuxAsk):
             self.failed(self.outstanding, reason, now_ms)
 
     def _is_awaited(self, ask: Ask) -> bool:
@@ -397,7 +398,7 @@ class FollowedPartition:
         log = self.log
         self._leader_end = leader_end
         self._from_last_tiered = (
-            self._options.fetches_last_tiered
+            self.options.fetches_last_tiered
             and log.is_tiered
             and not log.config.is_compacted
             and log.log_end_offset == 0
@@ -477,7 +478,7 @@ class FollowedPartition:
     def _delay(self, reason: str, now_ms: int) -> None:
         self._apply(FetchEvent.TROUBLE)
         self.trouble = reason
-        self.delayed_until_ms = now_ms + self._options.backoff_ms
+        self.delayed_until_ms = now_ms + self.options.backoff_ms
 
     def _apply(self, event: FetchEvent) -> None:
         self.state = NEXT_STATES[self.state, event]

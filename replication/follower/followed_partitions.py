@@ -29,6 +29,12 @@ class FollowedPartitions:
         self._options = options
         self._partitions: dict[TopicIdPartition, FollowedPartition] = {}
 
+    def use(self, options: FollowerOptions) -> None:
+        """Follow with these options from now on."""
+        self._options = options
+        for partition in self._partitions.values():
+            partition.options = options
+
     def __len__(self) -> int:
         return len(self._partitions)
 

@@ -11,12 +11,13 @@ Rules:
 
 - the leader's address is looked up for each request: it may change while the broker is down;
 - a lost request or response delays its partitions by `replica.fetch.backoff.ms`;
-- an unexpected error in one partition's records stops that partition only.
+- an unexpected error in one partition's records stops that partition only;
+- what a partition needs from the tier is read beside the fetches (`tier_reads.py`).
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, TypeVar
 
@@ -30,12 +31,10 @@ from ...clients.protocol.primitives import size_of
 from ...clients.protocol.schema import Message
 from ...clients.supervisor import Supervisor
 from ...clients.topic_partition import TopicIdPartition
-from ...storage.log.aux_state import AuxRequest, AuxState, MalformedAuxStateError
 from ...storage.log.unified_log import UnifiedLog
-from ...tiering.remote_storage import RemoteStorageError
 from .fetch_state import FetchState, FollowedPartition
 from .followed_partitions import Asked, FollowedPartitions
-from .follower_asks import AuxAsk, EpochEndAsk, FetchAsk, FollowerOptions, OffsetAsk
+from .follower_asks import EpochEndAsk, FetchAsk, FollowerOptions, OffsetAsk
 from .leader_requests import (
     FetchLimits,
     Follower,
@@ -49,6 +48,7 @@ from .leader_requests import (
     listed_offsets,
 )
 from .replica_fetch_session import ReplicaFetchSession, ReplicaId, SessionReaction
+from .tier_reads import FetchAux, TierReads, TierReadTools
 
 _log = logging.getLogger(__name__)
 
@@ -72,6 +72,13 @@ class ReplicaFetcherConfig(NamedTuple):
     """replica.fetch.backoff.ms"""
     socket_timeout_ms: int = 30_000
     """replica.socket.timeout.ms"""
+    fetches_last_tiered: bool = False
+    """follower.fetch.last.tiered.offset.enable (KIP-1023)"""
+
+    @property
+    def follower_options(self) -> FollowerOptions:
+        """The options of the partitions that follow another broker."""
+        return FollowerOptions(self.backoff_ms, self.fetches_last_tiered)
 
 
 class FetcherTools(NamedTuple):
@@ -83,9 +90,8 @@ class FetcherTools(NamedTuple):
     """Where another broker serves brokers; None if it is not registered with such a listener."""
     broker_epoch: Callable[[], int]
     """The epoch of this broker's registration."""
-    fetch_aux: Callable[[AuxRequest], Awaitable[AuxState]] | None = None
-    """Reads a log's state from the tier; None if there is no tier. Raises RemoteStorageError,
-    MalformedAuxStateError."""
+    fetch_aux: FetchAux | None = None
+    """Reads a log's state from the tier; None if there is no tier."""
 
 
 class FetcherId(NamedTuple):
@@ -104,9 +110,13 @@ class ReplicaFetcher:
         self.fetcher_id = fetcher_id
         self._config = config
         self._tools = tools
-        self.followed = FollowedPartitions(FollowerOptions(config.backoff_ms))
+        self.followed = FollowedPartitions(config.follower_options)
         self._session = ReplicaFetchSession()
         self._wake = asyncio.Event()
+        tier_tools = TierReadTools(
+            tools.fetch_aux, self._contained, self._on_tier_read, self._now_ms
+        )
+        self._tier_reads = TierReads(self, tier_tools)
         self._is_unreachable = False
         self._prefix = (
             f"[ReplicaFetcher replicaId={config.node_id}, leaderId={fetcher_id.leader_id},"
@@ -155,6 +165,7 @@ class ReplicaFetcher:
                     await asyncio.sleep(supervisor.pause_seconds(_LOOP, self))
         finally:
             supervisor.forget(_LOOP, self)
+            await self._tier_reads.stop()
             await self._network.close()
 
     async def _round(self) -> None:
@@ -222,7 +233,6 @@ class ReplicaFetcher:
         while True:
             epochs: list[Asked] = []
             offsets: list[Asked] = []
-            tier: list[Asked] = []
             for part in self.followed.asks(self._now_ms()):
                 if isinstance(part.ask, FetchAsk):
                     self._session.add(part)
@@ -231,8 +241,8 @@ class ReplicaFetcher:
                 elif isinstance(part.ask, OffsetAsk):
                     offsets.append(part)
                 else:
-                    tier.append(part)
-            if not (epochs or offsets or tier):
+                    self._tier_reads.start(part)
+            if not (epochs or offsets):
                 return
             try:
                 await self._ask_epochs(epochs)
@@ -240,8 +250,6 @@ class ReplicaFetcher:
             except KafkaError as error:
                 self._on_error(error)
                 return
-            for part in tier:
-                await self._ask_tier(part)
 
     def _follower(self) -> Follower:
         return Follower(self._config.node_id, self._tools.broker_epoch())
@@ -282,20 +290,9 @@ class ReplicaFetcher:
                     partition.offset_found(ask, answer.error, offset, self._now_ms())
             self._tell_state(partition)
 
-    async def _ask_tier(self, part: Asked) -> None:
-        partition, ask = part
-        assert isinstance(ask, AuxAsk)
-        if self._tools.fetch_aux is None:
-            partition.failed(ask, "This broker has no remote tier.", self._now_ms())
-            return
-        try:
-            state = await self._tools.fetch_aux(ask.request)
-        except (RemoteStorageError, MalformedAuxStateError) as error:
-            partition.failed(ask, str(error), self._now_ms())
-            return
-        with self._contained(partition):
-            partition.aux_fetched(ask, state, self._now_ms())
+    def _on_tier_read(self, partition: FollowedPartition) -> None:
         self._tell_state(partition)
+        self._wake.set()
 
     # -- Records ------------------------------------------------------------------------------
 

@@ -152,6 +152,12 @@ class ReplicaFetchers:
                 running.task.cancel()
                 del self._running[fetcher_id]
 
+    def fetch_last_tiered(self, is_enabled: bool) -> None:
+        """Whether empty replicas begin after what is in the tier (KIP-1023), from now on."""
+        self._config = self._config._replace(fetches_last_tiered=is_enabled)
+        for running in self._running.values():
+            running.fetcher.followed.use(self._config.follower_options)
+
     # -- State --------------------------------------------------------------------------------
 
     @property

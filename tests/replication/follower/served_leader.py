@@ -23,8 +23,13 @@ from tierlog.replication.follower.leader_requests import FetchLimits
 from tierlog.replication.follower.replica_fetcher import FetcherTools, ReplicaFetcherConfig
 from tierlog.replication.follower.replica_fetchers import ReplicaFetchers
 from tierlog.replication.leader.replica_manager import ReplicaManager, ReplicaManagerConfig
-from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage
+from tierlog.replication.metadata.cluster_image import (
+    ClusterDelta,
+    ClusterImage,
+    ConfigResourceType,
+)
 from tierlog.replication.metadata.metadata_records import (
+    ConfigRecord,
     PartitionChangeRecord,
     PartitionRecord,
     RegisterBrokerRecord,
@@ -34,12 +39,14 @@ from tierlog.replication.metadata.metadata_records import (
 from tierlog.replication.partition.append_data import AppendEntry, AppendRequest
 from tierlog.storage.config import LogConfig
 from tierlog.storage.files import FileRegion
+from tierlog.storage.log.aux_state import AuxRequest, AuxState
 from tierlog.storage.log.unified_log import UnifiedLog
 from tierlog.storage.manager.log_manager import LogManager
 from tierlog.tests.broker.cluster.scripted_controller import ScriptedController
 from tierlog.tests.replication.broker_node import batch_of
 from tierlog.tests.simulation.disk import SimulatedDisk
 from tierlog.tests.simulation.files import SimulatedFiles
+from tierlog.tiering.remote_storage import RemoteStorageError
 
 TOPIC_ID = Uuid(b"t" * 16)
 PARTITIONS = 3
@@ -66,6 +73,16 @@ class Node:
         delta.replay_all(records)
         self.image = delta.apply(self.image.offset + len(records), 1)
         self.replicas.publish(self.image, delta)
+
+    def tier(self) -> None:
+        """Make the topic tiered."""
+        config = ConfigRecord(
+            resource_type=ConfigResourceType.TOPIC,
+            resource_name="t",
+            name="remote.storage.enable",
+            value="true",
+        )
+        self.publish(config)
 
     def log(self, partition: int = 0) -> UnifiedLog:
         return self.replicas.partition(TopicPartition("t", partition)).log
@@ -167,8 +184,22 @@ class FollowingNode(Node):
         )
         self.supervisor = Supervisor(self.environment.random)
         tools = FetcherTools(self.environment, self.supervisor, self._address, lambda: 20)
-        self.fetchers = ReplicaFetchers(config, tools)
+        self.tier_states: dict[int, AuxState] = {}
+        """What the tier has for each partition."""
+        self.tier_requests: list[AuxRequest] = []
+        self.held: asyncio.Event | None = None
+        """While a test sets it, the tier answers nothing before the event."""
+        self.fetchers = ReplicaFetchers(config, tools._replace(fetch_aux=self._fetch_aux))
         self.replicas.fetch_with(self.fetchers)
+
+    async def _fetch_aux(self, request: AuxRequest) -> AuxState:
+        self.tier_requests.append(request)
+        if self.held is not None:
+            await self.held.wait()
+        state = self.tier_states.get(request.topic_id_partition.partition)
+        if state is None:
+            raise RemoteStorageError("The tier lacks it.")
+        return state
 
     def _address(self, broker_id: int) -> Address | None:
         if self.leader is None or broker_id != self.leader.node_id:

@@ -9,6 +9,8 @@ from tierlog.broker.request.fetch_session import FetchSessionCache
 from tierlog.clients.protocol.schema import Message
 from tierlog.clients.topic_partition import TopicIdPartition
 from tierlog.replication.follower.replica_fetchers import FollowedReplica
+from tierlog.storage.log.aux_state import AuxState
+from tierlog.storage.log.leader_epoch import EpochEntry
 
 from .served_leader import (
     PARTITIONS,
@@ -233,5 +235,92 @@ def test_a_large_log_is_fetched_in_many_responses() -> None:
         assert follower.fetchers.max_lag == 0
         await until(lambda: all(is_same(leader, follower, each) for each in range(PARTITIONS)))
         assert follower.fetchers.failed_count == 0
+
+    with_two_nodes(story)
+
+
+def begins_after_the_tier(leader: ServedLeader, follower: FollowingNode, *partitions: int) -> None:
+    """The first 5 records of these partitions are in the tier only, and 1 is not."""
+    for node in (leader, follower):
+        node.tier()
+    for each in partitions:
+        state = AuxState(5, 0, [EpochEntry(0, 0)], None)
+        leader.log(each).start_at(state)
+        leader.append(b"local", partition=each)
+
+
+def test_a_slow_tier_delays_no_partition_that_does_not_need_it() -> None:
+    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+        both(leader, follower, *created())
+        begins_after_the_tier(leader, follower, 0)
+        held = follower.held = asyncio.Event()
+        follower.tier_states[0] = AuxState(5, 0, [EpochEntry(0, 0)], None)
+        await until(lambda: len(follower.tier_requests) == 1)
+        request = follower.tier_requests[0]
+        assert (request.epoch, request.offset, request.is_tiered) == (0, 4, True)
+        leader.append(b"a", partition=1)
+        await until(lambda: is_same(leader, follower, 1))
+        # A lost response of the leader does not make the follower read the tier again.
+        leader.cuts_next = True
+        leader.append(b"b", partition=1)
+        await until(lambda: is_same(leader, follower, 1))
+        held.set()
+        await until(lambda: is_same(leader, follower))
+        assert len(follower.tier_requests) == 1
+        assert follower.log().local_log_start_offset == 5
+        assert follower.log().log_start_offset == 0
+
+    with_two_nodes(story)
+
+
+def test_what_the_tier_lacks_is_asked_for_again(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+        both(leader, follower, *created())
+        begins_after_the_tier(leader, follower, 0, 1)
+        await until(lambda: len(follower.tier_requests) >= 6)
+        assert follower.log().bounds.log_end == 0
+        for each in (0, 1):
+            follower.tier_states[each] = AuxState(5, 0, [EpochEntry(0, 0)], None)
+        await until(lambda: is_same(leader, follower) and is_same(leader, follower, 1))
+
+    with_two_nodes(story)
+    waits = [each.message for each in caplog.records if "waits for the remote tier" in each.message]
+    assert [each.rpartition("Partition ")[2] for each in sorted(waits)] == [
+        f"t-{each} waits for the remote tier: The tier lacks it." for each in (0, 1)
+    ]
+
+
+def test_a_change_of_leader_ends_what_is_read_from_the_tier() -> None:
+    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+        both(leader, follower, *created())
+        begins_after_the_tier(leader, follower, 0)
+        held = follower.held = asyncio.Event()
+        follower.tier_states[0] = AuxState(5, 0, [EpochEntry(0, 0)], None)
+        await until(lambda: len(follower.tier_requests) == 1)
+        follower.publish(*led_by(2, 0))
+        held.set()
+        for _ in range(10):
+            await asyncio.sleep(0.001)
+        assert follower.log().log_end_offset == 0
+        leader.publish(*led_by(2, 0))
+        both(leader, follower, *led_by(1, 0))
+        await until(lambda: is_same(leader, follower))
+        assert len(follower.tier_requests) == 2
+
+    with_two_nodes(story)
+
+
+def test_the_choice_of_the_first_offset_may_change_while_partitions_are_followed() -> None:
+    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+        both(leader, follower, *created())
+        begins_after_the_tier(leader, follower, 0)
+        leader.log().update_highest_remote_offset(5)
+        await until(lambda: len(follower.tier_requests) >= 1)
+        assert follower.tier_requests[0].offset == 4
+        follower.fetchers.fetch_last_tiered(True)
+        await until(lambda: follower.tier_requests[-1].offset == 5)
+        follower.tier_states[0] = AuxState(6, 0, [EpochEntry(0, 0)], None)
+        await until(lambda: follower.log().log_end_offset == 6)
+        assert follower.log().local_log_start_offset == 6
 
     with_two_nodes(story)
