@@ -362,6 +362,12 @@ socket.request.max.bytes | INT | 104857600 | [1,...]
     The maximum size of a request, in bytes.
 socket.send.buffer.bytes | INT | 102400
     The SO_SNDBUF buffer of client sockets; with -1, or if not set, the OS default is used.
+tierlog.broker.clean.restart | BOOLEAN | false
+    Whether a broker that the controller has let stop may register again at once, instead of
+    after broker.session.timeout.ms. Applies on controllers. A tierlog property.
+tierlog.broker.death.hint | BOOLEAN | false
+    Whether a broker is fenced when it sends no heartbeat for 9/8 of broker.heartbeat.interval.ms
+    after the connection of its heartbeats was closed. Applies on controllers. A tierlog property.
 tierlog.decompressed.batch.max.bytes | INT | 33554432 | [1048576,...]
     The maximum decompressed size of a produced batch that the broker must decompress; at least
     the topic's max.message.bytes. A tierlog property.

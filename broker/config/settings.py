@@ -235,11 +235,16 @@ def cluster_control_config(values: ConfigValues) -> "ClusterControlConfig":
     """What the active controller of several brokers does by the clock."""
     from ...replication.cluster.cluster_control_config import ClusterControlConfig
 
+    # A live broker connects anew for its next heartbeat: an eighth is for that.
+    after_reset_ms = max(values.integer("broker.heartbeat.interval.ms"), 1) * 9 // 8
+    has_hint = values.boolean("tierlog.broker.death.hint")
     return ClusterControlConfig(
         session_timeout_ms=values.integer("broker.session.timeout.ms"),
         leader_imbalance_check_interval_s=values.integer("leader.imbalance.check.interval.seconds"),
         auto_leader_rebalance=values.boolean("auto.leader.rebalance.enable"),
         max_idle_interval_ms=values.integer("metadata.max.idle.interval.ms"),
+        session_after_reset_ms=after_reset_ms if has_hint else None,
+        clean_restart=values.boolean("tierlog.broker.clean.restart"),
     )
 
 

@@ -354,6 +354,7 @@ class Apis:
             client.host,
             client.listener,
             listener_kind=kind,
+            connection=client if kind is ListenerKind.CONTROLLER else None,
         )
         parsed = _ParsedHeader(self, frame, body, route, context)
         if kind is ListenerKind.CONTROLLER:

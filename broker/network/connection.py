@@ -116,7 +116,7 @@ Response = Sequence[Chunk] | DeferredResponse
 class ConnectedClient:
     """The client of one connection."""
 
-    __slots__ = ("fetch_pacing", "host", "last_header", "listener")
+    __slots__ = ("fetch_pacing", "host", "last_header", "listener", "on_lost")
 
     def __init__(self, host: str, listener: str) -> None:
         self.host = host
@@ -125,6 +125,8 @@ class ConnectedClient:
         """The decoded header of the last request; only the dispatch uses it."""
         self.fetch_pacing: object = None
         """The pacing of its Fetch responses; only the dispatch uses it."""
+        self.on_lost: Callable[[], None] | None = None
+        """Called once when the connection is closed, by whichever side."""
 
 
 class ConnectionOwner(Protocol):
@@ -572,6 +574,8 @@ class Connection:
             # Not now: the admission of a waiting request may have caused this disconnect.
             self._loop.call_soon(self._budget.admit_waiting)
         self._owner.forget(self)
+        if self.client.on_lost is not None:
+            self.client.on_lost()
 
 
 def _discard(work: Work) -> None:

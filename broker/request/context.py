@@ -27,6 +27,7 @@ from .transactions import Transactions
 
 if TYPE_CHECKING:
     from ...replication.cluster.cluster_control import ClusterControl
+    from ...replication.cluster.heartbeat_connections import HeartbeatConnection
     from ...replication.metadata.quorum_member import QuorumMember
     from ..cluster.controller_channel import ControllerChannel
     from ..coordinator.group.group_coordinator import GroupCoordinator
@@ -75,6 +76,8 @@ class RequestContext(NamedTuple):
     charge_partitions: PartitionCharge = no_charge
     charge_forwarded: "Callable[[RequestContext], ForwardedCharge | None] | None" = None
     """The charge of a forwarded request; None while no client has a quota."""
+    connection: "HeartbeatConnection | None" = None
+    """The connection from which a controller gets the request."""
 
 
 class Node(NamedTuple):

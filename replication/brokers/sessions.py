@@ -13,7 +13,9 @@ still in its sockets. A look that comes later than one interval after it was due
 sessions by the delay. Apache Kafka fences a broker in this case.
 
 Correctness does not depend on sessions, since fencing works by records and epochs. Two switches
-that Kafka doesn't have trade false positives for a faster reaction; both are off by default.
+that Kafka doesn't have trade false positives for a faster reaction; both are off by default. Where
+sessions are shortened, the controller also looks when the first one expires, and not up to an
+eighth of the timeout later.
 """
 
 from collections.abc import Iterable
@@ -105,6 +107,7 @@ class BrokerSessions:
         if rest_ms is not None and contact_ms is not None:
             shortened_ms = now_ms + rest_ms - self._config.session_timeout_ms
             self._contacts[broker] = min(contact_ms, shortened_ms)
+            self._plan_look(self._next_look_ms)
 
     def on_shutdown_answered(self, broker: BrokerIdAndEpoch) -> None:
         """The broker was told to shut down; a record has fenced it."""
@@ -116,14 +119,24 @@ class BrokerSessions:
         self._forgive_pause(now_ms)
         if now_ms < self._next_look_ms:
             return None
-        self._next_look_ms = now_ms + self._config.look_interval_ms
+        broker = self._first_expired(now_ms)
+        if broker is not None:
+            del self._contacts[broker]
+        self._plan_look(now_ms + self._config.look_interval_ms)
+        return broker
+
+    def _first_expired(self, now_ms: int) -> BrokerIdAndEpoch | None:
         if not self._contacts:
             return None
         broker, contact_ms = min(self._contacts.items(), key=lambda item: (item[1], item[0]))
-        if not self._is_expired(contact_ms, now_ms):
-            return None
-        del self._contacts[broker]
-        return broker
+        return broker if self._is_expired(contact_ms, now_ms) else None
+
+    def _plan_look(self, latest_ms: int) -> None:
+        """Look at this time, or when the first session expires where sessions are shortened."""
+        self._next_look_ms = latest_ms
+        if self._config.session_after_reset_ms is not None and self._contacts:
+            expired_ms = min(self._contacts.values()) + self._config.session_timeout_ms + 1
+            self._next_look_ms = min(latest_ms, expired_ms)
 
     def _is_expired(self, contact_ms: int, now_ms: int) -> bool:
         return now_ms - contact_ms > self._config.session_timeout_ms

@@ -39,6 +39,7 @@ from ..metadata.cluster_image import ClusterDelta, ClusterImage
 from ..metadata.metadata_records import NoOpRecord
 from .broker_transitions import fence_records, first_part, removal_records, restart_records
 from .controller_duties import ControllerDuties, Duty, loop_ms
+from .heartbeat_connections import HeartbeatConnection, HeartbeatConnections
 from .heartbeat_decision import HeartbeatDecision, offline_directories, registered_broker
 
 if TYPE_CHECKING:
@@ -74,15 +75,20 @@ class ClusterControl:
     ) -> None:
         self._controller = controller
         self._environment = environment
-        timing = SessionConfig(config.session_timeout_ms)
+        timing = SessionConfig(
+            config.session_timeout_ms, config.session_after_reset_ms, config.clean_restart
+        )
         # A decision on a heartbeat that waited longer would come after the next heartbeat.
         self._heartbeat_limit_s = timing.look_interval_ms / 1_000
         self._sessions = BrokerSessions(timing, 0)
         self._offsets = BrokerOffsets()
+        self._has_death_hint = config.session_after_reset_ms is not None
+        self._connections = HeartbeatConnections(self._on_connection_lost)
         # The end of the log at the last look for whether it grows.
         self._end_offset = -1
+        self._look = Duty("look for silent brokers", timing.look_interval_ms, self._fence_silent)
         duties = [
-            Duty("look for silent brokers", timing.look_interval_ms, self._fence_silent),
+            self._look,
             Duty("hold unclean elections", _UNCLEAN_INTERVAL_MS, self._elect_uncleanly),
         ]
         if config.max_idle_interval_ms > 0:
@@ -141,17 +147,21 @@ class ClusterControl:
         heartbeat: Heartbeat,
         offline: Sequence[Uuid] = (),
         cordoned: Sequence[Uuid] | None = None,
+        connection: HeartbeatConnection | None = None,
     ) -> HeartbeatAnswer:
         """Note that a broker is alive, and decide what it may do.
 
         `offline` are its failed directories, `cordoned` those that get no new replicas, None for
-        no change. Raises KafkaError: STALE_BROKER_EPOCH, NOT_CONTROLLER, REQUEST_TIMED_OUT.
+        no change. The loss of `connection` is a hint that the broker has died.
+        Raises KafkaError: STALE_BROKER_EPOCH, NOT_CONTROLLER, REQUEST_TIMED_OUT.
         """
         self._check_active()
         broker = BrokerIdAndEpoch(broker_id, broker_epoch)
         registered = self._controller.image.brokers.get(broker_id)
         if registered is not None and registered.epoch == broker_epoch:
             self._sessions.touch(broker, _now_ms())
+            if connection is not None and self._has_death_hint:
+                self._connections.heard(broker, connection)
         if offline:
             await self._decide_on_time(offline_directories(broker, offline, self._defaults))
         decision = HeartbeatDecision(
@@ -243,6 +253,17 @@ class ClusterControl:
         self._offsets.on_takeover()
         self._end_offset = -1
 
+    def _on_connection_lost(self, broker: BrokerIdAndEpoch) -> None:
+        """Expect the next heartbeat of a broker soon: its process has probably ended."""
+        if not (self._controller.is_active and is_stale(self._controller.image, broker)):
+            return
+        _log.info(
+            "The connection of the heartbeats of broker %d was lost: its session is shortened",
+            broker.broker_id,
+        )
+        self._sessions.on_connection_reset(broker, _now_ms())
+        self._duties.hasten(self._look, self._sessions.next_look_ms)
+
     async def _decide_in_parts(
         self, decide: Callable[[ClusterImage], Decision[AnswerT | None]]
     ) -> AnswerT:
@@ -277,6 +298,7 @@ class ClusterControl:
         now_ms = _now_ms()
         self._sessions.adopt(self._controller.image.brokers.values(), now_ms)
         broker = self._sessions.look(now_ms)
+        self._duties.hasten(self._look, self._sessions.next_look_ms)
         if broker is None:
             return False
         has_begun = False

@@ -14,3 +14,9 @@ class ClusterControlConfig(NamedTuple):
     """Whether those partitions go back to their preferred leaders."""
     max_idle_interval_ms: int = 500
     """How often a NoOpRecord is written while nothing changes; 0 for never (KIP-835)."""
+    session_after_reset_ms: int | None = None
+    """How long a session lasts at most after the connection of its broker's heartbeats was lost;
+    None for as long as any other (`tierlog.broker.death.hint`)."""
+    clean_restart: bool = False
+    """Whether a broker that may stop has no session any longer, so that it registers again at
+    once (`tierlog.broker.clean.restart`)."""

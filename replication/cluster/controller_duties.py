@@ -42,7 +42,7 @@ class ControllerDuties:
         self._is_active = is_active
         self._supervisor = supervisor
         self._tasks = TaskOwner(1)
-        self._role_changed = asyncio.Event()
+        self._changed = asyncio.Event()
 
     def start(self) -> None:
         """Begin; call `on_role_change` whenever the controller became active or a standby."""
@@ -57,14 +57,20 @@ class ControllerDuties:
         now_ms = loop_ms()
         for duty in self._duties:
             duty.due_ms = now_ms + duty.interval_ms
-        self._role_changed.set()
+        self._changed.set()
+
+    def hasten(self, duty: Duty, due_ms: float) -> None:
+        """Do a duty at this time, if it is not due before."""
+        if due_ms < duty.due_ms:
+            duty.due_ms = due_ms
+            self._changed.set()
 
     async def _work(self) -> None:
         while True:
-            self._role_changed.clear()
+            self._changed.clear()
             wait_ms = min(duty.due_ms for duty in self._duties) - loop_ms()
             if not self._is_active():
-                await self._role_changed.wait()
+                await self._changed.wait()
             elif wait_ms > 0:
                 await self._sleep(wait_ms)
             else:
@@ -73,7 +79,7 @@ class ControllerDuties:
     async def _sleep(self, wait_ms: float) -> None:
         try:
             async with asyncio.timeout(wait_ms / 1_000):
-                await self._role_changed.wait()
+                await self._changed.wait()
         except TimeoutError:
             pass
 

@@ -15,7 +15,7 @@ from ...request.context import NodeContext, RequestContext
 
 
 async def handle(
-    node: NodeContext, _context: RequestContext, request: BrokerHeartbeatRequest
+    node: NodeContext, context: RequestContext, request: BrokerHeartbeatRequest
 ) -> BrokerHeartbeatResponse:
     """Note the heartbeat; the response is sent once what it changes is committed."""
     heartbeat = Heartbeat(
@@ -28,6 +28,7 @@ async def handle(
             heartbeat,
             request.offline_log_dirs,
             request.cordoned_log_dirs,
+            context.connection,
         )
     except KafkaError as error:
         return BrokerHeartbeatResponse(error_code=error.code)

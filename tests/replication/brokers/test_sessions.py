@@ -82,7 +82,7 @@ def test_a_reset_connection_shortens_the_session_only_where_that_is_on() -> None
     for table in (off, on):
         table.touch(ONE, 0)
         table.on_connection_reset(ONE, 0)
-    assert looks_until(on, SESSION_MS) == [(2 * LOOK_MS, ONE)]
+    assert looks_until(on, SESSION_MS) == [(2001, ONE)]
     assert looks_until(off, SESSION_MS) == []
 
 
