@@ -56,7 +56,10 @@ class Logs:
 
     def of(self, partition: str) -> PartitionLog:
         """The log of a partition, empty if nobody did anything there."""
-        return self.partitions.setdefault(partition, PartitionLog())
+        log = self.partitions.get(partition)
+        if log is None:
+            log = self.partitions[partition] = PartitionLog()
+        return log
 
 
 def reads_of(transaction: Transaction) -> Iterator[Read]:
