@@ -27,6 +27,7 @@ from .recorder import Recorder
 from .scenario import Case, Scale
 from .schedule import Part, side_by_side
 from .target import RunningTarget, Target
+from .targets.several_nodes import SeveralNodes
 
 _FAILURES_BEFORE_GIVING_UP = 2
 _AT_HAND_BYTES = 1 << 30
@@ -76,6 +77,8 @@ class Runner:
         self._prepared += 1
         folder = f"{self._prepared:03}-{target.name.replace(':', '-')}"
         directory = self._settings.scratch / folder
+        if part.plan.nodes > 1:
+            return SeveralNodes.prepare(target, directory, part.plan.properties, part.plan.nodes)
         tier = None
         if tiered:
             given = self._settings.tier

@@ -39,7 +39,7 @@ class Plan:
 
     `properties` go into every broker's server.properties. `expected_seconds` is the time of one
     case at one broker, including all its runs and its broker's start; the sum is shown before the
-    start.
+    start. Brokers with several `nodes` are clusters of so many processes (`several_nodes.py`).
     """
 
     warm_up: int
@@ -47,6 +47,7 @@ class Plan:
     fresh_broker: FreshBroker
     expected_seconds: float
     properties: Mapping[str, str] = field(default_factory=dict[str, str])
+    nodes: int = 1
 
     def repeated(self, repeats: int) -> "Plan":
         """The plan with this number of counted runs per case, and an adjusted expected time."""

@@ -98,11 +98,13 @@ def delete_topic(bootstrap: str, *topics: str) -> None:
 
 @contextmanager
 def fresh_topic(
-    bootstrap: str, config: Mapping[str, str], partitions: int = 1
+    bootstrap: str, config: Mapping[str, str], partitions: int = 1, replication_factor: int = 1
 ) -> Generator[str, None, None]:
     """A new topic for one run, which is deleted however the run ends."""
     topic = f"bench-{time.monotonic_ns()}"
-    create_topic(bootstrap, topic, config, partitions=partitions)
+    create_topic(
+        bootstrap, topic, config, partitions=partitions, replication_factor=replication_factor
+    )
     try:
         yield topic
     except BaseException:

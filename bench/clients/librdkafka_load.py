@@ -53,6 +53,7 @@ def produce(order: Order) -> dict[str, float]:
         {
             "bootstrap.servers": order.bootstrap,
             "acks": load.acks,
+            "enable.idempotence": load.idempotent,
             "compression.type": load.codec,
             "linger.ms": load.linger_ms,
             "batch.size": load.batch_bytes,

@@ -23,6 +23,7 @@ class Load:
     """Records to produce to or consume from one topic, and how a producer sends them.
 
     `batch_bytes` is the maximum size of a batch, `linger_ms` how long a producer waits to fill it.
+    With `idempotent` a producer numbers its batches; Java's does so with acks=all in any case.
     """
 
     records: int
@@ -32,6 +33,7 @@ class Load:
     linger_ms: int = 20
     codec: str = "none"
     acks: str = "all"
+    idempotent: bool = False
 
     @property
     def total_bytes(self) -> int:
@@ -46,6 +48,9 @@ class Load:
         """The load as options of a client's command line."""
         options: list[str] = []
         for name, value in asdict(self).items():
+            if isinstance(value, bool):
+                options += ["--" + name] if value else []
+                continue
             options += ["--" + name.replace("_", "-"), str(value)]
         return options
 
@@ -87,6 +92,7 @@ def parse_order(program: str, description: str | None, arguments: Sequence[str] 
         "--codec", default="none", choices=("none", "gzip", "snappy", "lz4", "zstd")
     )
     parser.add_argument("--acks", default="all", choices=("0", "1", "all"))
+    parser.add_argument("--idempotent", action="store_true")
     stated = cast("dict[str, str]", vars(parser.parse_args(arguments)))
     direction, bootstrap, topic = (stated.pop(name) for name in ("direction", "bootstrap", "topic"))
     return Order(direction, bootstrap, topic, Load(**cast("dict[str, int]", stated)))  # type: ignore[arg-type]  # the parser returns these types

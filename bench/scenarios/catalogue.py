@@ -17,6 +17,7 @@ from .latency import SCENARIO as LATENCY
 from .partitions import SCENARIO as PARTITIONS
 from .recovery import SCENARIO as RECOVERY
 from .remote_tier import SCENARIO as REMOTE_TIER
+from .replicated import SCENARIO as REPLICATED
 from .restarts import SCENARIO as RESTARTS
 from .small_requests import SCENARIO as SMALL_REQUESTS
 from .spark_scan import SCENARIO as SPARK_SCAN
@@ -41,7 +42,15 @@ SCENARIOS: tuple[Scenario, ...] = (
 )
 """The scenarios that `tierlog-bench run` runs by default."""
 
-ON_REQUEST: tuple[Scenario, ...] = (DEFAULTS, SPARK_SCAN, HOSTILE, RESTARTS, FAILOVER, THREE_NODES)
+ON_REQUEST: tuple[Scenario, ...] = (
+    DEFAULTS,
+    SPARK_SCAN,
+    HOSTILE,
+    RESTARTS,
+    FAILOVER,
+    THREE_NODES,
+    REPLICATED,
+)
 """The scenarios that run only if named, because they take long or need extra software."""
 
 ALL = (*SCENARIOS, *ON_REQUEST)

@@ -7,7 +7,7 @@ import pytest
 from tierlog.bench.cluster_changes import SETTING, Change, Kind, Outcome, wrong_changes
 from tierlog.bench.cluster_failover import Failover, Failovers
 from tierlog.bench.scenario import Scale, Scenario
-from tierlog.bench.scenarios import failover, restarts, three_nodes
+from tierlog.bench.scenarios import failover, replicated, restarts, three_nodes
 from tierlog.bench.targets.kafka import KafkaTarget
 from tierlog.bench.targets.tierlog import TierlogTarget
 from tierlog.clients.protocol.schema import Message
@@ -15,7 +15,7 @@ from tierlog.replication.metadata.metadata_records import ConfigRecord, TopicRec
 
 from .fake_target import FakeTarget
 
-SCENARIOS = [restarts.SCENARIO, failover.SCENARIO, three_nodes.SCENARIO]
+SCENARIOS = [restarts.SCENARIO, failover.SCENARIO, three_nodes.SCENARIO, replicated.SCENARIO]
 
 
 def topic(name: str, outcome: Outcome) -> Change:
@@ -74,8 +74,8 @@ def test_the_time_without_a_controller_is_the_longest_without_an_acknowledgement
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 @pytest.mark.parametrize("scale", Scale)
 def test_what_a_target_cannot_do_is_refused_in_words(scenario: Scenario, scale: Scale) -> None:
-    (case,) = scenario.cases(scale)
     assert scenario.plan(scale).repeats >= 1
-    assert scenario.refuses(case, FakeTarget(capabilities=frozenset()))
-    assert scenario.refuses(case, TierlogTarget()) is None
-    assert scenario.refuses(case, KafkaTarget()) is None
+    for case in scenario.cases(scale):
+        assert scenario.refuses(case, FakeTarget(capabilities=frozenset()))
+        assert scenario.refuses(case, TierlogTarget()) is None
+        assert scenario.refuses(case, KafkaTarget()) is None

@@ -9,13 +9,13 @@ from tierlog.bench.figures import ResultsWriter, read_results
 from tierlog.bench.progress import LinesOfProgress
 from tierlog.bench.runner import Runner, Settings
 from tierlog.bench.scenario import Scale, Scenario
-from tierlog.bench.scenarios import failover, restarts, three_nodes
+from tierlog.bench.scenarios import failover, replicated, restarts, three_nodes
 from tierlog.bench.schedule import schedule
 from tierlog.bench.targets.tierlog import TierlogTarget
 
 pytestmark = pytest.mark.slow
 
-SCENARIOS = [restarts.SCENARIO, failover.SCENARIO, three_nodes.SCENARIO]
+SCENARIOS = [restarts.SCENARIO, failover.SCENARIO, three_nodes.SCENARIO, replicated.SCENARIO]
 SOME_FIGURES = {
     "restarts": {"first_start_cpu_s", "last_start_cpu_s", "worst_of_second_half_metadata_mb"},
     "failover": {"median_unavailable_s", "worst_unavailable_s", "acknowledged_changes"},
@@ -24,6 +24,7 @@ SOME_FIGURES = {
         "active_resident_mib",
         "standby_idle_cpu_s_per_minute",
     },
+    "replicated": {"mb_per_s", "broker_cpu_s_per_gb", "resident_mib", "produce_p99_ms"},
 }
 
 
