@@ -221,7 +221,7 @@ class FollowedPartition:
         No pause is longer than the back-off: if one seems to be, the wall clock was set back.
         """
         due_ms = self.due_ms
-        return due_ms is not None and not 0 < due_ms - now_ms <= self._options.backoff_ms
+        return due_ms is not None and not 0 < due_ms - now_ms <= self.options.backoff_ms
 
     def ask(self, now_ms: int) -> Ask | None:
         """The request to send now; None while one is outstanding, during a pause, or if failed."""
