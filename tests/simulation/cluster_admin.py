@@ -23,6 +23,7 @@ from tierlog.clients.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from tierlog.clients.topic_partition import TopicPartition
 from tierlog.tests.simulation.cluster_clients import Promises
 from tierlog.tests.simulation.cluster_member import BOOTSTRAP, IDS
 from tierlog.tests.simulation.environment import SimulatedEnvironment
@@ -36,13 +37,21 @@ TOPICS = {
 }
 """Those whose replicas move, and how many partitions each has."""
 TEMPORARY = "temporary"
+ARCHIVE = TopicPartition("archive", 0)
+TIERED = {
+    "remote.storage.enable": "true",
+    "internal.segment.bytes": "600",
+    "local.retention.bytes": "1",
+    "file.delete.delay.ms": "10",
+}
 TIMEOUT_MS = 2500
 
 
 class ClusterAdmin:
     """See the module."""
 
-    def __init__(self, loop: SimulatedLoop, promises: Promises) -> None:
+    def __init__(self, loop: SimulatedLoop, promises: Promises, *, has_tier: bool = False) -> None:
+        self.has_tier = has_tier
         self.is_over = False
         self.chance = Random(f"{loop.seed}/admin")
         self.has_temporary: bool | None = False
@@ -81,11 +90,15 @@ class ClusterAdmin:
     async def create_first(self) -> None:
         """The topics of all clients."""
         topics = [NewTopic("orders", 1, 3), NewTopic("copies", 2, 3)]
+        if self.has_tier:
+            topics.append(NewTopic(ARCHIVE.topic, 1, 3, TIERED))
         await self._admin.create_topics(topics)
 
     async def _create(self) -> None:
         self.has_temporary = None
-        await self._admin.create_topics([NewTopic(TEMPORARY, 1, self.chance.choice((2, 3)))])
+        configs = TIERED if self.has_tier and self.chance.random() < 0.5 else {}
+        replicas = self.chance.choice((2, 3))
+        await self._admin.create_topics([NewTopic(TEMPORARY, 1, replicas, configs)])
         self.has_temporary = True
 
     async def _delete(self) -> None:
@@ -94,7 +107,7 @@ class ClusterAdmin:
         self.has_temporary = False
 
     async def _reassign(self) -> None:
-        topic = self.chance.choice([*TOPICS, TEMPORARY])
+        topic = self.chance.choice([*TOPICS, TEMPORARY, *([ARCHIVE.topic] * 3 * self.has_tier)])
         replicas = self.chance.sample(IDS, self.chance.choice((2, 3, 3)))
         await self._change_replicas(topic, replicas)
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from tierlog.tests.simulation.cluster_member import Member
 from tierlog.tests.simulation.disk import Survival
+from tierlog.tests.simulation.object_store import Fault as StoreFault, Weather
 
 if TYPE_CHECKING:
     from .cluster_story import ClusterStory
@@ -101,6 +102,31 @@ def _leap(story: "ClusterStory", member: Member) -> bool:
     return True
 
 
+_N = StoreFault.NONE
+WEATHERS = (
+    (StoreFault.UNREACHABLE,),
+    (_N, StoreFault.THROTTLED),
+    (_N, _N, StoreFault.BROKEN, StoreFault.UNREACHABLE),
+    (_N, _N, StoreFault.TOO_LATE),
+    (_N, _N, StoreFault.LATER),
+    (_N, StoreFault.TRUNCATED),
+)
+
+
+def _spoil_store(story: "ClusterStory", _: Member) -> bool:
+    """The object store is down, throttles, breaks off, or is slow to do what it has denied."""
+    store = story.tier
+    if store is None:
+        return False
+    store.weather = Weather(story.chance.choice(WEATHERS), story.chance.choice((0.01, 0.2, 2.0)))
+
+    def clear() -> None:
+        store.weather = Weather()
+
+    story.loop.call_later(_while(story), clear)
+    return True
+
+
 FAULTS: dict[str, Callable[["ClusterStory", Member], bool]] = {
     "kill": _kill,
     "kill of two": _kill_two,
@@ -112,5 +138,6 @@ FAULTS: dict[str, Callable[["ClusterStory", Member], bool]] = {
     "slow link": _slow_link,
     "connection reset": _reset,
     "clock leap": _leap,
+    "bad store": _spoil_store,
 }
 """By name."""

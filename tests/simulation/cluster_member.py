@@ -6,6 +6,7 @@ It runs the production code on the host of its name, with a disk of its own. Wha
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 
 from tierlog.broker.broker import Broker, Dependencies, StartError
@@ -22,6 +23,7 @@ from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.files import SimulatedFiles
 from tierlog.tests.simulation.loop import SimulatedLoop
 from tierlog.tests.simulation.network import Process, SimulatedNetwork, on_host
+from tierlog.tiering.blocking_pool import BlockingPool
 
 IDS = (1, 2, 3)
 PORT = 9092
@@ -56,6 +58,19 @@ PROPERTIES = {
     "replica.lag.time.max.ms": "3000",
     "replica.socket.timeout.ms": "2500",
     "controller.socket.timeout.ms": "2500",
+}
+
+TIER_PROPERTIES = {
+    "remote.log.storage.system.enable": "true",
+    "remote.log.manager.task.interval.ms": "700",
+    "remote.log.manager.task.retry.backoff.ms": "100",
+    "remote.log.manager.task.retry.backoff.max.ms": "2000",
+    "remote.partition.remover.task.interval.ms": "5000",
+    "rlmm.config.remote.log.metadata.topic.num.partitions": "1",
+    "rlmm.config.remote.log.metadata.topic.replication.factor": "3",
+    "rlmm.config.remote.log.metadata.topic.min.isr": "2",
+    "log.retention.check.interval.ms": "700",
+    "log.initial.task.delay.ms": "200",
 }
 
 
@@ -95,6 +110,8 @@ class Member:
         self.starts = 0
         self.clock_skew_ms = 0
         self.is_serving = False
+        self.pools: Callable[[int], BlockingPool] | None = None
+        """What the next start has for threads that wait for the tier; None is the loop's own."""
         self.why_ended = ""
         """Why the last life ended by itself; empty if something else has ended it."""
         self.on_end: Callable[[Member], None] = lambda _: None
@@ -152,6 +169,8 @@ class Member:
             environment.clock_skew_ms = self.clock_skew_ms
             self._environment = environment
             dependencies = Dependencies(environment, self._files, StreamNetwork())
+            if self.pools is not None:
+                dependencies = replace(dependencies, blocking_pool=self.pools)
             broker = self.broker = _WatchedBroker(self._config, dependencies)
             broker.on_fatal = lambda sentence: self._fail(broker, sentence)
             task = self._loop.create_task(self._live(broker), name=f"life of {self.host}")

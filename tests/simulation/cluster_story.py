@@ -13,20 +13,23 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from tierlog.clients.topic_partition import TopicPartition
-from tierlog.tests.simulation.cluster_admin import ClusterAdmin
+from tierlog.tests.simulation.cluster_admin import ARCHIVE, ClusterAdmin
 from tierlog.tests.simulation.cluster_clients import Client, LoadingProducer, Promises
 from tierlog.tests.simulation.cluster_copier import Copier
 from tierlog.tests.simulation.cluster_faults import CLIENT, FAULTS
 from tierlog.tests.simulation.cluster_invariants import ClusterInvariants
-from tierlog.tests.simulation.cluster_member import IDS, Member
+from tierlog.tests.simulation.cluster_member import IDS, TIER_PROPERTIES, Member
 from tierlog.tests.simulation.cluster_network import ClusterLoop, ClusterNetwork
 from tierlog.tests.simulation.cluster_readers import GroupReader, GroupTruth
+from tierlog.tests.simulation.cluster_tier import check_tier
 from tierlog.tests.simulation.cluster_truth import ClusterTruth
 from tierlog.tests.simulation.disk import Survival
 from tierlog.tests.simulation.loop import running
 from tierlog.tests.simulation.network import on_host
+from tierlog.tests.simulation.object_store import SimulatedPool, SimulatedStore, Weather, register
 
 HEALED_S = 60.0
 """How long a healed cluster may take, in virtual time, until all replicas are in sync."""
@@ -44,6 +47,7 @@ class Plan:
     fault_every_s: float = 1.0
     has_admin: bool = True
     has_old_copier: bool = False
+    has_tier: bool = False
     readers: int = 1
     is_synced: bool = False
     """Each append is synced before it is acknowledged: any number of brokers may lose power."""
@@ -60,6 +64,7 @@ def plan_of(seed: int) -> Plan:
         has_admin=chance.random() < 0.7,
         has_old_copier=chance.random() < 0.4,
         readers=chance.choice((0, 1, 2)),
+        has_tier=chance.random() < 0.4,
     )
 
 
@@ -135,10 +140,15 @@ class ClusterStory:
         self.counts: Counter[str] = Counter()
         self.promises = Promises(counts=self.counts)
         self.healing_s = 0.0
+        self.members: list[Member] = []
         self.healing_since_s = 0.0
         self.looks = 0
         self.violation: BaseException | None = None
         self.group = GroupTruth()
+        self.tier: SimulatedStore | None = None
+        if plan.has_tier:
+            register()
+            self.tier = SimulatedStore(self.loop, f"cluster-{plan.seed}")
         self.is_chaotic = True
         self._lost_power: Member | None = None
 
@@ -159,6 +169,8 @@ class ClusterStory:
     async def _tell(self) -> None:
         self.network = ClusterNetwork(self.loop)
         properties = {"log.flush.interval.messages": "1"} if self.plan.is_synced else {}
+        if self.tier is not None:
+            properties |= {**TIER_PROPERTIES, "rsm.config.url": self.tier.url}
         self.members = [Member(self.loop, self.network, each, properties) for each in IDS]
         self.truth = ClusterTruth(self.members, self.promises)
         self.invariants = ClusterInvariants(self.members, self.truth)
@@ -166,13 +178,17 @@ class ClusterStory:
         watch.add_done_callback(self._on_watched)
         for member in self.members:
             member.on_end = self._on_end
+            if self.tier is not None:
+                member.pools = partial(SimulatedPool, self.tier)
             member.begin()
-        await self._until(lambda: all(each.is_serving for each in self.members), STARTED_S, "start")
+        await self.until(lambda: all(each.is_serving for each in self.members), STARTED_S, "start")
         await self._be_chaotic_with_clients()
-        await self._until(self.truth.is_healed, HEALED_S, "all replicas are in sync")
+        await self.until(self.truth.is_healed, HEALED_S, "all replicas are in sync")
         self.healing_s = self.loop.time() - self.healing_since_s
         self.truth.check_end()
         self.look()
+        if self.tier is not None:
+            await check_tier(self, self.tier)
         for offset, value in self.group.seen.items():
             values = self.truth.written_values(TopicPartition("orders", 0))
             assert values[offset] == value, f"{value!r} was read at {offset}"
@@ -195,12 +211,14 @@ class ClusterStory:
 
     async def _be_chaotic_with_clients(self) -> None:
         with on_host(CLIENT):
-            admin = ClusterAdmin(self.loop, self.promises)
+            admin = ClusterAdmin(self.loop, self.promises, has_tier=self.plan.has_tier)
             await admin.create_first()
             copier = Copier(self.loop, self.promises, is_old=self.plan.has_old_copier)
             clients: list[Client] = [copier, admin] if self.plan.has_admin else [copier]
             orders = [TopicPartition("orders", 0)]
             clients += [LoadingProducer(self.loop, f"p{i}", orders, self.promises) for i in (0, 1)]
+            if self.tier is not None:
+                clients.append(LoadingProducer(self.loop, "archivist", [ARCHIVE], self.promises))
             clients += [
                 GroupReader(self.loop, f"r{i}", self.group, self.promises)
                 for i in range(self.plan.readers)
@@ -211,11 +229,12 @@ class ClusterStory:
         self._heal()
         for each in clients:
             each.is_over = True
-        await self._until(lambda: all(each.done() for each in tasks), HEALED_S, "clients end")
+        await self.until(lambda: all(each.done() for each in tasks), HEALED_S, "clients end")
         for task in tasks:
             task.result()
 
-    async def _until(self, is_so: "Callable[[], bool]", within_s: float, what: str) -> None:
+    async def until(self, is_so: "Callable[[], bool]", within_s: float, what: str) -> None:
+        """Let time pass until something is so."""
         until = self.loop.time() + within_s
         while not is_so():
             if self.violation is not None:
@@ -300,6 +319,8 @@ class ClusterStory:
         """End all faults."""
         self.is_chaotic = False
         self.network.mend_all()
+        if self.tier is not None:
+            self.tier.weather = Weather()
         for member in self.members:
             if member.process is not None:
                 self.loop.resume(member.process)

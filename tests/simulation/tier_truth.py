@@ -20,6 +20,7 @@ from tierlog.storage.remote.remote_segment import (
     RemoteLogSegmentState,
 )
 from tierlog.tests.simulation.broker import SimulatedBroker
+from tierlog.tests.simulation.cluster_member import Member
 from tierlog.tests.simulation.disk import Node, SimulatedDirectory, SimulatedFile
 from tierlog.tests.simulation.object_store import SimulatedStore
 from tierlog.tiering.metadata.metadata_events import METADATA_TOPIC, decode_event
@@ -42,7 +43,7 @@ class TierTruth:
     """
 
     def __init__(
-        self, broker: SimulatedBroker, store: SimulatedStore, *, durable: bool = False
+        self, broker: "SimulatedBroker | Member", store: SimulatedStore, *, durable: bool = False
     ) -> None:
         self._broker = broker
         self._store = store
