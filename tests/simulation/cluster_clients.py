@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
@@ -22,6 +23,7 @@ class Promises:
     acknowledged: dict[TopicPartition, dict[int, bytes]] = field(
         default_factory=dict[TopicPartition, dict[int, bytes]]
     )
+    on_acknowledged: Callable[[TopicPartition, int], None] = lambda *_: None
     copied: int = 0
     """How many records the copier's committed offset says are copied."""
     counts: Counter[str] = field(default_factory=Counter[str])
@@ -31,6 +33,7 @@ class Promises:
         values = self.acknowledged.setdefault(partition, {})
         assert offset not in values, f"{partition}: {offset} was given to {values[offset]!r} before"
         values[offset] = value
+        self.on_acknowledged(partition, offset)
         self.counts["acknowledged"] += 1
 
 

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tierlog.tests.simulation.cluster_member import Member
-from tierlog.tests.simulation.disk import Survival
+from tierlog.tests.simulation.disk import Fault as DiskFault, Kind, Survival
+from tierlog.tests.simulation.network import on_host
 from tierlog.tests.simulation.object_store import Fault as StoreFault, Weather
 
 if TYPE_CHECKING:
@@ -37,6 +38,40 @@ def _cut_power(story: "ClusterStory", member: Member) -> bool:
         return False
     story.end(member, Survival.BY_CHANCE)
     story.guard_after_loss(member)
+    return True
+
+
+def _stop(story: "ClusterStory", member: Member) -> bool:
+    """A clean stop, with what comes before it."""
+    if not member.is_serving or story.is_careful:
+        return False
+    with on_host(CLIENT):
+        story.loop.create_task(story.stop(member))
+    return True
+
+
+def _fill_disk(story: "ClusterStory", member: Member) -> bool:
+    """The disk is full a little later, until the process has ended and has room again."""
+    if not member.is_running or story.is_careful:
+        return False
+    disk = member.disk
+    disk.capacity_bytes = disk.used_bytes() + story.chance.randrange(0, 3000)
+
+    def clear() -> None:
+        disk.capacity_bytes = 1 << 40
+
+    story.loop.call_later(story.chance.uniform(0, 2), clear)
+    return True
+
+
+def _fail_sync(story: "ClusterStory", member: Member) -> bool:
+    """A sync fails, and what it should have kept is lost for the disk."""
+    if not member.is_running or not story.is_whole() or story.is_careful:
+        return False
+    suffix = story.chance.choice((".log", "checkpoint", "quorum-state"))
+    member.disk.faults.append(DiskFault(Kind.FLUSH, suffix=suffix))
+    story.guard_after_loss(member)
+    story.loop.call_later(1, member.disk.faults.clear)
     return True
 
 
@@ -131,6 +166,9 @@ FAULTS: dict[str, Callable[["ClusterStory", Member], bool]] = {
     "kill": _kill,
     "kill of two": _kill_two,
     "power loss": _cut_power,
+    "clean stop": _stop,
+    "disk full": _fill_disk,
+    "sync to fail": _fail_sync,
     "pause": _pause,
     "partition": _part,
     "partition from clients": _part_from_clients,

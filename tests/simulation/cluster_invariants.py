@@ -15,6 +15,9 @@ from tierlog.replication.partition.partition import Partition
 from tierlog.tests.simulation.cluster_member import Member
 from tierlog.tests.simulation.cluster_truth import ClusterTruth
 
+MIN_ISR = 2
+"""`min.insync.replicas` of the cluster; some topics have a larger one for a while."""
+
 
 class ClusterInvariants:
     """See the module."""
@@ -44,6 +47,13 @@ class ClusterInvariants:
                 if replica.is_leader:
                     self._check_leader(member, name, replica)
 
+    def check_acknowledged(self, name: TopicPartition, offset: int) -> None:
+        """P1: what is acknowledged is on as many replicas as must be in sync."""
+        holders = [each.id for each in self._members if each.log_end(name) > offset]
+        assert len(holders) >= MIN_ISR, (
+            f"{name}: {offset} was acknowledged, and only {holders} have it"
+        )
+
     # -- Images ---------------------------------------------------------------------------------
 
     def _check_published(self, member: Member, offset: int) -> None:
@@ -60,6 +70,7 @@ class ClusterInvariants:
                 old_topic = before.topics_by_id.get(topic.topic_id) if before else None
                 if old_topic and index in old_topic.partitions:
                     _check_epochs(name, old_topic.partitions[index], partition)
+                    _check_reassignment(name, old_topic.partitions[index], partition)
         for broker_id, broker in before.brokers.items() if before else ():
             now = image.brokers.get(broker_id)
             assert now is None or now.epoch >= broker.epoch, f"epoch of {broker_id} goes back (C4)"
@@ -157,6 +168,14 @@ def _check_epochs(name: str, before: PartitionImage, now: PartitionImage) -> Non
     assert now.partition_epoch >= before.partition_epoch, f"{name}: the epoch goes back (C4)"
     if now.leader not in (before.leader, -1):
         assert now.leader_epoch > before.leader_epoch, f"{name}: another leader, same epoch (C4)"
+
+
+def _check_reassignment(name: str, before: PartitionImage, now: PartitionImage) -> None:
+    """C7: what was added is in sync when a reassignment ends."""
+    has_ended = before.adding_replicas and not now.adding_replicas
+    joined = set(before.adding_replicas) & set(now.replicas)
+    if has_ended and now.partition_epoch == before.partition_epoch + 1 and joined:
+        assert joined <= set(now.isr), f"{name}: {before} ends as {now} (C7)"
 
 
 def _below(content: bytes, offset: int) -> bytes:

@@ -14,6 +14,7 @@ from tierlog.broker.config.config import BrokerConfig, read_config
 from tierlog.broker.network.transport import StreamNetwork
 from tierlog.broker.request.context import BrokerContext
 from tierlog.clients.kafka_uuid import Uuid
+from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.controller.controller import Controller
 from tierlog.replication.leader.replica_manager import ReplicaManager
 from tierlog.storage.directory.log_dir import LogDir, MetaProperties
@@ -114,6 +115,7 @@ class Member:
         """What the next start has for threads that wait for the tier; None is the loop's own."""
         self.why_ended = ""
         """Why the last life ended by itself; empty if something else has ended it."""
+        self._last_ends: dict[TopicPartition, int] = {}
         self.on_end: Callable[[Member], None] = lambda _: None
         self._loop = loop
         self._network = network
@@ -154,6 +156,16 @@ class Member:
     def controller(self) -> Controller | None:
         """The controller of the process that runs."""
         return self.context.controller if self.context else None
+
+    def log_end(self, name: TopicPartition) -> int:
+        """Where the log of a partition ends; of a process that is down, where it ended."""
+        replica = self.replicas.partitions.get(name) if self.replicas else None
+        return self._last_ends.get(name, -1) if replica is None else replica.log.log_end_offset
+
+    def _note_ends(self) -> None:
+        if self.replicas is not None:
+            for name, replica in self.replicas.partitions.items():
+                self._last_ends[name] = replica.log.log_end_offset
 
     def begin(self) -> None:
         """Begin a life, if none is under way. It serves when it has come so far."""
@@ -208,6 +220,7 @@ class Member:
         if broker is None or process is None or not self.is_serving:
             return
         self.is_serving = False
+        self._note_ends()
         await broker.stop()
         if self.process is process:
             self._network.kill(process)
@@ -216,6 +229,7 @@ class Member:
     def end(self, survival: Survival) -> None:
         """End the process at once; `survival` says what becomes of what was not synced."""
         assert self.process is not None
+        self._note_ends()
         self._files.is_alive = False
         self._network.kill(self.process)
         self.disk.lose_power(survival, self._loop.random)

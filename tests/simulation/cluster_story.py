@@ -35,6 +35,8 @@ HEALED_S = 60.0
 """How long a healed cluster may take, in virtual time, until all replicas are in sync."""
 STARTED_S = 30.0
 LOOK_EVERY_S = 0.1
+CONTROLLED_SHUTDOWN_S = 9.0
+"""A stop that takes longer has given up on the controller."""
 WATCH_EVERY_S = 0.02
 
 
@@ -174,6 +176,7 @@ class ClusterStory:
         self.members = [Member(self.loop, self.network, each, properties) for each in IDS]
         self.truth = ClusterTruth(self.members, self.promises)
         self.invariants = ClusterInvariants(self.members, self.truth)
+        self.promises.on_acknowledged = self._on_acknowledged
         watch = self.loop.create_task(self._watch())
         watch.add_done_callback(self._on_watched)
         for member in self.members:
@@ -195,7 +198,13 @@ class ClusterStory:
 
     def _on_watched(self, watch: "asyncio.Task[None]") -> None:
         if not watch.cancelled():
-            self.violation = watch.exception()
+            self.violation = self.violation or watch.exception()
+
+    def _on_acknowledged(self, name: TopicPartition, offset: int) -> None:
+        try:
+            self.invariants.check_acknowledged(name, offset)
+        except AssertionError as error:
+            self.violation = self.violation or error
 
     def look(self) -> None:
         """Check what must always hold; `check_committed` less often."""
@@ -311,6 +320,25 @@ class ClusterStory:
         self.counts["ended by itself"] += 1
         self._begin_later(member)
 
+    async def stop(self, member: Member) -> None:
+        """Stop a broker cleanly, which hands over what it leads; then begin it again."""
+        began = self.loop.time()
+        process = member.process
+        await member.stop()
+        if member.process is not None or process is None:
+            return
+        self.counts["clean stop ended"] += 1
+        if self.loop.time() - began < CONTROLLED_SHUTDOWN_S:
+            self._check_handed_over(member)
+        self._begin_later(member)
+
+    def _check_handed_over(self, member: Member) -> None:
+        for name, partition in self.truth.partitions():
+            is_last = partition.isr == (member.id,)
+            if partition.leader == member.id and not is_last:
+                text = f"{name}: {member.id} has stopped cleanly, and leads {partition}"
+                self.violation = self.violation or AssertionError(text)
+
     def _begin_later(self, member: Member) -> None:
         delay = self.chance.uniform(0, self.chance.choice((0.05, 1, 4)))
         self.loop.call_later(delay, member.begin)
@@ -322,6 +350,8 @@ class ClusterStory:
         if self.tier is not None:
             self.tier.weather = Weather()
         for member in self.members:
+            member.disk.faults.clear()
+            member.disk.capacity_bytes = 1 << 40
             if member.process is not None:
                 self.loop.resume(member.process)
             member.begin()

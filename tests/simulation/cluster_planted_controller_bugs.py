@@ -1,0 +1,185 @@
+"""Rules of the controllers of a whole cluster, each broken once: see `cluster_planted_bugs.py`."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tierlog.clients.errors import ErrorCode
+from tierlog.clients.protocol.schema import Message
+from tierlog.replication.brokers import registration
+from tierlog.replication.cluster import broker_transitions
+from tierlog.replication.controller import alter_partition, partition_change
+from tierlog.replication.controller.partition_change import Assignment, Candidates, LiveBrokers
+from tierlog.replication.leader.hosted_partitions import HostedPartitions
+from tierlog.replication.metadata import cluster_image
+from tierlog.replication.metadata.cluster_image import BrokerImage, ClusterImage, PartitionImage
+from tierlog.replication.metadata.metadata_records import NO_LEADER_CHANGE
+from tierlog.replication.raft import elections
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+_private: Callable[[object, str], Any] = getattr
+
+
+def _yes(*_: object, **__: object) -> bool:
+    return True
+
+
+def _nothing(*_: object, **__: object) -> None:
+    return None
+
+
+def elects_fenced_brokers(patch: pytest.MonkeyPatch) -> None:
+    """A leader may be fenced."""
+    patch.setattr(LiveBrokers, "is_active", lambda self, broker_id: broker_id in self.brokers)
+
+
+def elects_outside_the_isr(patch: pytest.MonkeyPatch) -> None:
+    """Any live replica may lead."""
+    patch.setattr(Candidates, "is_valid", lambda self, broker_id: self.may_lead(broker_id))
+
+
+def elects_uncleanly(patch: pytest.MonkeyPatch) -> None:
+    """Without anybody in sync, whoever lives leads."""
+    original = partition_change.choose_leader
+
+    def choose_leader(_: object, candidates: Candidates) -> object:
+        return original(partition_change.Election.UNCLEAN, candidates)
+
+    patch.setattr(partition_change, "choose_leader", choose_leader)
+
+
+def forgets_to_raise_the_leader_epoch(patch: pytest.MonkeyPatch) -> None:
+    """Another leader has the epoch of the one before."""
+    original = _private(cluster_image, "changed_partition")
+
+    def changed(before: PartitionImage, record: Any) -> PartitionImage:  # noqa: ANN401  # a record
+        after = original(before, record)
+        if record.leader == NO_LEADER_CHANGE:
+            return after
+        return PartitionImage(
+            **{
+                name: getattr(after, name)
+                for name in PartitionImage.__dataclass_fields__
+                if name != "leader_epoch"
+            },
+            leader_epoch=before.leader_epoch,
+        )
+
+    patch.setattr(cluster_image, "changed_partition", changed)
+
+
+def completes_before_it_has_caught_up(patch: pytest.MonkeyPatch) -> None:
+    """A reassignment ends at once, whoever is in sync."""
+    original = partition_change.completed
+
+    def completed(assignment: Assignment) -> Assignment:
+        isr = {*assignment.isr, *assignment.adding}
+        after = original(assignment._replace(isr=list(isr)))
+        left = [each for each in after.isr if each in assignment.isr]
+        return after._replace(isr=left) if left else assignment
+
+    patch.setattr(partition_change, "completed", completed)
+
+
+def fences_and_moves_nothing(patch: pytest.MonkeyPatch) -> None:
+    """A fenced broker stays the leader and in the ISRs."""
+
+    def fence_records(_: ClusterImage, broker: BrokerImage, __: object) -> list[Message]:
+        return [_private(broker_transitions, "_change")(broker, fenced=1)]
+
+    patch.setattr(broker_transitions, "fence_records", fence_records)
+
+
+def moves_nothing_at_a_controlled_shutdown(patch: pytest.MonkeyPatch) -> None:
+    """A broker that stops keeps what it leads until it is gone."""
+    original = broker_transitions.step_records
+
+    def step_records(image: ClusterImage, broker: BrokerImage, target: Any, *rest: Any) -> Any:  # noqa: ANN401
+        if target is broker_transitions.BrokerState.CONTROLLED_SHUTDOWN:
+            is_marked = broker.in_controlled_shutdown
+            change = _private(broker_transitions, "_change")
+            return [] if is_marked else [change(broker, in_controlled_shutdown=1)]
+        return original(image, broker, target, *rest)
+
+    patch.setattr(broker_transitions, "step_records", step_records)
+    patch.setattr(broker_transitions, "leads_any", lambda *_: False)
+    for module in _users_of("step_records", original):
+        patch.setattr(module, "step_records", step_records)
+    for module in _users_of("leads_any", None):
+        patch.setattr(module, "leads_any", lambda *_: False)
+
+
+def _users_of(name: str, _: object) -> list[Any]:
+    """The modules that have imported a function of `broker_transitions`."""
+    import sys
+
+    return [
+        module
+        for title, module in list(sys.modules.items())
+        if title.startswith("tierlog.replication") and hasattr(module, name)
+    ]
+
+
+def forgets_the_life_before(patch: pytest.MonkeyPatch) -> None:
+    """A broker that registers again stays in the ISRs and leads on."""
+
+    def restart_records(*_: object) -> list[Message]:
+        return []
+
+    for module in _users_of("restart_records", None):
+        patch.setattr(module, "restart_records", restart_records)
+
+
+def keeps_the_epoch_of_the_last_incarnation(patch: pytest.MonkeyPatch) -> None:
+    """Nobody looks at the broker epochs of an ISR that a leader asks for."""
+
+    def is_eligible(image: ClusterImage, member: Any) -> bool:  # noqa: ANN401
+        return member.broker_id in image.brokers
+
+    patch.setattr(alter_partition, "_is_eligible", is_eligible)
+
+
+def takes_stale_isrs(patch: pytest.MonkeyPatch) -> None:
+    """A leader's ISR counts, whatever has happened since it asked."""
+    patch.setattr(alter_partition, "_check_epochs", lambda *_: ErrorCode.NONE)
+
+
+def takes_every_stop_for_a_clean_one(patch: pytest.MonkeyPatch) -> None:
+    """A session that still lives is replaced by another incarnation."""
+    patch.setattr(registration, "_check_identity", _nothing)
+
+
+def votes_for_any_log(patch: pytest.MonkeyPatch) -> None:
+    """A controller may lead whatever it lacks."""
+    original = elections.can_grant_vote
+
+    def can_grant_vote(state: Any, key: Any, *, is_up_to_date: bool, is_pre_vote: bool) -> bool:  # noqa: ANN401
+        return original(state, key, is_up_to_date=True, is_pre_vote=is_pre_vote)
+
+    patch.setattr(elections, "can_grant_vote", can_grant_vote)
+
+
+def keeps_replicas_that_were_moved_away(patch: pytest.MonkeyPatch) -> None:
+    """The log of a partition that others have now stays."""
+    patch.setattr(HostedPartitions, "_delete_logs", _nothing)
+
+
+CONTROLLER_BUGS: dict[str, Plant] = {
+    plant.__name__: plant
+    for plant in (
+        elects_fenced_brokers,
+        elects_outside_the_isr,
+        elects_uncleanly,
+        forgets_to_raise_the_leader_epoch,
+        completes_before_it_has_caught_up,
+        fences_and_moves_nothing,
+        moves_nothing_at_a_controlled_shutdown,
+        forgets_the_life_before,
+        keeps_the_epoch_of_the_last_incarnation,
+        takes_stale_isrs,
+        votes_for_any_log,
+        keeps_replicas_that_were_moved_away,
+    )
+}
+"""By name."""

@@ -1,0 +1,189 @@
+"""Rules of the coordinators of a whole cluster, each broken once: see `cluster_planted_bugs.py`."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tierlog.broker.coordinator import replicated_offsets_log
+from tierlog.broker.coordinator.group.group_coordinator import GroupCoordinator
+from tierlog.broker.coordinator.group.group_shard import GroupShard
+from tierlog.broker.coordinator.led_shards import LedShards
+from tierlog.broker.coordinator.pending_offsets import PendingOffsets
+from tierlog.broker.coordinator.replicated_offsets_log import ReplicatedOffsetsLog
+from tierlog.broker.coordinator.transaction import marker_queues
+from tierlog.broker.coordinator.transaction.marker_queues import MarkerQueues
+from tierlog.broker.coordinator.transaction.producer_ids import ProducerIds
+from tierlog.broker.coordinator.transaction.transaction_coordinator import TransactionCoordinator
+from tierlog.broker.request import transactional_append
+from tierlog.broker.request.transaction_membership import Attempt
+from tierlog.clients.errors import ErrorCode
+from tierlog.replication.partition.append_data import AppendRequest
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+_private: Callable[[object, str], Any] = getattr
+
+
+def _nothing(*_: object, **__: object) -> None:
+    return None
+
+
+# -- Transactions ------------------------------------------------------------------------------
+
+
+def loses_markers_with_their_coordinator(patch: pytest.MonkeyPatch) -> None:
+    """A new coordinator does not go on with what was decided before it."""
+    patch.setattr(TransactionCoordinator, "_resume_transactions", _nothing)
+
+
+def takes_an_unknown_partition_for_marked(patch: pytest.MonkeyPatch) -> None:
+    """Another broker that has not heard of a partition, or does not lead it, settles a marker."""
+    unknown = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    patch.setattr(marker_queues, "SETTLING", marker_queues.SETTLING | unknown)
+
+
+def takes_a_lost_connection_for_marked(patch: pytest.MonkeyPatch) -> None:
+    """A marker whose answer is lost is not sent again."""
+    original = _private(MarkerQueues, "answered")
+
+    def answered(self: MarkerQueues, broker_id: int, errors: Any) -> Any:  # noqa: ANN401
+        items = _private(self, "_sent")[broker_id]
+        lost = {item: ErrorCode.NONE for item in items if item not in errors}
+        return original(self, broker_id, {**lost, **errors})
+
+    patch.setattr(MarkerQueues, "answered", answered)
+
+
+def sends_markers_to_one_partition_only(patch: pytest.MonkeyPatch) -> None:
+    """Of a transaction's partitions at one broker, only the first gets its marker."""
+    original = _private(MarkerQueues, "add")
+
+    def add(self: MarkerQueues, number: int, marker: Any, partitions: Any) -> Any:  # noqa: ANN401
+        return original(self, number, marker, sorted(partitions)[:1])
+
+    patch.setattr(MarkerQueues, "add", add)
+
+
+def verifies_nothing(patch: pytest.MonkeyPatch) -> None:
+    """A partition takes records of a transaction that it does not know, from anybody."""
+    patch.setattr(transactional_append, "refusals", lambda *_: {})
+
+
+def drops_the_guard(patch: pytest.MonkeyPatch) -> None:
+    """A verification that was overtaken by the end of the transaction still counts."""
+    patch.setattr(Attempt, "_is_overtaken", lambda *_: False)
+
+
+def shows_offsets_before_their_commit(patch: pytest.MonkeyPatch) -> None:
+    """The offsets of an open transaction are visible at once."""
+    original = _private(GroupShard, "apply_offsets")
+
+    def apply_offsets(self: GroupShard, entries: Any, base: int, producer: Any = None) -> None:  # noqa: ANN401
+        original(self, entries, base, producer)
+        if producer is not None:
+            original(self, entries, base)
+
+    patch.setattr(GroupShard, "apply_offsets", apply_offsets)
+
+
+def commits_aborted_offsets(patch: pytest.MonkeyPatch) -> None:
+    """The offsets of an aborted transaction count."""
+    original = _private(GroupShard, "end_transaction")
+    patch.setattr(
+        GroupShard,
+        "end_transaction",
+        lambda self, producer_id, _, now_ms: original(self, producer_id, True, now_ms),
+    )
+
+
+def answers_a_marker_before_its_offsets(patch: pytest.MonkeyPatch) -> None:
+    """A marker is written, and the group coordinator is not told (KAFKA-17507)."""
+    patch.setattr(GroupCoordinator, "transaction_ended", _nothing)
+
+
+def forgets_pending_offsets_at_load(patch: pytest.MonkeyPatch) -> None:
+    """A new coordinator does not know the offsets of open transactions."""
+    original = _private(GroupShard, "replay_record")
+
+    def replay_record(self: GroupShard, batch: Any, record: Any) -> None:  # noqa: ANN401
+        if not batch.is_transactional:
+            original(self, batch, record)
+
+    patch.setattr(GroupShard, "replay_record", replay_record)
+
+
+def takes_pending_offsets_for_stable(patch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for the end of a transaction with offsets."""
+    patch.setattr(PendingOffsets, "has", lambda *_: False)
+
+
+def gives_the_same_producer_id_twice(patch: pytest.MonkeyPatch) -> None:
+    """Each broker begins with the same producer ids."""
+    numbers = {}
+
+    def next_if_there(self: ProducerIds) -> int:
+        numbers[id(self)] = numbers.get(id(self), 1000) + 1
+        return numbers[id(self)]
+
+    patch.setattr(ProducerIds, "next_if_there", next_if_there)
+
+
+# -- Both coordinators -------------------------------------------------------------------------
+
+
+def answers_before_others_have_it(patch: pytest.MonkeyPatch) -> None:
+    """A coordinator answers when its own log has the record."""
+
+    def one_ack(entries: Any, **rest: Any) -> AppendRequest:  # noqa: ANN401
+        return AppendRequest(entries, acks=1, **rest)
+
+    patch.setattr(replicated_offsets_log, "AppendRequest", one_ack)
+
+
+def keeps_its_memory_of_a_former_term(patch: pytest.MonkeyPatch) -> None:
+    """A coordinator that comes back goes on with what it had in memory."""
+    original = _private(LedShards, "on_elected")
+
+    def on_elected(self: LedShards[Any], partition: int, leader_epoch: int) -> None:
+        shard = self.get(partition)
+        if shard is None:
+            original(self, partition, leader_epoch)
+        else:
+            shard.leader_epoch = leader_epoch
+
+    patch.setattr(LedShards, "on_elected", on_elected)
+    patch.setattr(LedShards, "on_resigned", _nothing)
+
+
+def loads_nothing(patch: pytest.MonkeyPatch) -> None:
+    """A new coordinator begins with nothing."""
+    original = _private(ReplicatedOffsetsLog, "offsets")
+
+    def offsets(self: ReplicatedOffsetsLog, partition: int) -> tuple[int, int]:
+        _, end = original(self, partition)
+        return end, end
+
+    patch.setattr(ReplicatedOffsetsLog, "offsets", offsets)
+
+
+COORDINATOR_BUGS: dict[str, Plant] = {
+    plant.__name__: plant
+    for plant in (
+        loses_markers_with_their_coordinator,
+        takes_an_unknown_partition_for_marked,
+        takes_a_lost_connection_for_marked,
+        sends_markers_to_one_partition_only,
+        verifies_nothing,
+        drops_the_guard,
+        shows_offsets_before_their_commit,
+        commits_aborted_offsets,
+        answers_a_marker_before_its_offsets,
+        forgets_pending_offsets_at_load,
+        takes_pending_offsets_for_stable,
+        gives_the_same_producer_id_twice,
+        answers_before_others_have_it,
+        keeps_its_memory_of_a_former_term,
+        loads_nothing,
+    )
+}
+"""By name."""
