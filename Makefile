@@ -15,6 +15,9 @@ SEED ?= 0-99
 # How long `make test-long` begins further seeds: half of it those of the quorum, half all others.
 MINUTES ?= 20
 QUORUM_SEEDS ?= 0-4999
+# Those of whole clusters have a time of their own.
+CLUSTER_SEEDS ?= 0-1999
+CLUSTER_MINUTES ?= 15
 SERVE_ARGS ?=
 
 # The first interpreter that is new enough, unless PYTHON says which.
@@ -32,7 +35,7 @@ help:
 	@echo 'make check    format, lint, types, import contracts and unit tests: the quick loop'
 	@echo 'make test     everything that must hold: check, real clients, Kafka tools, simulations'
 	@echo 'make test-long  more seeds of the simulations, and kills: MINUTES=20 of them'
-	@echo 'make simulate brokers and quorums in virtual time; SEED=7 runs one again, SEED=0-99 many'
+	@echo 'make simulate brokers, quorums and clusters in virtual time; SEED=7 runs one again, SEED=0-99 many'
 	@echo 'make format   rewrite the code as the formatter wants it'
 	@echo 'make diagrams docs/state-machines.md anew, from the tables in the code'
 	@echo 'make scenarios docs/tiering-scenarios.md anew, from the marks of the tests'
@@ -101,6 +104,8 @@ test: lint
 test-long: setup-test
 	$(BIN)/python -m tierlog.tests.simulation.quorum_figures $(QUORUM_SEEDS) --workers $(WORKERS) \
 		--minutes $$(( ($(MINUTES) + 1) / 2 ))
+	$(BIN)/python -m tierlog.tests.simulation.cluster_figures $(CLUSTER_SEEDS) --workers $(WORKERS) \
+		--minutes $(CLUSTER_MINUTES)
 	$(BIN)/pytest -q -n $(TEST_WORKERS) --dist worksteal --benchmark-disable \
 		--minutes $$(( ($(MINUTES) + 1) / 2 )) -m long -rfE tests
 
@@ -108,6 +113,7 @@ test-long: setup-test
 simulate: setup-test
 	$(BIN)/pytest -q -n $(WORKERS) tests/simulation -k broker --seeds $(SEED)
 	$(BIN)/python -m tierlog.tests.simulation.quorum_figures $(SEED) --workers $(WORKERS)
+	$(BIN)/python -m tierlog.tests.simulation.cluster_figures $(SEED) --workers $(WORKERS)
 
 .PHONY: format
 format: setup-test

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tierlog.tests.simulation.cluster_member import Member
-from tierlog.tests.simulation.disk import Fault as DiskFault, Kind, Survival
+from tierlog.tests.simulation.disk import UNLIMITED_BYTES, Fault as DiskFault, Kind, Survival
 from tierlog.tests.simulation.network import on_host
 from tierlog.tests.simulation.object_store import Fault as StoreFault, Weather
 
@@ -58,7 +58,7 @@ def _fill_disk(story: "ClusterStory", member: Member) -> bool:
     disk.capacity_bytes = disk.used_bytes() + story.chance.randrange(0, 3000)
 
     def clear() -> None:
-        disk.capacity_bytes = 1 << 40
+        disk.capacity_bytes = UNLIMITED_BYTES
 
     story.loop.call_later(story.chance.uniform(0, 2), clear)
     return True
@@ -86,7 +86,7 @@ def _pause(story: "ClusterStory", member: Member) -> bool:
 
 
 def _while(story: "ClusterStory") -> float:
-    return story.chance.uniform(0, story.chance.choice((0.5, 2, 4)))
+    return story.chance.uniform(0, story.chance.choice((0.5, 2, 4, 8)))
 
 
 def _part(story: "ClusterStory", member: Member) -> bool:

@@ -5,6 +5,7 @@ high watermark is what is committed: it only grows, and every replica's log belo
 watermark is the beginning of it.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 
 from tierlog.clients.kafka_uuid import Uuid
@@ -29,7 +30,8 @@ class ClusterInvariants:
         self._published: dict[tuple[int, int], int] = {}
         self._leaders: dict[tuple[TopicPartition, Uuid, int], int] = {}
         self._high_watermarks: dict[tuple[int, int, TopicPartition, Uuid, int], int] = {}
-        self._committed: dict[tuple[TopicPartition, Uuid], bytes] = {}
+        self._ends: dict[tuple[int, int, TopicPartition], int] = {}
+        self._committed: dict[tuple[TopicPartition, Uuid], _Committed] = {}
 
     def check(self) -> None:
         """What is cheap enough to be looked at very often."""
@@ -46,6 +48,9 @@ class ClusterInvariants:
             for name, replica in member.replicas.partitions.items() if member.replicas else ():
                 if replica.is_leader:
                     self._check_leader(member, name, replica)
+                key, end = (member.id, member.starts, name), replica.log.log_end_offset
+                self._truth.promises.counts["truncated"] += end < self._ends.get(key, 0)
+                self._ends[key] = end
 
     def check_acknowledged(self, name: TopicPartition, offset: int) -> None:
         """P1: what is acknowledged is on as many replicas as must be in sync."""
@@ -70,10 +75,16 @@ class ClusterInvariants:
                 old_topic = before.topics_by_id.get(topic.topic_id) if before else None
                 if old_topic and index in old_topic.partitions:
                     _check_epochs(name, old_topic.partitions[index], partition)
+                    self._count_isr(old_topic.partitions[index], partition)
                     _check_reassignment(name, old_topic.partitions[index], partition)
         for broker_id, broker in before.brokers.items() if before else ():
             now = image.brokers.get(broker_id)
             assert now is None or now.epoch >= broker.epoch, f"epoch of {broker_id} goes back (C4)"
+
+    def _count_isr(self, before: PartitionImage, now: PartitionImage) -> None:
+        counts = self._truth.promises.counts
+        counts["ISR expanded"] += len(now.isr) > len(before.isr)
+        counts["ISR shrunk"] += len(now.isr) < len(before.isr)
 
     def _check_partition(self, name: str, image: ClusterImage, partition: PartitionImage) -> None:
         assert partition.isr, f"{name}: the ISR is empty (C2)"
@@ -137,7 +148,7 @@ class ClusterInvariants:
         for name, partition in self._truth.partitions():
             assert image is not None
             topic_id = image.topics_by_name[name.topic].topic_id
-            parts: list[tuple[Member, bytes]] = []
+            committed = self._committed.setdefault((name, topic_id), _Committed())
             for member in self._members:
                 replica = self._truth.replica(member, name)
                 if replica is None or replica.topic_id_partition.topic_id != topic_id:
@@ -145,17 +156,38 @@ class ClusterInvariants:
                 if member.id not in partition.replicas or replica.log.local_log_start_offset:
                     continue
                 content = self._truth.content(member, name)
-                parts.append((member, _below(content, replica.log.high_watermark)))
-            key = (name, topic_id)
-            longest = max([self._committed.get(key, b""), *(part for _, part in parts)], key=len)
-            for member, part in parts:
-                assert longest.startswith(part), (
-                    f"{name}: the log of {member.id} below its high watermark differs from what"
-                    f" was committed (P2)"
+                assert committed.agrees_with(content, replica.log.high_watermark), (
+                    f"{name}: the log of {member.id} below its high watermark"
+                    f" {replica.log.high_watermark} differs from what was committed (P2, P3)"
                 )
-            before = self._committed.get(key, b"")
-            assert longest.startswith(before), f"{name}: what was committed has changed (P3)"
-            self._committed[key] = longest
+
+
+class _Committed:
+    """The batches that are committed, and where each ends."""
+
+    def __init__(self) -> None:
+        self._content = b""
+        self._offsets = [0]
+        self._sizes = [0]
+
+    def agrees_with(self, content: bytes, high_watermark: int) -> bool:
+        """Whether a log is the same below its high watermark; what is new there is committed."""
+        known = self._sizes[bisect_right(self._offsets, high_watermark) - 1]
+        if content[:known] != self._content[:known]:
+            return False
+        if known == len(self._content):
+            self._add(content[known:], high_watermark)
+        return True
+
+    def _add(self, content: bytes, high_watermark: int) -> None:
+        end = len(self._content)
+        for batch in batches(memoryview(content)):
+            if batch.last_offset >= high_watermark:
+                break
+            end += batch.size_in_bytes
+            self._offsets.append(batch.last_offset + 1)
+            self._sizes.append(end)
+        self._content += content[: end - len(self._content)]
 
 
 def _offset(image: ClusterImage) -> int:
@@ -176,13 +208,3 @@ def _check_reassignment(name: str, before: PartitionImage, now: PartitionImage) 
     joined = set(before.adding_replicas) & set(now.replicas)
     if has_ended and now.partition_epoch == before.partition_epoch + 1 and joined:
         assert joined <= set(now.isr), f"{name}: {before} ends as {now} (C7)"
-
-
-def _below(content: bytes, offset: int) -> bytes:
-    """The batches below an offset."""
-    size = 0
-    for batch in batches(memoryview(content)):
-        if batch.last_offset >= offset:
-            break
-        size += len(batch.view)
-    return content[:size]

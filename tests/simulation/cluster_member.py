@@ -54,9 +54,9 @@ PROPERTIES = {
     "controller.quorum.request.timeout.ms": "1000",
     "broker.heartbeat.interval.ms": "700",
     "broker.session.timeout.ms": "2500",
-    "replica.fetch.wait.max.ms": "1000",
+    "replica.fetch.wait.max.ms": "600",
     "replica.fetch.backoff.ms": "200",
-    "replica.lag.time.max.ms": "3000",
+    "replica.lag.time.max.ms": "1200",
     "replica.socket.timeout.ms": "2500",
     "controller.socket.timeout.ms": "2500",
 }

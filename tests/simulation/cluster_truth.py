@@ -125,6 +125,7 @@ class ClusterTruth:
             assert each == first, (
                 f"{name}: epochs {first} of {partition.leader}, {each} of {member_id}"
             )
+        self.promises.counts["several leader epochs"] += len(first) > 1
         assert all(a < b for a, b in pairwise(first)), f"{name}: epochs {first} do not rise"
 
     def _check_images(self, image: ClusterImage) -> None:

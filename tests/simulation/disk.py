@@ -34,6 +34,8 @@ class Kind(Enum):
     OPEN = auto()  # of a file that is there: it changes nothing, and can fail
 
 
+UNLIMITED_BYTES = 1 << 40
+
 BARRIERS = frozenset({Kind.FLUSH, Kind.SYNC_DIRECTORY})
 
 
@@ -190,7 +192,7 @@ class SimulatedDisk:
     which the power goes: a barrier then has not happened, any other change is on its way.
     """
 
-    def __init__(self, capacity_bytes: int = 1 << 40) -> None:
+    def __init__(self, capacity_bytes: int = UNLIMITED_BYTES) -> None:
         self.root = SimulatedDirectory()
         self.capacity_bytes = capacity_bytes
         self.operations = 0
@@ -233,6 +235,11 @@ class SimulatedDisk:
         self.root.lose_power(survival, chance)
         self.locked.clear()
         self.power_fails_at = None
+
+    def free_bytes(self) -> int:
+        """The room that is left; a disk without a limit counts nothing."""
+        is_limited = self.capacity_bytes < UNLIMITED_BYTES
+        return self.capacity_bytes - self.used_bytes() if is_limited else UNLIMITED_BYTES
 
     def used_bytes(self) -> int:
         return sum(len(file.content) for file in _files_below(self.root))

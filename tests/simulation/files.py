@@ -223,7 +223,7 @@ class SimulatedHandle:
     def write_at(self, position: int, buffer: ReadableBuffer, kind: Kind = Kind.WRITE) -> None:
         file, data = self.file, bytes(buffer)
         growth = position + len(data) - len(file.content)
-        room = self.files.disk.capacity_bytes - self.files.disk.used_bytes()
+        room = self.files.disk.free_bytes() if growth > 0 else 0
         if growth > max(room, 0):
             # What fits is written before the disk says that the rest does not.
             fits = data[: max(0, len(data) - growth + max(room, 0))]

@@ -1,0 +1,118 @@
+"""Runs the stories of whole clusters seed by seed on all cores, and prints one line of figures.
+
+python -m tierlog.tests.simulation.cluster_figures 0-1999 --workers 2 --minutes 15
+"""
+
+import argparse
+import multiprocessing
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+
+from .cluster_faults import FAULTS
+from .cluster_story import RARE, ClusterStory, plan_of
+
+SEEDS_A_TASK = 5
+
+
+@dataclass(slots=True)
+class Figures:
+    """What many stories were like."""
+
+    stories: int = 0
+    virtual_s: float = 0.0
+    slowest_healing_s: float = 0.0
+    cpu_s: float = 0.0
+    counts: Counter[str] = field(default_factory=Counter[str])
+
+    def add(self, story: "ClusterStory") -> None:
+        """Add those of one story."""
+        self.stories += 1
+        self.virtual_s += story.loop.time()
+        self.slowest_healing_s = max(self.slowest_healing_s, story.healing_s)
+        self.counts += story.counts
+
+    def merge(self, other: "Figures") -> None:
+        """Add those of other stories."""
+        self.stories += other.stories
+        self.virtual_s += other.virtual_s
+        self.slowest_healing_s = max(self.slowest_healing_s, other.slowest_healing_s)
+        self.cpu_s += other.cpu_s
+        self.counts += other.counts
+
+    @property
+    def missing(self) -> list[str]:
+        """The rare branches that no story has reached."""
+        return [name for name in RARE if not self.counts[name]]
+
+    def __str__(self) -> str:
+        faults = ", ".join(f"{name} {self.counts[name]}" for name in FAULTS)
+        never = f" (not: {', '.join(self.missing)})" if self.missing else ""
+        return (
+            f"{self.stories} seeds, {self.virtual_s:.0f} s of virtual time,"
+            f" {self.counts['acknowledged']} records acknowledged, healed within"
+            f" {self.slowest_healing_s:.1f} s; faults: {faults};"
+            f" {len(RARE) - len(self.missing)} of {len(RARE)} rare branches{never}"
+        )
+
+
+def run_seeds(seeds: Sequence[int], until_s: float) -> tuple[Figures, str]:
+    """Tell the stories of seeds; begin no more after a time, or after one that complains."""
+    figures = Figures()
+    began_s = time.process_time()
+    for seed in seeds:
+        if time.time() >= until_s:
+            break
+        story = ClusterStory(plan_of(seed))
+        try:
+            story.tell()
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            return figures, "\n".join((f"seed {seed}: {error!r}", *getattr(error, "__notes__", ())))
+        figures.add(story)
+        figures.cpu_s = time.process_time() - began_s
+    return figures, ""
+
+
+def run(seeds: Sequence[int], workers: int, minutes: float) -> tuple[Figures, list[str]]:
+    """The figures of all seeds that there was time for, and the complaints."""
+    until_s = time.time() + 60 * minutes
+    tasks = [seeds[at : at + SEEDS_A_TASK] for at in range(0, len(seeds), SEEDS_A_TASK)]
+    if workers == 1:
+        results = [run_seeds(task, until_s) for task in tasks]
+    else:
+        # Forked: everything is imported already.
+        context = multiprocessing.get_context("fork")
+        with ProcessPoolExecutor(workers, mp_context=context) as pool:
+            results = list(pool.map(run_seeds, tasks, [until_s] * len(tasks)))
+    figures = Figures()
+    for each, _ in results:
+        figures.merge(each)
+    return figures, [complaint for _, complaint in results if complaint]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the line; returns 1 if a story complains."""
+    parser = argparse.ArgumentParser(description="Simulates clusters of three whole brokers.")
+    parser.add_argument("seeds", help="7, or 0-99")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=60.0, help="begin no further seed then")
+    options = parser.parse_args(arguments)
+    first, _, last = options.seeds.partition("-")
+    seeds = range(int(first), int(last or first) + 1)
+    began = time.monotonic()
+    figures, complaints = run(seeds, options.workers, options.minutes)
+    for complaint in complaints:
+        sys.stderr.write(f"{complaint}\n")
+    took = f"{time.monotonic() - began:.0f} s, {figures.cpu_s:.0f} s of processor time"
+    violations = f"{len(complaints)} complaints" if complaints else "no violation, no stall"
+    sys.stdout.write(f"cluster: {violations} in {took}: {figures}\n")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
