@@ -38,6 +38,11 @@ def _cut_power(story: "ClusterStory", member: Member) -> bool:
         return False
     story.end(member, Survival.BY_CHANCE)
     story.guard_after_loss(member)
+    if story.plan.is_synced and story.chance.random() < 0.6:
+        # The whole room: only what was synced is left.
+        for other in story.members:
+            if other.is_running:
+                story.end(other, Survival.BY_CHANCE)
     return True
 
 

@@ -52,6 +52,11 @@ class ClusterInvariants:
                 self._truth.promises.counts["truncated"] += end < self._ends.get(key, 0)
                 self._ends[key] = end
 
+    def check_read(self, name: TopicPartition, offset: int) -> None:
+        """P3: nobody reads what was never committed."""
+        high_watermark = max(each.high_watermark(name) for each in self._members)
+        assert offset < high_watermark, f"{name}: {offset} is read, above {high_watermark} (P3)"
+
     def check_acknowledged(self, name: TopicPartition, offset: int) -> None:
         """P1: what is acknowledged is on as many replicas as must be in sync."""
         holders = [each.id for each in self._members if each.log_end(name) > offset]
@@ -126,7 +131,8 @@ class ClusterInvariants:
     ) -> None:
         """P4: each member of the maximal ISR that can be asked has all below the high watermark."""
         for other in self._members:
-            if other.id not in replica.isr_state.isr or not other.is_serving:
+            state = replica.isr_state
+            if other.id not in {*state.isr, *state.asked_isr} or not other.is_serving:
                 continue
             context = other.context
             follower = self._truth.replica(other, name)
@@ -203,8 +209,8 @@ def _check_epochs(name: str, before: PartitionImage, now: PartitionImage) -> Non
 
 
 def _check_reassignment(name: str, before: PartitionImage, now: PartitionImage) -> None:
-    """C7: what was added is in sync when a reassignment ends."""
-    has_ended = before.adding_replicas and not now.adding_replicas
-    joined = set(before.adding_replicas) & set(now.replicas)
-    if has_ended and now.partition_epoch == before.partition_epoch + 1 and joined:
+    """C7: a new replica is being added until it is in sync."""
+    new = {*before.adding_replicas, *(set(now.replicas) - set(before.replicas))}
+    joined = (new & set(now.replicas)) - set(now.adding_replicas)
+    if now.partition_epoch == before.partition_epoch + 1 and joined:
         assert joined <= set(now.isr), f"{name}: {before} ends as {now} (C7)"

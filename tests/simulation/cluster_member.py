@@ -116,6 +116,7 @@ class Member:
         self.why_ended = ""
         """Why the last life ended by itself; empty if something else has ended it."""
         self._last_ends: dict[TopicPartition, int] = {}
+        self._last_high_watermarks: dict[TopicPartition, int] = {}
         self.on_end: Callable[[Member], None] = lambda _: None
         self._loop = loop
         self._network = network
@@ -162,9 +163,16 @@ class Member:
         replica = self.replicas.partitions.get(name) if self.replicas else None
         return self._last_ends.get(name, -1) if replica is None else replica.log.log_end_offset
 
+    def high_watermark(self, name: TopicPartition) -> int:
+        """The highest one that this broker has had of a partition, in all its lives."""
+        replica = self.replicas.partitions.get(name) if self.replicas else None
+        before = self._last_high_watermarks.get(name, -1)
+        return before if replica is None else max(before, replica.log.high_watermark)
+
     def _note_ends(self) -> None:
         if self.replicas is not None:
             for name, replica in self.replicas.partitions.items():
+                self._last_high_watermarks[name] = self.high_watermark(name)
                 self._last_ends[name] = replica.log.log_end_offset
 
     def begin(self) -> None:

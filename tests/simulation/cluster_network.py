@@ -4,6 +4,7 @@ A paused process (SIGSTOP) runs nothing: what is due for it waits, in its order,
 """
 
 import asyncio
+import contextvars
 import heapq
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
@@ -62,6 +63,12 @@ class ClusterLoop(SimulatedLoop):
             handle = self._ready.popleft()
             waiting = self._paused.get(process_of(handle._context))  # type: ignore[attr-defined]
             (self._ready if waiting is None else waiting).append(handle)
+
+
+def vars_of(handle: asyncio.Handle) -> contextvars.Context:
+    """The context that a handle runs in."""
+    context: contextvars.Context = getattr(handle, "_context")  # noqa: B009  # it has no other name
+    return context
 
 
 class ClusterNetwork(SimulatedNetwork):

@@ -5,7 +5,7 @@ followers and logs; the two neighbours have those of coordinators, of the tier a
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import pytest
 
@@ -22,6 +22,7 @@ from tierlog.replication.partition.isr_state import IsrState
 from tierlog.replication.partition.partition import Partition
 from tierlog.replication.partition.replica import Replica
 from tierlog.storage.log import unified_log
+from tierlog.storage.log.fetch_data import FetchIsolation
 from tierlog.storage.log.leader_epoch import LeaderEpochCache
 from tierlog.storage.log.unified_log import UnifiedLog
 from tierlog.storage.producer.producer_state import ProducerStateManager
@@ -32,6 +33,8 @@ from .cluster_planted_tier_bugs import TIER_BUGS
 from .cluster_story import ClusterStory, Plan, plan_of
 
 Plant = Callable[[pytest.MonkeyPatch], None]
+Loose: TypeAlias = Any
+"""What the patched function gets or gives, which is handed on."""
 
 
 class Found(NamedTuple):
@@ -62,7 +65,7 @@ def find(name: str, seeds: Iterable[int]) -> Found | None:
 
 
 # A part that nothing but the production code itself may use, to break it.
-_private: Callable[[object, str], Any] = getattr
+_private: Callable[[object, str], Loose] = getattr
 
 
 def _yes(*_: object, **__: object) -> bool:
@@ -136,8 +139,8 @@ def forgets_the_restart_of_a_follower(patch: pytest.MonkeyPatch) -> None:
     def update_follower(
         self: Partition,
         replica: ReplicaEpoch,
-        *rest: Any,
-        **more: Any,  # noqa: ANN401  # handed on
+        *rest: Loose,
+        **more: Loose,
     ) -> bool:
         return original(self, replica._replace(broker_epoch=-1), *rest, **more)
 
@@ -149,7 +152,7 @@ def keeps_what_followers_had_in_former_terms(patch: pytest.MonkeyPatch) -> None:
     """A new leader believes that all followers have its whole log."""
     original = _private(Replica, "on_term")
 
-    def on_term(self: Replica, end: int, now_ms: int, **rest: Any) -> None:  # noqa: ANN401
+    def on_term(self: Replica, end: int, now_ms: int, **rest: Loose) -> None:
         original(self, end, now_ms, **rest)
         self.log_end_offset = end
 
@@ -173,7 +176,7 @@ def counts_a_diverging_fetch(patch: pytest.MonkeyPatch) -> None:
     """A fetch that only shows where logs diverge counts for what it asks (KAFKA-13141)."""
     original = _private(LogReader, "_read_partition")
 
-    def read(self: LogReader, params: Any, asked: FetchPartition, *rest: Any) -> int:  # noqa: ANN401
+    def read(self: LogReader, params: Loose, asked: FetchPartition, *rest: Loose) -> int:
         if params.is_from_follower:
             led = self.partition_for(asked)
             follower = ReplicaEpoch(params.replica_id, params.replica_epoch)
@@ -185,6 +188,12 @@ def counts_a_diverging_fetch(patch: pytest.MonkeyPatch) -> None:
 
 def shows_what_is_not_committed(patch: pytest.MonkeyPatch) -> None:
     """Consumers read up to the end of the log."""
+    original = _private(UnifiedLog, "read")
+
+    def read(self: UnifiedLog, offset: int, size: int, _: object, *rest: Loose) -> Loose:
+        return original(self, offset, size, FetchIsolation.LOG_END, *rest)
+
+    patch.setattr(UnifiedLog, "read", read)
     patch.setattr(UnifiedLog, "visible_end", lambda self, _: self.log_end_offset)
 
 

@@ -1,10 +1,12 @@
 """Rules of the controllers of a whole cluster, each broken once: see `cluster_planted_bugs.py`."""
 
+import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
+from tierlog.broker.cluster_member import ClusterMember
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.schema import Message
 from tierlog.replication.brokers import registration
@@ -18,7 +20,9 @@ from tierlog.replication.metadata.metadata_records import NO_LEADER_CHANGE
 from tierlog.replication.raft import elections
 
 Plant = Callable[[pytest.MonkeyPatch], None]
-_private: Callable[[object, str], Any] = getattr
+Loose: TypeAlias = Any
+"""What the patched function gets or gives, which is handed on."""
+_private: Callable[[object, str], Loose] = getattr
 
 
 def _yes(*_: object, **__: object) -> bool:
@@ -53,7 +57,7 @@ def forgets_to_raise_the_leader_epoch(patch: pytest.MonkeyPatch) -> None:
     """Another leader has the epoch of the one before."""
     original = _private(cluster_image, "changed_partition")
 
-    def changed(before: PartitionImage, record: Any) -> PartitionImage:  # noqa: ANN401  # a record
+    def changed(before: PartitionImage, record: Loose) -> PartitionImage:
         after = original(before, record)
         if record.leader == NO_LEADER_CHANGE:
             return after
@@ -88,32 +92,21 @@ def fences_and_moves_nothing(patch: pytest.MonkeyPatch) -> None:
     def fence_records(_: ClusterImage, broker: BrokerImage, __: object) -> list[Message]:
         return [_private(broker_transitions, "_change")(broker, fenced=1)]
 
-    patch.setattr(broker_transitions, "fence_records", fence_records)
+    for module in _users_of("fence_records"):
+        patch.setattr(module, "fence_records", fence_records)
 
 
-def moves_nothing_at_a_controlled_shutdown(patch: pytest.MonkeyPatch) -> None:
-    """A broker that stops keeps what it leads until it is gone."""
-    original = broker_transitions.step_records
+def stops_without_handing_over(patch: pytest.MonkeyPatch) -> None:
+    """A broker that stops cleanly leads what it leads until it is gone."""
 
-    def step_records(image: ClusterImage, broker: BrokerImage, target: Any, *rest: Any) -> Any:  # noqa: ANN401
-        if target is broker_transitions.BrokerState.CONTROLLED_SHUTDOWN:
-            is_marked = broker.in_controlled_shutdown
-            change = _private(broker_transitions, "_change")
-            return [] if is_marked else [change(broker, in_controlled_shutdown=1)]
-        return original(image, broker, target, *rest)
+    async def leave(_: object) -> None:
+        """Tells nobody."""
 
-    patch.setattr(broker_transitions, "step_records", step_records)
-    patch.setattr(broker_transitions, "leads_any", lambda *_: False)
-    for module in _users_of("step_records", original):
-        patch.setattr(module, "step_records", step_records)
-    for module in _users_of("leads_any", None):
-        patch.setattr(module, "leads_any", lambda *_: False)
+    patch.setattr(ClusterMember, "leave", leave)
 
 
-def _users_of(name: str, _: object) -> list[Any]:
+def _users_of(name: str) -> list[Loose]:
     """The modules that have imported a function of `broker_transitions`."""
-    import sys
-
     return [
         module
         for title, module in list(sys.modules.items())
@@ -127,14 +120,14 @@ def forgets_the_life_before(patch: pytest.MonkeyPatch) -> None:
     def restart_records(*_: object) -> list[Message]:
         return []
 
-    for module in _users_of("restart_records", None):
+    for module in _users_of("restart_records"):
         patch.setattr(module, "restart_records", restart_records)
 
 
 def keeps_the_epoch_of_the_last_incarnation(patch: pytest.MonkeyPatch) -> None:
     """Nobody looks at the broker epochs of an ISR that a leader asks for."""
 
-    def is_eligible(image: ClusterImage, member: Any) -> bool:  # noqa: ANN401
+    def is_eligible(image: ClusterImage, member: Loose) -> bool:
         return member.broker_id in image.brokers
 
     patch.setattr(alter_partition, "_is_eligible", is_eligible)
@@ -145,8 +138,8 @@ def takes_stale_isrs(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(alter_partition, "_check_epochs", lambda *_: ErrorCode.NONE)
 
 
-def takes_every_stop_for_a_clean_one(patch: pytest.MonkeyPatch) -> None:
-    """A session that still lives is replaced by another incarnation."""
+def registers_over_a_live_session(patch: pytest.MonkeyPatch) -> None:
+    """Another incarnation registers while the last one still sends heartbeats."""
     patch.setattr(registration, "_check_identity", _nothing)
 
 
@@ -154,7 +147,7 @@ def votes_for_any_log(patch: pytest.MonkeyPatch) -> None:
     """A controller may lead whatever it lacks."""
     original = elections.can_grant_vote
 
-    def can_grant_vote(state: Any, key: Any, *, is_up_to_date: bool, is_pre_vote: bool) -> bool:  # noqa: ANN401
+    def can_grant_vote(state: Loose, key: Loose, *, is_up_to_date: bool, is_pre_vote: bool) -> bool:
         return original(state, key, is_up_to_date=True, is_pre_vote=is_pre_vote)
 
     patch.setattr(elections, "can_grant_vote", can_grant_vote)
@@ -174,7 +167,7 @@ CONTROLLER_BUGS: dict[str, Plant] = {
         forgets_to_raise_the_leader_epoch,
         completes_before_it_has_caught_up,
         fences_and_moves_nothing,
-        moves_nothing_at_a_controlled_shutdown,
+        stops_without_handing_over,
         forgets_the_life_before,
         keeps_the_epoch_of_the_last_incarnation,
         takes_stale_isrs,

@@ -1,7 +1,7 @@
 """Rules of the coordinators of a whole cluster, each broken once: see `cluster_planted_bugs.py`."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -21,7 +21,9 @@ from tierlog.clients.errors import ErrorCode
 from tierlog.replication.partition.append_data import AppendRequest
 
 Plant = Callable[[pytest.MonkeyPatch], None]
-_private: Callable[[object, str], Any] = getattr
+Loose: TypeAlias = Any
+"""What the patched function gets or gives, which is handed on."""
+_private: Callable[[object, str], Loose] = getattr
 
 
 def _nothing(*_: object, **__: object) -> None:
@@ -46,7 +48,7 @@ def takes_a_lost_connection_for_marked(patch: pytest.MonkeyPatch) -> None:
     """A marker whose answer is lost is not sent again."""
     original = _private(MarkerQueues, "answered")
 
-    def answered(self: MarkerQueues, broker_id: int, errors: Any) -> Any:  # noqa: ANN401
+    def answered(self: MarkerQueues, broker_id: int, errors: Loose) -> Loose:
         items = _private(self, "_sent")[broker_id]
         lost = {item: ErrorCode.NONE for item in items if item not in errors}
         return original(self, broker_id, {**lost, **errors})
@@ -58,7 +60,7 @@ def sends_markers_to_one_partition_only(patch: pytest.MonkeyPatch) -> None:
     """Of a transaction's partitions at one broker, only the first gets its marker."""
     original = _private(MarkerQueues, "add")
 
-    def add(self: MarkerQueues, number: int, marker: Any, partitions: Any) -> Any:  # noqa: ANN401
+    def add(self: MarkerQueues, number: int, marker: Loose, partitions: Loose) -> Loose:
         return original(self, number, marker, sorted(partitions)[:1])
 
     patch.setattr(MarkerQueues, "add", add)
@@ -78,7 +80,7 @@ def shows_offsets_before_their_commit(patch: pytest.MonkeyPatch) -> None:
     """The offsets of an open transaction are visible at once."""
     original = _private(GroupShard, "apply_offsets")
 
-    def apply_offsets(self: GroupShard, entries: Any, base: int, producer: Any = None) -> None:  # noqa: ANN401
+    def apply_offsets(self: GroupShard, entries: Loose, base: int, producer: Loose = None) -> None:
         original(self, entries, base, producer)
         if producer is not None:
             original(self, entries, base)
@@ -105,7 +107,7 @@ def forgets_pending_offsets_at_load(patch: pytest.MonkeyPatch) -> None:
     """A new coordinator does not know the offsets of open transactions."""
     original = _private(GroupShard, "replay_record")
 
-    def replay_record(self: GroupShard, batch: Any, record: Any) -> None:  # noqa: ANN401
+    def replay_record(self: GroupShard, batch: Loose, record: Loose) -> None:
         if not batch.is_transactional:
             original(self, batch, record)
 
@@ -134,7 +136,7 @@ def gives_the_same_producer_id_twice(patch: pytest.MonkeyPatch) -> None:
 def answers_before_others_have_it(patch: pytest.MonkeyPatch) -> None:
     """A coordinator answers when its own log has the record."""
 
-    def one_ack(entries: Any, **rest: Any) -> AppendRequest:  # noqa: ANN401
+    def one_ack(entries: Loose, **rest: Loose) -> AppendRequest:
         return AppendRequest(entries, acks=1, **rest)
 
     patch.setattr(replicated_offsets_log, "AppendRequest", one_ack)
@@ -144,7 +146,7 @@ def keeps_its_memory_of_a_former_term(patch: pytest.MonkeyPatch) -> None:
     """A coordinator that comes back goes on with what it had in memory."""
     original = _private(LedShards, "on_elected")
 
-    def on_elected(self: LedShards[Any], partition: int, leader_epoch: int) -> None:
+    def on_elected(self: LedShards[Loose], partition: int, leader_epoch: int) -> None:
         shard = self.get(partition)
         if shard is None:
             original(self, partition, leader_epoch)

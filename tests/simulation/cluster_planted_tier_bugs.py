@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -18,7 +18,9 @@ from tierlog.tiering.task.leader_term import LeaderTerm
 from tierlog.tiering.task.partition_removal import PartitionRemovals
 
 Plant = Callable[[pytest.MonkeyPatch], None]
-_private: Callable[[object, str], Any] = getattr
+Loose: TypeAlias = Any
+"""What the patched function gets or gives, which is handed on."""
+_private: Callable[[object, str], Loose] = getattr
 
 
 def _nothing(*_: object, **__: object) -> None:
@@ -29,7 +31,7 @@ def finishes_before_the_upload_ends(patch: pytest.MonkeyPatch) -> None:
     """A copy counts, whether or not its objects have arrived."""
     original = _private(CopyTask, "_store")
 
-    async def store(self: CopyTask, *rest: Any) -> bytes | None:  # noqa: ANN401
+    async def store(self: CopyTask, *rest: Loose) -> bytes | None:
         try:
             return await original(self, *rest)
         except RemoteStorageError:
@@ -46,7 +48,7 @@ def deletes_above_the_copied_offset(patch: pytest.MonkeyPatch) -> None:
 def keeps_the_copied_offset_of_an_old_term(patch: pytest.MonkeyPatch) -> None:
     """A leader takes what it has ever had for copied."""
 
-    def copied_up_to(_: object, __: object, bounds: Any) -> int:  # noqa: ANN401
+    def copied_up_to(_: object, __: object, bounds: Loose) -> int:
         return bounds.local_log_start_offset + 40
 
     patch.setattr(leader_term, "copied_up_to", copied_up_to)
@@ -55,7 +57,7 @@ def keeps_the_copied_offset_of_an_old_term(patch: pytest.MonkeyPatch) -> None:
 def copies_what_is_not_committed(patch: pytest.MonkeyPatch) -> None:
     """A segment is copied before its records are on others."""
 
-    def copy_candidates(self: UnifiedLog, from_offset: int) -> list[Any]:
+    def copy_candidates(self: UnifiedLog, from_offset: int) -> list[Loose]:
         return [each for each, _ in pairwise(self.local.segments.from_offset(from_offset))]
 
     patch.setattr(UnifiedLog, "copy_candidates", copy_candidates)
@@ -84,7 +86,7 @@ def deletes_what_it_has_not_heard_of(patch: pytest.MonkeyPatch) -> None:
     """A topic that is not in the image counts as deleted, at once."""
     original = _private(PartitionRemovals, "look")
 
-    def look(self: PartitionRemovals, *rest: Any) -> Any:  # noqa: ANN401
+    def look(self: PartitionRemovals, *rest: Loose) -> Loose:
         patience = _private(self, "_patience")
         self._patience = patience._replace(gone=0)  # type: ignore[attr-defined]
         return original(self, *rest)
@@ -107,7 +109,7 @@ def truncates_before_aux_is_at_hand(patch: pytest.MonkeyPatch) -> None:
     """A follower empties its log as soon as it hears that the rest is in the tier."""
     original = _private(FollowedPartition, "fetched")
 
-    def fetched(self: FollowedPartition, ask: Any, answer: Any, now_ms: int) -> None:  # noqa: ANN401
+    def fetched(self: FollowedPartition, ask: Loose, answer: Loose, now_ms: int) -> None:
         if answer.error is ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:
             self.log.truncate_fully_and_start_at(0)
         original(self, ask, answer, now_ms)

@@ -1,6 +1,7 @@
 """Members of a consumer group: what they have committed stays, and nothing below it was skipped."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
@@ -23,6 +24,7 @@ class GroupTruth:
     """What the members of a group have seen and committed together."""
 
     seen: dict[int, bytes] = field(default_factory=dict[int, bytes])
+    check_read: Callable[[TopicPartition, int], None] = lambda *_: None
     committed: int = 0
     """The highest offset of which a commit was acknowledged."""
 
@@ -67,9 +69,10 @@ class GroupReader:
                 records = await reader.poll(timeout_ms=500)
                 for record in records:
                     value = record.value or b""
+                    truth.check_read(PARTITION, record.offset)
                     before = truth.seen.setdefault(record.offset, value)
                     assert before == value, (
-                        f"{self._name} reads {value!r} at {record.offset}, where {before!r} was read"
+                        f"{self._name} reads {value!r} at {record.offset}, where {before!r} was"
                     )
                 if not records:
                     continue

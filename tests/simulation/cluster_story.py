@@ -168,6 +168,7 @@ class ClusterStory:
         self.members = [Member(self.loop, self.network, each, properties) for each in IDS]
         self.truth = ClusterTruth(self.members, self.promises)
         self.invariants = ClusterInvariants(self.members, self.truth)
+        self.group.check_read = self.invariants.check_read
         self.promises.on_acknowledged = self._on_acknowledged
         watch = self.loop.create_task(self._watch())
         watch.add_done_callback(self._on_watched)

@@ -121,6 +121,8 @@ class ClusterTruth:
             if (replica := self.replica(member, name)) and member.id in partition.replicas
         }
         first = entries[partition.leader]
+        leader = next(each for each in self.members if each.id == partition.leader)
+        assert first or not self.content(leader, name), f"{name}: records, and no epochs"
         for member_id, each in entries.items():
             assert each == first, (
                 f"{name}: epochs {first} of {partition.leader}, {each} of {member_id}"
