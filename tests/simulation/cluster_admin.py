@@ -7,6 +7,8 @@ from random import Random
 from tierlog.clients.admin import Admin, NewTopic
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.network.network import NetworkClient, NetworkConfig
+from tierlog.clients.producer.producer import Producer
+from tierlog.clients.producer.sender import ProducerOptions
 from tierlog.clients.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -58,7 +60,7 @@ class ClusterAdmin:
         """Whether the temporary topic is there; None if nobody can tell."""
         self._counts = promises.counts
         self._loop = loop
-        environment = SimulatedEnvironment(loop, "admin")
+        environment = self._environment = SimulatedEnvironment(loop, "admin")
         config = NetworkConfig(client_id="admin", request_timeout_ms=TIMEOUT_MS)
         self._network = NetworkClient(BOOTSTRAP, environment, config)
         self._admin = Admin(BOOTSTRAP, timeout_ms=5000, network=config, environment=environment)
@@ -96,10 +98,24 @@ class ClusterAdmin:
 
     async def _create(self) -> None:
         self.has_temporary = None
-        configs = TIERED if self.has_tier and self.chance.random() < 0.5 else {}
+        configs = TIERED if self.has_tier and self.chance.random() < 0.8 else {}
         replicas = self.chance.choice((2, 3))
         await self._admin.create_topics([NewTopic(TEMPORARY, 1, replicas, configs)])
         self.has_temporary = True
+        if configs:
+            await self._fill()
+
+    async def _fill(self) -> None:
+        """Write enough for some segments, as far as that is possible just now."""
+        options: ProducerOptions = {
+            "environment": self._environment,
+            "delivery_timeout_ms": 2000,
+            "max_block_ms": 2000,
+            "request_timeout_ms": 1000,
+        }
+        async with Producer(BOOTSTRAP, **options) as producer:
+            for _ in range(12):
+                await producer.send(TEMPORARY, bytes(150), partition=0)
 
     async def _delete(self) -> None:
         self.has_temporary = None

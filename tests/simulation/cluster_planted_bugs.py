@@ -15,7 +15,7 @@ from tierlog.replication.follower.follower_asks import Ask, Fetched
 from tierlog.replication.leader.log_reader import LogReader
 from tierlog.replication.metadata.cluster_image import BrokerImage, PartitionImage
 from tierlog.replication.metadata.replica_epoch import ReplicaEpoch
-from tierlog.replication.partition import isr, partition
+from tierlog.replication.partition import isr, isr_state, partition
 from tierlog.replication.partition.fetch_data import FetchPartition
 from tierlog.replication.partition.isr import IsrView
 from tierlog.replication.partition.isr_state import IsrState
@@ -81,7 +81,7 @@ def _nothing(*_: object, **__: object) -> None:
 
 def moves_the_high_watermark_over_the_shrunk_isr(patch: pytest.MonkeyPatch) -> None:
     """Who is to leave the ISR does not hold back the high watermark any more."""
-    original = partition.shrinking
+    original = isr_state.shrinking
 
     def shrinking(state: IsrState, leaving: Iterable[int]) -> IsrState:
         after = original(state, leaving)
@@ -93,7 +93,7 @@ def moves_the_high_watermark_over_the_shrunk_isr(patch: pytest.MonkeyPatch) -> N
 
 def counts_the_committed_isr(patch: pytest.MonkeyPatch) -> None:
     """Who is to join the ISR does not hold back the high watermark, and nobody outside does."""
-    original = partition.expanding
+    original = isr_state.expanding
 
     def expanding(state: IsrState, broker_id: int) -> IsrState:
         return original(state, broker_id)._replace(maximal_isr=state.isr)
@@ -142,7 +142,8 @@ def forgets_the_restart_of_a_follower(patch: pytest.MonkeyPatch) -> None:
         *rest: Loose,
         **more: Loose,
     ) -> bool:
-        return original(self, replica._replace(broker_epoch=-1), *rest, **more)
+        moved: bool = original(self, replica._replace(broker_epoch=-1), *rest, **more)
+        return moved
 
     patch.setattr(partition, "is_eligible", is_eligible)
     patch.setattr(Partition, "update_follower", update_follower)
@@ -164,7 +165,7 @@ def takes_its_end_for_committed(patch: pytest.MonkeyPatch) -> None:
     original = _private(Partition, "update")
 
     def update(self: Partition, image: PartitionImage, now_ms: int = 0) -> bool:
-        is_new = original(self, image, now_ms)
+        is_new: bool = original(self, image, now_ms)
         if is_new:
             self.log.update_high_watermark(self.log.log_end_offset)
         return is_new
@@ -176,7 +177,7 @@ def counts_a_diverging_fetch(patch: pytest.MonkeyPatch) -> None:
     """A fetch that only shows where logs diverge counts for what it asks (KAFKA-13141)."""
     original = _private(LogReader, "_read_partition")
 
-    def read(self: LogReader, params: Loose, asked: FetchPartition, *rest: Loose) -> int:
+    def read(self: LogReader, params: Loose, asked: FetchPartition, *rest: Loose) -> Loose:
         if params.is_from_follower:
             led = self.partition_for(asked)
             follower = ReplicaEpoch(params.replica_id, params.replica_epoch)
@@ -307,7 +308,7 @@ def keeps_producers_at_truncation(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(unified_log, "reload_producers", _nothing)
 
 
-CLUSTER_BUGS: dict[str, Plant] = {
+_HERE: dict[str, Plant] = {
     plant.__name__: plant
     for plant in (
         moves_the_high_watermark_over_the_shrunk_isr,
@@ -335,5 +336,9 @@ CLUSTER_BUGS: dict[str, Plant] = {
         forgets_producers_as_a_follower,
         keeps_producers_at_truncation,
     )
-} | {**CONTROLLER_BUGS, **COORDINATOR_BUGS, **TIER_BUGS}
+}
+CLUSTER_BUGS: dict[str, Plant] = {**_HERE, **CONTROLLER_BUGS, **COORDINATOR_BUGS, **TIER_BUGS}
 """By name."""
+
+UNSEEN: dict[str, str] = {}
+"""Those that the stories may not find, and why."""

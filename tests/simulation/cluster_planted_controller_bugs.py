@@ -58,7 +58,7 @@ def forgets_to_raise_the_leader_epoch(patch: pytest.MonkeyPatch) -> None:
     original = _private(cluster_image, "changed_partition")
 
     def changed(before: PartitionImage, record: Loose) -> PartitionImage:
-        after = original(before, record)
+        after: PartitionImage = original(before, record)
         if record.leader == NO_LEADER_CHANGE:
             return after
         return PartitionImage(

@@ -121,7 +121,7 @@ def takes_pending_offsets_for_stable(patch: pytest.MonkeyPatch) -> None:
 
 def gives_the_same_producer_id_twice(patch: pytest.MonkeyPatch) -> None:
     """Each broker begins with the same producer ids."""
-    numbers = {}
+    numbers: dict[int, int] = {}
 
     def next_if_there(self: ProducerIds) -> int:
         numbers[id(self)] = numbers.get(id(self), 1000) + 1

@@ -9,6 +9,8 @@ import pytest
 from tierlog.broker.tier.image_topics import ImageTopics, MemberTopics
 from tierlog.clients.errors import ErrorCode
 from tierlog.replication.follower.fetch_state import FollowedPartition
+from tierlog.storage.log import unified_log
+from tierlog.storage.log.log_retention import RetentionBounds
 from tierlog.storage.log.unified_log import UnifiedLog
 from tierlog.storage.remote.remote_log import RemoteLog
 from tierlog.tiering.remote_storage import RemoteStorageError
@@ -33,22 +35,29 @@ def finishes_before_the_upload_ends(patch: pytest.MonkeyPatch) -> None:
 
     async def store(self: CopyTask, *rest: Loose) -> bytes | None:
         try:
-            return await original(self, *rest)
+            custom: bytes | None = await original(self, *rest)
         except RemoteStorageError:
             return None
+        return custom
 
     patch.setattr(CopyTask, "_store", store)
 
 
 def deletes_above_the_copied_offset(patch: pytest.MonkeyPatch) -> None:
     """Local segments go, whether or not they are in the tier."""
+
+    def bounds(*fields: Loose) -> RetentionBounds:
+        of_log = RetentionBounds(*fields)
+        return of_log._replace(highest_remote_offset=of_log.high_watermark)
+
+    patch.setattr(unified_log, "RetentionBounds", bounds)
     patch.setattr(UnifiedLog, "_is_safe_in_tier", lambda *_: True)
 
 
 def keeps_the_copied_offset_of_an_old_term(patch: pytest.MonkeyPatch) -> None:
     """A leader takes what it has ever had for copied."""
 
-    def copied_up_to(_: object, __: object, bounds: Loose) -> int:
+    def copied_up_to(_: object, __: object, bounds: Loose) -> Loose:
         return bounds.local_log_start_offset + 40
 
     patch.setattr(leader_term, "copied_up_to", copied_up_to)
@@ -78,7 +87,7 @@ def cleans_up_finished_copies(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CopyTask, "_clean_up", clean_up)
 
 
-def _broker_of(task: CopyTask) -> int:
+def _broker_of(task: CopyTask) -> Loose:
     return _private(task, "_tools").deletion.broker_id
 
 

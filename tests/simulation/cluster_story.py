@@ -271,12 +271,20 @@ class ClusterStory:
 
     async def _be_chaotic(self) -> None:
         until = self.loop.time() + self.plan.chaos_s
-        names = list(FAULTS)
+        names = [*FAULTS, *(["bad store"] * 3 if self.tier is not None else [])]
         while self.loop.time() < until and self.violation is None:
-            name, member = self.chance.choice(names), self.chance.choice(self.members)
+            name, member = self.chance.choice(names), self._victim()
             if FAULTS[name](self, member):
                 self.counts[name] += 1
             await asyncio.sleep(self.chance.uniform(0, 2 * self.plan.fault_every_s))
+
+    def _victim(self) -> Member:
+        """Any broker, and more often one that leads something."""
+        leaders = [each.leader for _, each in self.truth.partitions() if each.leader >= 0]
+        if leaders and self.chance.random() < 0.5:
+            leader = self.chance.choice(leaders)
+            return next(each for each in self.members if each.id == leader)
+        return self.chance.choice(self.members)
 
     @property
     def is_careful(self) -> bool:
