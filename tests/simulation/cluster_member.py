@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any, TypeAlias
 
 from tierlog.broker.broker import Broker, Dependencies, StartError
 from tierlog.broker.config.config import BrokerConfig, read_config
@@ -75,6 +76,10 @@ TIER_PROPERTIES = {
 }
 
 
+Parts: TypeAlias = Any
+"""What a broker is built of, which is handed on."""
+
+
 @lru_cache(64)
 def _config(node_id: int, more: tuple[tuple[str, str], ...]) -> BrokerConfig:
     host = f"broker{node_id}"
@@ -90,8 +95,8 @@ class _WatchedBroker(Broker):
 
     context: BrokerContext | None = None
 
-    def _build_broker(self, *parts: object) -> BrokerContext:  # type: ignore[override]  # handed on
-        self.context = super()._build_broker(*parts)  # type: ignore[arg-type]  # as they come
+    def _build_broker(self, *parts: Parts) -> BrokerContext:
+        self.context = super()._build_broker(*parts)
         return self.context
 
 

@@ -4,10 +4,11 @@ A paused process (SIGSTOP) runs nothing: what is due for it waits, in its order,
 """
 
 import asyncio
+import contextlib
 import contextvars
 import heapq
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from tierlog.tests.simulation.loop import SimulatedLoop
@@ -23,6 +24,8 @@ class ClusterLoop(SimulatedLoop):
 
     _ready: deque[asyncio.Handle]
     _scheduled: list[asyncio.TimerHandle]
+    _timer_cancelled_count: int
+    _clock_resolution: float
 
     def __init__(self, seed: int = 0, time_limit_s: float = 3600) -> None:
         super().__init__(seed, time_limit_s)
@@ -32,6 +35,17 @@ class ClusterLoop(SimulatedLoop):
         # A process holds its tasks while it lives: only those of dead ones are collected.
         if not str(context.get("message")).startswith("Task was destroyed"):
             super()._remember(loop, context)
+
+    def close(self) -> None:
+        """End what dead processes have left waiting for ever, so that nobody hears of it later."""
+        for task in asyncio.all_tasks(self):
+            name = "_log_destroy_pending"
+            setattr(task, name, False)
+            coroutine = task.get_coro()
+            with contextlib.suppress(BaseException):
+                if isinstance(coroutine, Coroutine):
+                    coroutine.close()
+        super().close()
 
     def pause(self, process: Process) -> None:
         """Let a process run nothing more until `resume`."""
@@ -54,14 +68,14 @@ class ClusterLoop(SimulatedLoop):
         scheduled = self._scheduled
         while scheduled and scheduled[0].cancelled():
             self._timer_cancelled_count -= 1
-            heapq.heappop(scheduled)._scheduled = False
+            _unschedule(heapq.heappop(scheduled))
         if not self._ready:
             timeout = max(scheduled[0].when() - self.time(), 0) if scheduled else None
             self._selector.select(timeout)
         until = self.time() + self._clock_resolution
         while scheduled and scheduled[0].when() < until:
             handle = heapq.heappop(scheduled)
-            handle._scheduled = False
+            _unschedule(handle)
             self._ready.append(handle)
 
     def _set_aside(self) -> None:
@@ -69,6 +83,12 @@ class ClusterLoop(SimulatedLoop):
             handle = self._ready.popleft()
             waiting = self._paused.get(process_of(vars_of(handle)))
             (self._ready if waiting is None else waiting).append(handle)
+
+
+def _unschedule(handle: asyncio.TimerHandle) -> None:
+    """Tell a handle that it is not among the timers any more, as the base class does."""
+    name = "_scheduled"
+    setattr(handle, name, False)
 
 
 def vars_of(handle: asyncio.Handle) -> contextvars.Context:

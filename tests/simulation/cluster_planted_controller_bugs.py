@@ -9,7 +9,6 @@ import pytest
 from tierlog.broker.cluster_member import ClusterMember
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.schema import Message
-from tierlog.replication.brokers import registration
 from tierlog.replication.cluster import broker_transitions
 from tierlog.replication.controller import alter_partition, partition_change
 from tierlog.replication.controller.partition_change import Assignment, Candidates, LiveBrokers
@@ -136,11 +135,6 @@ def keeps_the_epoch_of_the_last_incarnation(patch: pytest.MonkeyPatch) -> None:
 def takes_stale_isrs(patch: pytest.MonkeyPatch) -> None:
     """A leader's ISR counts, whatever has happened since it asked."""
     patch.setattr(alter_partition, "_check_epochs", lambda *_: ErrorCode.NONE)
-
-
-def registers_over_a_live_session(patch: pytest.MonkeyPatch) -> None:
-    """Another incarnation registers while the last one still sends heartbeats."""
-    patch.setattr(registration, "_check_identity", _nothing)
 
 
 def votes_for_any_log(patch: pytest.MonkeyPatch) -> None:

@@ -56,16 +56,6 @@ def takes_a_lost_connection_for_marked(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(MarkerQueues, "answered", answered)
 
 
-def sends_markers_to_one_partition_only(patch: pytest.MonkeyPatch) -> None:
-    """Of a transaction's partitions at one broker, only the first gets its marker."""
-    original = _private(MarkerQueues, "add")
-
-    def add(self: MarkerQueues, number: int, marker: Loose, partitions: Loose) -> Loose:
-        return original(self, number, marker, sorted(partitions)[:1])
-
-    patch.setattr(MarkerQueues, "add", add)
-
-
 def verifies_nothing(patch: pytest.MonkeyPatch) -> None:
     """A partition takes records of a transaction that it does not know, from anybody."""
     patch.setattr(transactional_append, "refusals", lambda *_: {})
@@ -174,7 +164,6 @@ COORDINATOR_BUGS: dict[str, Plant] = {
         loses_markers_with_their_coordinator,
         takes_an_unknown_partition_for_marked,
         takes_a_lost_connection_for_marked,
-        sends_markers_to_one_partition_only,
         verifies_nothing,
         drops_the_guard,
         shows_offsets_before_their_commit,

@@ -97,7 +97,7 @@ def deletes_what_it_has_not_heard_of(patch: pytest.MonkeyPatch) -> None:
 
     def look(self: PartitionRemovals, *rest: Loose) -> Loose:
         patience = _private(self, "_patience")
-        self._patience = patience._replace(gone=0)  # type: ignore[attr-defined]
+        vars(self)["_patience"] = patience._replace(gone=0)
         return original(self, *rest)
 
     patch.setattr(PartitionRemovals, "look", look)

@@ -14,7 +14,31 @@ QUICK = (
 )
 """Those that the first story finds at once."""
 FIRST = {
-FIRSTMAP}
+    "removes_nothing_of_deleted_topics": 28,
+    "syncs_nothing": 30,
+    "counts_the_committed_isr": 37,
+    "finishes_before_the_upload_ends": 10,
+    "completes_before_it_has_caught_up": 27,
+    "elects_uncleanly": 35,
+    "follows_only_once": 6,
+    "writes_duplicates": 1,
+    "loses_markers_with_their_coordinator": 3,
+    "forgets_producers_as_a_follower": 1,
+    "verifies_nothing": 1,
+    "takes_who_is_behind_into_the_isr": 10,
+    "shows_offsets_before_their_commit": 3,
+    "commits_aborted_offsets": 3,
+    "answers_a_marker_before_its_offsets": 1,
+    "shows_what_is_not_committed": 5,
+    "stops_without_handing_over": 2,
+    "forgets_pending_offsets_at_load": 1,
+    "gives_the_same_producer_id_twice": 1,
+    "keeps_the_copied_offset_of_an_old_term": 3,
+    "deletes_above_the_copied_offset": 3,
+    "cleans_up_finished_copies": 10,
+    "leads_on_in_the_tier": 21,
+    "votes_for_any_log": 22,
+}
 """The first seed that finds a bug, where it is not seed 0. A change of the stories moves them."""
 
 
