@@ -78,12 +78,12 @@ class OneBroker:
         self, directory: Path, store: TierStore, properties: Mapping[str, str] | None = None
     ) -> None:
         self.store = store
-        self._metrics_port = free_port()
+        self.metrics_port = free_port()
         stated = {
             **PROPERTIES,
             **store.properties,
             "log.dirs": ",".join(str(directory / "node" / name) for name in ("one", "two")),
-            "tierlog.metrics.port": str(self._metrics_port),
+            "tierlog.metrics.port": str(self.metrics_port),
             **(properties or {}),
         }
         self.log_dirs = [Path(each) for each in stated["log.dirs"].split(",")]
@@ -117,15 +117,9 @@ class OneBroker:
         self, topic: str, *, per_segment: int = 1, partitions: int = 1, **configs: object
     ) -> None:
         """A tiered topic; `configs` are its properties with `_` for each dot."""
-        stated = {
-            "remote.storage.enable": "true",
-            "index.interval.bytes": "1",
-            "segment.index.bytes": str(12 * per_segment),
-            "local.retention.bytes": "1",
-            **{name: value or "" for name, value in _properties(configs).items()},
-        }
+        stated = tiered_configs(per_segment, configs)
         new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=stated)
-        _finish(self.admin.create_topics([new]).values())  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] # published without all types
+        finish(self.admin.create_topics([new]).values())  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] # published without all types
 
     def alter(self, topic: str, **configs: object) -> None:
         """Change properties of a topic; None takes one away."""
@@ -140,19 +134,19 @@ class OneBroker:
             for name, value in _properties(configs).items()
         ]
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
-        _finish(self.admin.incremental_alter_configs([resource]).values())  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] # published without all types
+        finish(self.admin.incremental_alter_configs([resource]).values())  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] # published without all types
 
     def delete_topic(self, topic: str) -> None:
-        _finish(self.admin.delete_topics([topic]).values())  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] # published without all types
+        finish(self.admin.delete_topics([topic]).values())  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] # published without all types
 
     def expand(self, topic: str, partitions: int) -> None:
         """Give a topic more partitions."""
-        _finish(self.admin.create_partitions([NewPartitions(topic, partitions)]).values())  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] # published without all types
+        finish(self.admin.create_partitions([NewPartitions(topic, partitions)]).values())  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] # published without all types
 
     def delete_records(self, topic: str, offset: int, partition: int = 0) -> None:
         """DeleteRecords before an offset."""
         before = confluent_kafka.TopicPartition(topic, partition, offset)
-        _finish(self.admin.delete_records([before]).values())  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] # published without all types
+        finish(self.admin.delete_records([before]).values())  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] # published without all types
 
     def produce(
         self,
@@ -460,7 +454,7 @@ class OneBroker:
 
     def count(self, metric: str, topic: str = "") -> int:
         """A total of `BrokerTopicMetrics` since the broker's start: a topic's, or everyone's."""
-        with urlopen(f"http://127.0.0.1:{self._metrics_port}/metrics", timeout=30) as answer:
+        with urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=30) as answer:
             page = answer.read().decode()
         of_topic = f',topic="{topic}"' if topic else ""
         pattern = rf'^kafka_server_BrokerTopicMetrics_Count\{{name="{metric}"{of_topic}\}} (\S+)$'
@@ -483,6 +477,17 @@ class OneBroker:
         )
 
 
+def tiered_configs(per_segment: int, configs: Mapping[str, object]) -> dict[str, str]:
+    """The properties of a tiered topic whose segments take so many batches."""
+    return {
+        "remote.storage.enable": "true",
+        "index.interval.bytes": "1",
+        "segment.index.bytes": str(12 * per_segment),
+        "local.retention.bytes": "1",
+        **{name: value or "" for name, value in _properties(configs).items()},
+    }
+
+
 def _delivered(offsets: list[object], error: object, message: confluent_kafka.Message) -> None:
     offsets.append(error or message.offset())
 
@@ -502,6 +507,7 @@ class _Future(Protocol):
     def result(self, timeout: float) -> object: ...
 
 
-def _finish(futures: Iterable[_Future]) -> None:
+def finish(futures: Iterable[_Future]) -> None:
+    """Wait until all have ended well."""
     for future in futures:
         future.result(WAIT_S)

@@ -1,0 +1,299 @@
+"""Three brokers that share a tier, of tierlog or of Kafka, and the steps of stories with replicas.
+
+Each broker is looked at as `OneBroker` does: its disk, and what it answers. The epochs of a story
+are those of a partition that has changed hands as often: `lead` makes a replica lead, which begins
+one epoch, and nothing else does but a broker that dies.
+"""
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from confluent_kafka.cimpl import NewTopic
+
+from tierlog.bench.cluster import Cluster, ClusterNode, Kind, combined
+from tierlog.clients.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from tierlog.clients.protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    TopicPartitions,
+)
+from tierlog.clients.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponsePartition,
+)
+from tierlog.tests.broker_process import RawClient
+from tierlog.tests.waiting import wait_until
+
+from .one_broker import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    LATEST,
+    PROPERTIES,
+    OneBroker,
+    finish,
+    tiered_configs,
+)
+from .tier_stores import DirectoryTier
+
+A, B, C = 1, 2, 3
+WITHIN_S = 180.0
+"""Three brokers on a machine that does many things at once."""
+
+_REMOTE = "org.apache.kafka.server.log.remote"
+_QUICK = {
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    "replica.fetch.backoff.ms": "200",
+    "auto.leader.rebalance.enable": "false",
+    # Segments leave the disk at once, and so does what a test looks for.
+    "log.segment.delete.delay.ms": "0",
+}
+_PREFERRED = 0
+
+
+def _kafkas(directory: Path) -> dict[str, str]:
+    """What a node of Kafka needs for the tier of its own tests."""
+    return {
+        "remote.log.storage.manager.class.name": f"{_REMOTE}.storage.LocalTieredStorage",
+        "remote.log.storage.manager.impl.prefix": "rsm.config.",
+        "rsm.config.dir": str(directory / "tier"),
+        "rsm.config.delete.enable": "true",
+        "remote.log.metadata.manager.class.name": (
+            f"{_REMOTE}.metadata.storage.TopicBasedRemoteLogMetadataManager"
+        ),
+        "remote.log.metadata.manager.impl.prefix": "rlmm.config.",
+        "remote.log.metadata.manager.listener.name": "PLAINTEXT",
+        "rlmm.config.remote.log.metadata.topic.replication.factor": "3",
+    }
+
+
+class Bounds(NamedTuple):
+    """What a leader says of its log: its start, that of its local part, and its end."""
+
+    start: int
+    local_start: int
+    end: int
+
+
+class Replica(OneBroker):
+    """One of the brokers."""
+
+    def __init__(self, directory: Path, node: ClusterNode) -> None:
+        super().__init__(directory, DirectoryTier(directory))
+        self.member = node
+        self.node = node
+        self.log_dirs = [node.log_directory]
+        node.state(
+            {"tierlog.metrics.port": str(self.metrics_port)} if node.kind == "tierlog" else {}
+        )
+
+    def epochs(self, topic: str) -> dict[int, int]:
+        """The leader epochs in its checkpoint, and where each begins."""
+        lines = self._epoch_file(topic).decode().splitlines()[2:]
+        return {int(epoch): int(start) for epoch, start in (line.split() for line in lines)}
+
+    def _epoch_file(self, topic: str) -> bytes:
+        return (self.directory(topic) / "leader-epoch-checkpoint").read_bytes()
+
+    def state_at(self, topic: str, offset: int) -> tuple[bytes, bytes]:
+        """The bytes of its epoch checkpoint, and of its producer snapshot at an offset."""
+        snapshot = self.directory(topic) / f"{offset:020}.snapshot"
+        return self._epoch_file(topic), snapshot.read_bytes()
+
+    def log_bytes(self, topic: str, start: int) -> bytes:
+        """The records that it has on its disk, from the segment that begins at an offset on."""
+        files = sorted(self.directory(topic).glob("*.log"))
+        return b"".join(each.read_bytes() for each in files if int(each.stem) >= start)
+
+    def bounds(self, topic: str) -> Bounds:
+        """What it says as the leader."""
+        start, local_start, end = (
+            self.offset(topic, name)[0] for name in (EARLIEST, EARLIEST_LOCAL, LATEST)
+        )
+        return Bounds(start, local_start, end)
+
+    def states_built(self, topic: str) -> int:
+        """How often it has read its state from the tier since its start."""
+        return self.count("BuildRemoteLogAuxStateRequestsPerSec", topic)
+
+
+class ManyBrokers:
+    """The cluster, and its brokers by their ids."""
+
+    def __init__(self, directory: Path, kind: Kind, more: Mapping[str, str] | None = None) -> None:
+        properties = {**PROPERTIES, **_QUICK, **(more or {})}
+        if kind == "kafka":
+            properties |= _kafkas(directory)
+        else:
+            properties |= DirectoryTier(directory).properties
+        self.cluster = Cluster(directory, combined(kind, kind, kind), properties)
+        self._tier = directory / "tier"
+        self.replicas = {
+            node_id: Replica(directory / f"node-{node_id}", node)
+            for node_id, node in self.cluster.nodes.items()
+        }
+
+    def __getitem__(self, node_id: int) -> Replica:
+        return self.replicas[node_id]
+
+    # -- Steps --------------------------------------------------------------------------------
+
+    def create(
+        self, topic: str, replicas: Sequence[int], *, per_segment: int, **configs: object
+    ) -> None:
+        """A tiered topic of one partition with these replicas, of which the first one leads."""
+        via = self._alive()
+        new = NewTopic(
+            topic,
+            num_partitions=1,
+            replica_assignment=[list(replicas)],
+            config=tiered_configs(per_segment, configs),
+        )
+        finish(via.admin.create_topics([new]).values())  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] # published without all types
+        self.wait_for_leader(topic, replicas[0])
+
+    def assign(self, topic: str, replicas: Sequence[int]) -> None:
+        """Give the partition these replicas, and wait until all are in sync."""
+        partition = ReassignablePartition(partition_index=0, replicas=list(replicas))
+        request = AlterPartitionReassignmentsRequest(
+            topics=[ReassignableTopic(name=topic, partitions=[partition])]
+        )
+        with RawClient(self._alive().node.port) as client:
+            answer = client.ask(request, 0, AlterPartitionReassignmentsResponse)
+        assert not answer.error_code, answer
+        assert not answer.responses[0].partitions[0].error_code, answer
+        self.wait_for_isr(topic, replicas)
+
+    def lead(self, topic: str, node_id: int) -> None:
+        """Make a replica in sync the leader: a clean election, which begins the next epoch."""
+        others = [each for each in self.partition(topic).replica_nodes if each != node_id]
+        self.assign(topic, [node_id, *others])
+        asked = TopicPartitions(topic=topic, partitions=[0])
+        request = ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=[asked])
+        with RawClient(self._alive().node.port) as client:
+            answer = client.ask(request, 2, ElectLeadersResponse)
+        assert not answer.error_code, answer
+        self.wait_for_leader(topic, node_id)
+
+    def kill(self, node_id: int, topic: str) -> None:
+        """End a broker at once, and wait until it leads the topic no more and is out of its ISR."""
+        self[node_id].node.kill()
+
+        def is_out() -> bool:
+            now = self.partition(topic)
+            return now.leader_id != node_id and (
+                node_id not in now.isr_nodes or now.isr_nodes == [node_id]
+            )
+
+        wait_until(is_out, WITHIN_S, lambda: f"{self.partition(topic)}")
+
+    def start(self, node_id: int) -> None:
+        self.cluster.nodes[node_id].start(WITHIN_S)
+
+    def reimage(self, node_id: int, topic: str) -> None:
+        """Take a broker's replica from its disk while it is down."""
+        directory = self[node_id].directory(topic)
+        for each in directory.iterdir():
+            each.unlink()
+        directory.rmdir()
+
+    # -- What is so ---------------------------------------------------------------------------
+
+    def _alive(self) -> Replica:
+        return next(each for each in self.replicas.values() if each.node.is_alive())
+
+    def partition(self, topic: str) -> MetadataResponsePartition:
+        """The partition as the first living broker knows it."""
+        return self._partition_at(self._alive(), topic)
+
+    def _partition_at(self, replica: Replica, topic: str) -> MetadataResponsePartition:
+        request = MetadataRequest(
+            topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
+        )
+        with RawClient(replica.node.port) as client:
+            answer = client.ask(request, 9, MetadataResponse).topics[0]
+        if not answer.partitions:
+            return MetadataResponsePartition(partition_index=0, leader_id=-2, leader_epoch=-2)
+        return answer.partitions[0]
+
+    def wait_for_leader(self, topic: str, leader: int) -> None:
+        """Until every living broker knows it."""
+        alive = [each for each in self.replicas.values() if each.node.is_alive()]
+
+        def leaders() -> list[int]:
+            return [self._partition_at(each, topic).leader_id for each in alive]
+
+        wait_until(
+            lambda: set(leaders()) == {leader}, WITHIN_S, lambda: f"{leaders()}, not {leader}"
+        )
+
+    def wait_for_isr(self, topic: str, isr: Sequence[int]) -> None:
+        def is_so() -> bool:
+            now = self.partition(topic)
+            return list(now.replica_nodes) == list(isr) and sorted(now.isr_nodes) == sorted(isr)
+
+        wait_until(is_so, WITHIN_S, lambda: f"{self.partition(topic)}, not {isr}")
+
+    def wait_until_same(self, topic: str, *node_ids: int) -> None:
+        """Until these replicas have the same epochs and the same records, from the latest of their
+        local starts on."""
+
+        def is_so() -> bool:
+            replicas = [self[each] for each in node_ids]
+            start = max(each.local_starts(topic)[0] for each in replicas)
+            epochs = {tuple(each.epochs(topic).items()) for each in replicas}
+            return (
+                len(epochs) == 1 and len({each.log_bytes(topic, start) for each in replicas}) == 1
+            )
+
+        wait_until(is_so, WITHIN_S, lambda: self._differences(topic, node_ids))
+
+    def _differences(self, topic: str, node_ids: Sequence[int]) -> str:
+        return "; ".join(
+            f"{each}: {self[each].local_starts(topic)} {self[each].epochs(topic)}"
+            for each in node_ids
+        )
+
+    def tier_starts(self, topic: str) -> list[int]:
+        """The first offsets of the segments in the tier, an offset as often as it is there."""
+        return sorted(int(path.name[:20]) for path in self._tier.rglob(f"{topic}-0-*/*.log"))
+
+    def wait_for_tier(self, topic: str, starts: Sequence[int]) -> None:
+        """Until just these segments are in the tier."""
+        wait_until(
+            lambda: self.tier_starts(topic) == list(starts),
+            WITHIN_S,
+            lambda: f"in the tier: {self.tier_starts(topic)}, not {starts}",
+        )
+
+    def wait_for_local(self, topic: str, start: int, *node_ids: int) -> None:
+        """Until the first segment on these disks is this one."""
+        for node_id in node_ids:
+            self[node_id].wait_for_local(topic, start)
+
+
+@contextmanager
+def many_brokers(
+    directory: Path, kind: Kind = "tierlog", more: Mapping[str, str] | None = None
+) -> Generator[ManyBrokers]:
+    """The brokers while they run; when all is well, none has met an internal error."""
+    many = ManyBrokers(directory, kind, more)
+    with many.cluster:
+        many.cluster.wait_until_caught_up()
+        try:
+            yield many
+        except BaseException as error:
+            error.add_note(many.cluster.log_tails(40))
+            raise
+        for replica in many.replicas.values():
+            if kind == "tierlog":
+                assert "internal error" not in replica.node.output
