@@ -1,5 +1,6 @@
 """A copy that began and never ended goes only once its records are in a finished one."""
 
+import asyncio
 import logging
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from tierlog.storage.remote.remote_segment import (
 )
 from tierlog.tests.tiering.memory_tier import COPY, DELETE
 from tierlog.tests.tiering.tiered_broker import PARTITION, TieredBroker, on_a_leader, until
+from tierlog.tiering.metadata.metadata_events import metadata_partition
 
 STATE = RemoteLogSegmentState
 FIRST_SEGMENT = "/data/orders-0/00000000000000000000.log"
@@ -105,3 +107,28 @@ def test_the_old_copy_is_kept_where_nothing_is_copied_any_more(
     on_a_leader(story)
     told = [each for each in caplog.messages if "is kept" in each]
     assert len(told) == 1, told
+
+
+def test_an_upload_that_ends_after_another_leader_gave_it_up_leaves_no_object() -> None:
+    """This broker was paused in its upload, and has not yet heard that it does not lead."""
+
+    async def story(broker: TieredBroker) -> None:
+        tier, topic = broker.tier, broker.topic
+        tier.copies_held.clear()
+        broker.append(4, per_segment=3)
+        await until(lambda: tier.asked(COPY) == [0])
+        (started,) = topic.events()
+        assert isinstance(started, RemoteLogSegmentMetadata)
+        for state in (STATE.DELETE_SEGMENT_STARTED, STATE.DELETE_SEGMENT_FINISHED):
+            update = RemoteLogSegmentMetadataUpdate(
+                segment_id=started.segment_id, event_timestamp_ms=2, state=state, broker_id=2
+            )
+            topic.write_event(metadata_partition(PARTITION, len(topic.partitions)), update)
+        await asyncio.sleep(5)
+        tier.copies_held.set()
+        await until(lambda: broker.log.highest_remote_offset == 2)
+        (finished,) = broker.metadata.remote_log(PARTITION).segments()
+        assert finished.id != started.id
+        assert list(tier.segments) == [finished.id]
+
+    on_a_leader(story)

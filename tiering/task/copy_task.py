@@ -22,7 +22,8 @@ Rules (Kafka's `RLMCopyTask`, and beyond it):
 - When a segment is stored but its COPY_SEGMENT_FINISHED could not be confirmed, the event may have
   been written: the segment is not deleted, and the event is published again.
 - Another leader may have taken over during the upload: leadership is checked again before the
-  segment is finished. If the state machine refuses a segment, the broker that stored it deletes it.
+  segment is finished. If the state machine refuses a segment, the broker that stored it deletes it,
+  also where the metadata has no trace of it any more.
 - Once copying is disabled, no new copy is started; a stored segment is still finished (KIP-950).
 """
 
@@ -116,6 +117,10 @@ class CopyTask:
         self._repair = GapRepair(tools.deletion, term)
         self._attempts: set[Uuid] = set()
         """Copies that this task began and has not finished; it could read their local segments."""
+        self._stored: RemoteLogSegmentMetadata | None = None
+        """The segment whose COPY_SEGMENT_FINISHED is not confirmed yet."""
+        self._abandoned: RemoteLogSegmentMetadata | None = None
+        """A stored segment that another leader has given up and that no metadata names any more."""
 
     async def run_once(self) -> int:
         """Copy what can be copied now; returns the number of segments.
@@ -127,6 +132,7 @@ class CopyTask:
         if log is None or not log.is_tiered:
             return 0
         remote = ready_remote_log(self._metadata, self._partition)
+        await self._remove_abandoned()
         await self._finish_stored(remote)
         await self._repair.run_once(log, remote)
         if not log.config.copies_to_tier:
@@ -199,6 +205,7 @@ class CopyTask:
                 f"This broker no longer leads {self._partition.topic_partition}",
             )
         finished = self._tools.deletion.update(metadata, _STATE.COPY_SEGMENT_FINISHED, custom)
+        self._stored = metadata
         self._term.copying.store(finished)
         # If this fails, the next run publishes it again before anything else.
         await self._finish_stored(remote)
@@ -278,10 +285,20 @@ class CopyTask:
     ) -> None:
         if metadata is not None:
             await self._delete(metadata, stored.custom_metadata)
+        elif self._stored is not None and self._stored.segment_id == stored.segment_id:
+            # That leader deleted what it could see, before the upload had ended.
+            self._abandoned = self._stored.updated(stored)
+            await self._remove_abandoned()
         raise KafkaError(
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
             f"The copied segment {stored.segment_id} was abandoned by another leader",
         )
+
+    async def _remove_abandoned(self) -> None:
+        """Delete the objects of a copy that was given up. Raises RemoteStorageError."""
+        if self._abandoned is not None:
+            await self._tools.storage.delete_log_segment_data(self._abandoned)
+            self._abandoned = None
 
     # -- Cleaning up --------------------------------------------------------------------------
 
