@@ -7,7 +7,7 @@ at the objects in the store and at what a consumer reads from them.
 import asyncio
 import os
 import signal
-from collections.abc import Collection, Coroutine, Generator, Iterator, Sequence
+from collections.abc import Collection, Coroutine, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -17,6 +17,7 @@ import pytest
 from tierlog.bench.cluster import Cluster, ClusterNode, combined
 from tierlog.clients.admin import Admin, NewTopic
 from tierlog.clients.consumer.consumer import Consumer
+from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.producer.producer import Producer
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.tiering.store.object_keys import ObjectKey, parse_object_key
@@ -84,10 +85,16 @@ class TieredCluster:
             if self.node(node_id).is_alive():
                 os.kill(pid, signal.SIGCONT)
 
-    def create(self, name: str, replicas: Sequence[int], but: Collection[int] = ()) -> None:
+    def create(
+        self,
+        name: str,
+        replicas: Sequence[int],
+        but: Collection[int] = (),
+        settings: Mapping[str, str] = _TIERED,
+    ) -> None:
         async def story() -> None:
             async with Admin(self.bootstrap(but)) as admin:
-                topic = NewTopic(name, replica_assignments={0: list(replicas)}, configs=_TIERED)
+                topic = NewTopic(name, replica_assignments={0: list(replicas)}, configs=settings)
                 await admin.create_topics([topic])
 
         _run(story())
@@ -103,6 +110,13 @@ class TieredCluster:
         async def story() -> int:
             async with Admin(self.bootstrap(but)) as admin:
                 return (await admin.list_topics())[name].partitions[0].leader_id
+
+        return _run(story())
+
+    def isr(self, name: str, but: Collection[int] = ()) -> list[int]:
+        async def story() -> list[int]:
+            async with Admin(self.bootstrap(but)) as admin:
+                return list((await admin.list_topics())[name].partitions[0].isr_nodes)
 
         return _run(story())
 
@@ -129,16 +143,26 @@ class TieredCluster:
 
     def check_all(self, name: str, count: int, but: Collection[int] = ()) -> None:
         """A consumer reads every record once, in order."""
+        assert self.read(name, count, but) == list(range(count))
 
-        async def story() -> None:
+    def read(self, name: str, count: int, but: Collection[int] = ()) -> list[int]:
+        """The first numbers that a consumer reads."""
+
+        async def story() -> list[int]:
             numbers: list[int] = []
             async with Consumer(self.bootstrap(but), auto_offset_reset="earliest") as consumer:
                 consumer.assign([TopicPartition(name, 0)])
                 while len(numbers) < count:
                     numbers += [int((each.value or b"")[:6]) for each in await consumer.poll(1000)]
-            assert numbers == list(range(count))
+            return numbers
 
-        _run(story())
+        return _run(story())
+
+    def half_copies(self, topic: str) -> set[Uuid]:
+        """The segments in the store that have no manifest."""
+        keys = self.objects(topic).values()
+        whole = {key.segment_id for key in keys if key.suffix == "manifest"}
+        return {key.segment_id for key in keys} - whole
 
     def wait_until_copied(self, name: str, least: int) -> None:
         wait_until(
@@ -243,3 +267,60 @@ def test_a_leader_paused_while_it_copies_is_followed_by_one_that_copies_the_rest
     tiered.check_all("moved", 2500)
     tiered.delete("moved")
     tiered.wait_until_gone("moved")
+
+
+def test_each_broker_is_killed_in_turn_while_segments_are_copied(tiered: TieredCluster) -> None:
+    """Each leads the topic and a part of the metadata. The next one copies what is missing, and
+    cleans up what was begun."""
+    count = 0
+    tiered.create("busy", (1, 2, 3))
+    for victim in (1, 2, 3):
+        tiered.produce("busy", count, 600)
+        count += 600
+        tiered.node(victim).kill()
+        tiered.wait_for_leader("busy", [victim])
+        tiered.produce("busy", count, 200, but=[victim])
+        count += 200
+        tiered.node(victim).start()
+        tiered.cluster.wait_until_caught_up()
+    tiered.produce("busy", count, 100)
+    count += 100
+    tiered.wait_until_local_is_short("busy", tiered.leader("busy"))
+    wait_until(
+        lambda: not tiered.half_copies("busy"),
+        _WITHIN_S,
+        lambda: f"{tiered.half_copies('busy')}\n{tiered.cluster.log_tails(60)}",
+    )
+    tiered.check_all("busy", count)
+    tiered.delete("busy")
+    tiered.wait_until_gone("busy")
+
+
+def test_what_an_unclean_leader_does_not_have_is_not_read_from_the_tier(
+    tiered: TieredCluster,
+) -> None:
+    """The former leader alone had it, and had copied it. (KAFKA-16511, scenario 3.4)"""
+    unclean = {**_TIERED, "unclean.leader.election.enable": "true"}
+    tiered.create("forked", (1, 2), settings=unclean)
+    tiered.produce("forked", 0, 300)
+    tiered.wait_until_copied("forked", 8)
+    with tiered.paused(2):
+        wait_until(lambda: 2 not in tiered.isr("forked", [2]), _WITHIN_S, lambda: "in the ISR")
+        tiered.produce("forked", 300, 300, but=[2])
+        tiered.wait_until_copied("forked", 16)
+        tiered.node(1).kill()
+    assert tiered.wait_for_leader("forked", [1]) == 2
+    expected = [*range(300), *range(5000, 5500)]
+    tiered.produce("forked", 5000, 500, but=[1])
+    tiered.wait_until_local_is_short("forked", 2)
+    assert tiered.read("forked", 800, but=[1]) == expected
+    tiered.node(1).start()
+    tiered.cluster.wait_until_caught_up()
+    wait_until(lambda: 1 in tiered.isr("forked"), _WITHIN_S, lambda: "not in the ISR")
+    tiered.node(2).kill()
+    assert tiered.wait_for_leader("forked", [2]) == 1
+    assert tiered.read("forked", 800, but=[2]) == expected
+    tiered.node(2).start()
+    tiered.cluster.wait_until_caught_up()
+    tiered.delete("forked")
+    tiered.wait_until_gone("forked")
