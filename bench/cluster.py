@@ -50,7 +50,7 @@ _QUORUM_VERSION = 2
 _HEAP = "512m"
 _WITHOUT_KAFKAS_OWN = tuple(
     word
-    for feature in ("eligible.leader.replicas.version", "share.version", "streams.version")
+    for feature in ("share.version", "streams.version")
     for word in ("--feature", f"{feature}=0")
 )
 """What formats a node of Kafka for a cluster in which brokers of ours can register."""

@@ -10,12 +10,16 @@ Arguments, output and refusals are Kafka's. Exit codes: 0 formatted, 1 refused.
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ...clients.environment import Environment, SystemEnvironment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import uuid_to_string
-from ...replication.metadata.metadata_records import METADATA_VERSION_FEATURE, SUPPORTED_FEATURES
+from ...replication.metadata.metadata_records import (
+    ELR_FEATURE,
+    METADATA_VERSION_FEATURE,
+    SUPPORTED_FEATURES,
+)
 from ...replication.raft.raft_options import SUPPORTED_KRAFT_VERSIONS
 from ...storage.directory.log_dir import LogDirError
 from ...storage.files import OsFiles
@@ -113,7 +117,9 @@ def _plan(config: BrokerConfig, parsed: argparse.Namespace, environment: Environ
     quorum = config.quorum
     is_standalone: bool = parsed.standalone
     has_flag = is_standalone or parsed.no_initial_controllers or parsed.initial_controllers
-    check_features(parsed.feature, parsed.release_version, bool(has_flag and not quorum.voters))
+    levels = check_features(
+        parsed.feature, parsed.release_version, bool(has_flag and not quorum.voters)
+    )
     voters = _initial_voters(config, parsed, environment)
     if quorum.voters and voters:
         raise _refuse(
@@ -130,7 +136,13 @@ def _plan(config: BrokerConfig, parsed: argparse.Namespace, environment: Environ
         )
     listener = next(iter(quorum.controller_listeners), "")
     return FormatPlan(
-        cluster_id, config.node_id, config.log_dirs, listener, voters, parsed.ignore_formatted
+        cluster_id,
+        config.node_id,
+        config.log_dirs,
+        listener,
+        voters,
+        parsed.ignore_formatted,
+        levels,
     )
 
 
@@ -151,8 +163,13 @@ def _initial_voters(
     return (InitialController(*own),)
 
 
-def check_features(stated: Sequence[str], release: str | None, is_dynamic: bool) -> None:
-    """Refuse levels other than those of a new cluster. Raises KafkaError(INVALID_CONFIG)."""
+def check_features(
+    stated: Sequence[str], release: str | None, is_dynamic: bool
+) -> Mapping[str, int]:
+    """The stated levels of a new cluster's features; only ELR may have another than the highest.
+
+    Raises KafkaError(INVALID_CONFIG).
+    """
     if release is not None and release not in (METADATA_VERSION_NAME, "4.3"):
         raise _refuse(
             f"Unknown metadata.version '{release}'. Supported metadata.version are:"
@@ -183,11 +200,14 @@ def check_features(stated: Sequence[str], release: str | None, is_dynamic: bool)
             raise _refuse(
                 f"Unsupported feature: {name}. Supported features are: {', '.join(sorted(names))}"
             )
-        highest = SUPPORTED_FEATURES[name][1]
+        lowest, highest = SUPPORTED_FEATURES[name]
+        if name == ELR_FEATURE and lowest <= level <= highest:
+            continue
         if level != highest:
             raise _refuse(
                 f"{name}={level} is not supported yet: a new cluster begins with level {highest}."
             )
+    return levels
 
 
 def _levels(stated: Sequence[str]) -> dict[str, int]:

@@ -1,6 +1,7 @@
 """Writes and shows the directories of a cluster's node (Kafka's `Formatter` and `StorageTool`)."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ...clients.environment import Environment
@@ -38,6 +39,8 @@ class FormatPlan(NamedTuple):
     voters: tuple[InitialController, ...]
     """The first dynamic voters; empty for static ones, and for a node that joins later."""
     ignore_formatted: bool = False
+    levels: Mapping[str, int] = MappingProxyType({})
+    """Features of which a new cluster gets another level than the highest."""
 
     @property
     def directory_id(self) -> Uuid | None:
@@ -68,7 +71,7 @@ def format_directories(plan: FormatPlan, files: Files, environment: Environment)
     if not unformatted:
         print("All of the log directories are already formatted.")
         return
-    print(f"Bootstrap metadata: {_bootstrap_text()}")
+    print(f"Bootstrap metadata: {_bootstrap_text(plan)}")
     for path in unformatted:
         _format(plan, path, files, environment)
 
@@ -112,7 +115,7 @@ def _format(plan: FormatPlan, path: str, files: Files, environment: Environment)
     now_ms = environment.wall_clock_ms()
     make_durably(files, path)
     files.atomic_replace(
-        f"{path}/{BOOTSTRAP_FILE}", bootstrap_snapshot(bootstrap_records(), now_ms)
+        f"{path}/{BOOTSTRAP_FILE}", bootstrap_snapshot(bootstrap_records(plan.levels), now_ms)
     )
     if has_metadata and plan.voters:
         directory = f"{path}/{METADATA_PARTITION}"
@@ -136,12 +139,12 @@ def _voter_set(plan: FormatPlan) -> VoterSet:
     )
 
 
-def _bootstrap_text() -> str:
+def _bootstrap_text(plan: FormatPlan) -> str:
     """The first records, as Kafka prints them."""
     records = ", ".join(
         f"ApiMessageAndVersion(FeatureLevelRecord(name='{record.name}',"
         f" featureLevel={record.feature_level}) at version 0)"
-        for record in bootstrap_records()
+        for record in bootstrap_records(plan.levels)
         if isinstance(record, FeatureLevelRecord)
     )
     return (

@@ -25,7 +25,7 @@ from ...clients.protocol.schema import Message
 from ...clients.record.builder import RecordBatchBuilder
 from ...clients.record.control import ControlRecordType, EndTransactionMarker
 from ...clients.topic_partition import TopicIdPartition, TopicPartition
-from ...replication.controller.broker_control import PRODUCER_ID_BLOCK_SIZE, bootstrap_records
+from ...replication.controller.broker_control import PRODUCER_ID_BLOCK_SIZE, first_records
 from ...replication.metadata.cluster_image import ConfigResourceType
 from ...replication.metadata.metadata_log import MetadataLog, open_metadata_log
 from ...replication.metadata.metadata_records import (
@@ -95,7 +95,7 @@ class RebuiltDirectory:
         first = manager.log_dirs[0]
         metadata_log = open_metadata_log(first, self._config.node_id, now_ms)
         metadata_log.become_leader(now_ms)
-        metadata_log.append(bootstrap_records(), now_ms)
+        metadata_log.append(first_records(None, str(self._default.min_insync_replicas)), now_ms)
         for topic in plan.topics:
             metadata_log.append(self._topic(manager, topic, now_ms), now_ms)
         metadata_log.append(self._metadata_topic(manager, plan, now_ms), now_ms)

@@ -16,7 +16,7 @@ from ...storage.config import TOPIC_CONFIGS
 from ..metadata.cluster_image import ClusterImage, ConfigResource, ConfigResourceType
 from ..metadata.metadata_records import ConfigRecord
 from ..topic_names import validate_topic_name
-from .config_control import validate_topic_config
+from .config_control import check_min_isr, cleared_elr, validate_topic_config
 from .controller_config import RECORDS_PER_OPERATION_MAX, ControllerConfig, Decision
 from .resource_configs import GROUP_CONFIGS, validate_client_metrics, validate_group_config
 from .tier_metadata_topic import check_is_kept
@@ -77,6 +77,7 @@ def alter_configs(
             continue
         records += changed
         results.append(None)
+    records += cleared_elr(image, records)
     return Decision([] if validate_only else records, results)
 
 
@@ -87,8 +88,14 @@ def _decide(
     before = image.configs.get(resource, {})
     after = {} if alteration.replaces else dict(before)
     apply_changes(after, alteration.changes, _definitions(alteration))
-    _validate(config, image, resource, before, after)
     names = {**before, **after}
+    stated = [change.name for change in alteration.changes]
+    removed = names.keys() - after.keys() if alteration.replaces else ()
+    check_min_isr(image, resource, (*stated, *removed), after)
+    _validate(config, image, resource, before, after)
+    # A broker's property is written again: what it names on the broker may have changed
+    # (KAFKA-14136).
+    again = frozenset(stated) if resource.type == ConfigResourceType.BROKER else frozenset[str]()
     return [
         ConfigRecord(
             resource_type=resource.type,
@@ -96,8 +103,8 @@ def _decide(
             name=name,
             value=after.get(name),
         )
-        for name in names
-        if before.get(name) != after.get(name)
+        for name in {**names, **dict.fromkeys(again)}
+        if name in again or before.get(name) != after.get(name)
     ]
 
 

@@ -9,19 +9,23 @@ a new leader epoch even if it leads again: records written before the restart ca
 those written at the same offsets after it (KIP-101, KIP-320).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import Uuid
 from ...clients.protocol.schema import Message
 from ...storage.config import LogConfig
 from ..brokers.broker_records import broker_endpoints, broker_features
-from ..metadata.cluster_image import ClusterDelta, ClusterImage, Endpoint
+from ..metadata.cluster_image import ClusterDelta, ClusterImage, ConfigResourceType, Endpoint
 from ..metadata.metadata_records import (
+    ELR_FEATURE,
+    MIN_ISR_CONFIG,
     NO_LEADER,
     SUPPORTED_FEATURES,
     BrokerRegistrationChangeRecord,
+    ConfigRecord,
     FeatureLevelRecord,
     PartitionChangeRecord,
     ProducerIdsRecord,
@@ -51,12 +55,41 @@ class BrokerRegistration:
     rack: str | None = None
 
 
-def bootstrap_records() -> list[Message]:
-    """The first records of a new cluster's log: the finalised features."""
+def bootstrap_records(levels: Mapping[str, int] = MappingProxyType({})) -> list[Message]:
+    """The first records of a new cluster's log: the finalised features.
+
+    A feature of which `levels` says nothing gets the highest; one at level 0 has no record.
+    """
+    finalised = {name: levels.get(name, best) for name, (_, best) in SUPPORTED_FEATURES.items()}
     return [
-        FeatureLevelRecord(name=name, feature_level=highest)
-        for name, (_, highest) in SUPPORTED_FEATURES.items()
+        FeatureLevelRecord(name=name, feature_level=level)
+        for name, level in finalised.items()
+        if level > 0
     ]
+
+
+def first_records(formatted: Sequence[Message] | None, min_isr: str) -> Sequence[Message]:
+    """The first records of a new cluster: its features as the directory was `formatted`.
+
+    With eligible leader replicas, `min.insync.replicas` of the node's file becomes that of all
+    brokers (`ActivationRecordsGenerator.recordsForEmptyLog`).
+    """
+    records = bootstrap_records() if formatted is None else formatted
+    has_elr = any(
+        isinstance(each, FeatureLevelRecord) and each.name == ELR_FEATURE and each.feature_level > 0
+        for each in records
+    )
+    return [*records, min_isr_record("", min_isr)] if has_elr else records
+
+
+def min_isr_record(broker: str, value: str | None) -> ConfigRecord:
+    """The record that sets or removes `min.insync.replicas` of a broker, or of all if empty."""
+    return ConfigRecord(
+        resource_type=ConfigResourceType.BROKER,
+        resource_name=broker,
+        name=MIN_ISR_CONFIG,
+        value=value,
+    )
 
 
 def register_broker(

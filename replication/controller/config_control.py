@@ -13,8 +13,14 @@ from ...clients.config_def import ConfigType
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.protocol.schema import Message
 from ...storage.config import TOPIC_CONFIGS, LogConfig
-from ..metadata.cluster_image import ClusterImage, ConfigResourceType
-from ..metadata.metadata_records import ConfigRecord
+from ..metadata.cluster_image import ClusterImage, ConfigResource, ConfigResourceType
+from ..metadata.metadata_records import (
+    ELR_FEATURE,
+    MIN_ISR_CONFIG,
+    ClearElrRecord,
+    ConfigRecord,
+)
+from .broker_control import min_isr_record
 from .controller_config import ConfigSource, ControllerConfig
 
 
@@ -73,11 +79,12 @@ def alter_topic_config(
         else:
             after[name] = value
     validate_topic_config(config, before, after)
-    return [
+    records: list[Message] = [
         config_record(topic, name, value)
         for name, value in changes.items()
         if before.get(name) != value
     ]
+    return [*records, *cleared_elr(image, records)]
 
 
 def new_topic_config(
@@ -132,3 +139,69 @@ def topic_config_in_force(
         sensitive = definition.type is ConfigType.PASSWORD
         in_force.append(ConfigInForce(name, value, source, sensitive))
     return in_force
+
+
+def check_min_isr(
+    image: ClusterImage, resource: ConfigResource, changed: Iterable[str], after: Mapping[str, str]
+) -> None:
+    """Refuse a `min.insync.replicas` that differs by broker, in a cluster with ELR (KIP-966).
+
+    The controller must know the value: it decides who may lead. `changed` are the properties that
+    the request names. Raises KafkaError(INVALID_CONFIG).
+    """
+    if (
+        not has_elr(image)
+        or resource.type != ConfigResourceType.BROKER
+        or MIN_ISR_CONFIG not in changed
+    ):
+        return
+    if resource.name:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Broker-level {MIN_ISR_CONFIG} cannot be altered while ELR is enabled.",
+        )
+    if MIN_ISR_CONFIG not in after:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Cluster-level {MIN_ISR_CONFIG} cannot be removed while ELR is enabled.",
+        )
+
+
+def cleared_elr(image: ClusterImage, records: Iterable[Message]) -> list[ClearElrRecord]:
+    """What clears eligible leader replicas after changes of `min.insync.replicas` (KIP-966).
+
+    They were eligible under another minimum: under the new one, fewer replicas may have had what
+    was acknowledged (`ConfigurationControlManager.createClearElrRecordsAsNeeded`).
+    """
+    if not has_elr(image):
+        return []
+    return [
+        ClearElrRecord(
+            topic_name=each.resource_name if each.resource_type == ConfigResourceType.TOPIC else ""
+        )
+        for each in records
+        if isinstance(each, ConfigRecord) and each.name == MIN_ISR_CONFIG
+    ]
+
+
+def elr_safety_records(image: ClusterImage, min_isr: str) -> list[ConfigRecord]:
+    """The changes before a cluster gets ELR: one `min.insync.replicas` for all of its brokers.
+
+    `min_isr` is what the controller's file says, for a cluster without a value of its own
+    (`ConfigurationControlManager.maybeGenerateElrSafetyRecords`).
+    """
+    records: list[ConfigRecord] = []
+    if MIN_ISR_CONFIG not in image.broker_config(None):
+        records.append(min_isr_record("", min_isr))
+    records += [
+        min_isr_record(resource.name, None)
+        for resource, values in image.configs.items()
+        if resource.type == ConfigResourceType.BROKER and resource.name
+        if MIN_ISR_CONFIG in values
+    ]
+    return records
+
+
+def has_elr(image: ClusterImage) -> bool:
+    """Whether partitions of the cluster have eligible leader replicas."""
+    return image.features.get(ELR_FEATURE, 0) > 0

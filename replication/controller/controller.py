@@ -128,9 +128,8 @@ class Controller(ControllerLoop):
         """
         from .feature_control import update_features
 
-        own_id = self._config.node_id
         await self._write(
-            lambda image: update_features(image, own_id, supported, updates, validate_only)
+            lambda image: update_features(self._config, image, supported, updates, validate_only)
         )
 
     def use_topic_defaults(self, log_config: LogConfig) -> None:

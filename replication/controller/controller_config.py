@@ -12,6 +12,7 @@ from typing import TypeAlias
 from ...clients.protocol.schema import Message
 from ...storage.config import LogConfig
 from ..metadata.decision import Decision as Decision
+from ..metadata.metadata_records import MIN_ISR_CONFIG
 
 RECORDS_PER_OPERATION_MAX = 10_000
 """The most metadata records one request may write, and the most partitions it may create."""
@@ -63,3 +64,8 @@ class ControllerConfig:
     static_config: Mapping[str, str] = field(default_factory=dict[str, str])
     # The first records of a new cluster, as the directory was formatted; None if it says nothing.
     bootstrap: Sequence[Message] | None = None
+
+    @property
+    def static_min_isr(self) -> str:
+        """`min.insync.replicas` of the node's file."""
+        return self.static_config.get(MIN_ISR_CONFIG, "1").strip()

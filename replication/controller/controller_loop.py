@@ -229,7 +229,10 @@ class ControllerLoop:
     def on_elected(self, epoch: int) -> None:
         """See `QuorumListener`: go before all that is queued."""
         changes = self._core.claim(
-            epoch, self._metadata_log.is_in_transaction, self._config.bootstrap
+            epoch,
+            self._metadata_log.is_in_transaction,
+            self._config.bootstrap,
+            self._config.static_min_isr,
         )
         if not self._core.is_active:
             return

@@ -26,7 +26,7 @@ from ...clients.errors import ErrorCode, KafkaError
 from ...clients.protocol.schema import Message
 from ..metadata.cluster_image import ClusterDelta, ClusterImage
 from ..metadata.metadata_records import AbortTransactionRecord
-from .broker_control import bootstrap_records
+from .broker_control import first_records
 from .controller_config import RECORDS_PER_OPERATION_MAX
 
 if TYPE_CHECKING:
@@ -161,13 +161,14 @@ class ControllerCore(Generic[WaiterT]):
         epoch: int,
         is_in_transaction: bool,
         formatted: Sequence[Message] | None = None,
+        min_isr: str = "1",
     ) -> Sequence[Sequence[Message]]:
         """Become active in an epoch; return the changes to append before any other.
 
         All records before the epoch must have been replayed. An empty log begins with the
-        bootstrap records: those that the directory was `formatted` with, if there are any. A
-        metadata transaction that the last leader left open is aborted, or all later records would
-        belong to it (`ActivationRecordsGenerator`).
+        bootstrap records: those that the directory was `formatted` with, if there are any, and this
+        node's `min_isr`. A metadata transaction that the last leader left open is aborted, or all
+        later records would belong to it (`ActivationRecordsGenerator`).
         """
         assert epoch > max(self._epoch, self.committed.epoch), "an epoch is led once"
         self._apply(ControllerEvent.ELECTED)
@@ -178,7 +179,7 @@ class ControllerCore(Generic[WaiterT]):
         if is_in_transaction:
             changes.append([AbortTransactionRecord(reason="Its leader did not end it.")])
         if self.committed.offset < 0:
-            changes.append(bootstrap_records() if formatted is None else formatted)
+            changes.append(first_records(formatted, min_isr))
         return changes
 
     def change(self, records: Sequence[Message]) -> ClusterDelta:

@@ -5,14 +5,19 @@ the metadata version is refused, because records are always written in the newes
 feature may be lowered by a request that asks for a downgrade.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...clients.errors import ErrorCode, KafkaError
-from ..metadata.cluster_image import ClusterImage
-from ..metadata.metadata_records import METADATA_VERSION_FEATURE, FeatureLevelRecord
-from .controller_config import Decision
+from ..metadata.cluster_image import ClusterImage, FeatureLevels
+from ..metadata.metadata_records import (
+    ELR_FEATURE,
+    METADATA_VERSION_FEATURE,
+    FeatureLevelRecord,
+)
+from .config_control import elr_safety_records
+from .controller_config import ControllerConfig, Decision
 
 if TYPE_CHECKING:
     from ...clients.protocol.schema import Message
@@ -35,8 +40,8 @@ class FeatureUpdate(NamedTuple):
 
 
 def update_features(
+    config: ControllerConfig,
     image: ClusterImage,
-    controller_id: int,
     supported: Mapping[str, tuple[int, int]],
     updates: Sequence[FeatureUpdate],
     validate_only: bool,
@@ -44,15 +49,16 @@ def update_features(
     """The records of the changes. Raises KafkaError(INVALID_UPDATE_VERSION)."""
     records: list[Message] = []
     for update in updates:
-        problem = _problem(image, controller_id, supported, update)
+        problem = _problem(image, config.node_id, supported, update)
         if problem:
             raise KafkaError(
                 ErrorCode.INVALID_UPDATE_VERSION,
                 "The update failed for all features since the following feature had an error: "
                 + problem,
             )
-        if image.features.get(update.feature, 0) != update.level:
-            records.append(FeatureLevelRecord(name=update.feature, feature_level=update.level))
+        records.append(FeatureLevelRecord(name=update.feature, feature_level=update.level))
+    if any(update.feature == ELR_FEATURE and update.level > 0 for update in updates):
+        records = [*elr_safety_records(image, config.static_min_isr), *records]
     return Decision([] if validate_only else records, None)
 
 
@@ -71,9 +77,11 @@ def _problem(
         return f"{start}The controller does not support the given upgrade type."
     if level < 0:
         return f"{start}A feature version cannot be less than 0."
-    lowest, highest = supported[feature]
-    if not lowest <= level <= highest:
-        return f"{start}{controller} only supports versions {lowest}-{highest}"
+    own = {name: FeatureLevels(*levels) for name, levels in supported.items()}
+    for node, features in ((controller, own), *_others(image, controller_id)):
+        problem = _not_supported(node, features.get(feature, FeatureLevels(0, 0)), level)
+        if problem:
+            return start + problem
     current = image.features.get(feature, 0)
     if level > current and upgrade_type != UpgradeType.UPGRADE:
         return f"{start}Can't downgrade to a newer version."
@@ -92,3 +100,23 @@ def _problem(
         else "Unsafe metadata downgrade is not supported in this version."
     )
     return f"Unsupported metadata.version downgrade from {current} to {level}. {why}"
+
+
+def _not_supported(node: str, levels: FeatureLevels, level: int) -> str:
+    """Why a node cannot run at a level; empty if it can."""
+    if levels.lowest <= level <= levels.highest:
+        return ""
+    if levels.highest == 0:
+        return f"{node} does not support this feature."
+    return f"{node} only supports versions {levels.lowest}-{levels.highest}"
+
+
+def _others(
+    image: ClusterImage, controller_id: int
+) -> Iterator[tuple[str, Mapping[str, FeatureLevels]]]:
+    """The other nodes and what they support: one of them may be of another version or kind."""
+    for broker_id, broker in image.brokers.items():
+        yield f"Broker {broker_id}", broker.features
+    for node_id, controller in image.controllers.items():
+        if node_id != controller_id:
+            yield f"Controller {node_id}", controller.features

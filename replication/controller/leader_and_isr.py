@@ -11,7 +11,12 @@ from typing import NamedTuple
 from ...clients.kafka_uuid import Uuid
 from ...storage.config import LogConfig
 from ..metadata.cluster_image import ClusterImage, PartitionImage, TopicImage
-from ..metadata.metadata_records import NO_LEADER, PartitionChangeRecord
+from ..metadata.metadata_records import (
+    ELR_FEATURE as ELR_FEATURE,
+    MIN_ISR_CONFIG,
+    NO_LEADER,
+    PartitionChangeRecord,
+)
 from .partition_change import (
     Election,
     LiveBrokers,
@@ -19,9 +24,6 @@ from .partition_change import (
     PartitionTarget,
     build_change,
 )
-
-ELR_FEATURE = "eligible.leader.replicas.version"
-"""From level 1 on, partitions have eligible leader replicas (KIP-966)."""
 
 TOPIC_DEFAULTS = LogConfig()
 """Kafka's defaults of topic properties."""
@@ -73,7 +75,9 @@ class PartitionChanges:
         return value.strip().lower() == "true"
 
     def _effective_min_isr(self, topic: str, partition: PartitionImage) -> int:
-        value = self._image.topic_config(topic).get("min.insync.replicas")
+        value = self._image.topic_config(topic).get(MIN_ISR_CONFIG)
+        if value is None:
+            value = self._image.broker_config(None).get(MIN_ISR_CONFIG)
         min_isr = self._defaults.min_insync_replicas if value is None else int(value)
         return min(min_isr, len(partition.replicas))
 

@@ -284,10 +284,12 @@ def _set_isr_and_elr(draft: _Draft, before: PartitionImage, rules: PartitionRule
         record.eligible_leader_replicas = draft.elr
     if (draft.isr or rules.has_elr) and tuple(draft.isr) != before.isr:
         record.isr = draft.isr
+    if not rules.has_elr:
+        return
     loses_leader = record.leader == NO_LEADER and before.leader != NO_LEADER
     if record.leader >= 0 and before.last_known_elr:
         record.last_known_elr = []
-    elif rules.has_elr and loses_leader and not before.last_known_elr:
+    elif loses_leader and not before.last_known_elr:
         record.last_known_elr = [before.leader]
 
 

@@ -36,7 +36,12 @@ from ...storage.manager.log_dirs import CLUSTER_METADATA_TOPIC
 from ..metadata.cluster_image import ClusterImage, TopicImage
 from ..metadata.metadata_records import RemoveTopicRecord, TopicRecord
 from ..topic_names import NEVER_TIERED, colliding_topic, validate_topic_name
-from .config_control import config_record, new_topic_config, topic_config_in_force
+from .config_control import (
+    cleared_elr,
+    config_record,
+    new_topic_config,
+    topic_config_in_force,
+)
 from .controller_config import (
     RECORDS_PER_OPERATION_MAX,
     ControllerConfig,
@@ -134,6 +139,7 @@ def _create_topic(
     ]
     records: list[Message] = [TopicRecord(name=topic.name, topic_id=topic_id)]
     records += [config_record(topic.name, name, value) for name, value in overrides.items()]
+    records += cleared_elr(image, records)
     records += partitions
     result = CreatableTopicResult(
         name=topic.name,

@@ -290,15 +290,23 @@ TRANSACTION_VERSION_FEATURE = "transaction.version"
 TRANSACTION_VERSION = 2
 """At 1 the transaction log has tagged fields; at 2 each transaction has its own epoch (KIP-890)."""
 
+ELR_FEATURE = "eligible.leader.replicas.version"
+"""From level 1 on, partitions have eligible leader replicas (KIP-966)."""
+
+MIN_ISR_CONFIG = "min.insync.replicas"
+"""The property that says how many replicas must be in sync; in a cluster with ELR, the same value
+on all brokers."""
+
 
 SUPPORTED_FEATURES: Mapping[str, tuple[int, int]] = MappingProxyType(
     {
         METADATA_VERSION_FEATURE: (7, METADATA_VERSION),
+        ELR_FEATURE: (0, 1),
         GROUP_VERSION_FEATURE: (0, GROUP_VERSION),
         TRANSACTION_VERSION_FEATURE: (0, TRANSACTION_VERSION),
     }
 )
-"""The supported levels of each feature. A new cluster gets the highest."""
+"""The supported levels of each feature, in Kafka's order. A new cluster gets the highest."""
 
 WRITTEN_VERSIONS: Mapping[int, int] = MappingProxyType(
     {

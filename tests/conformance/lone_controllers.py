@@ -4,7 +4,6 @@ What each decides is compared by its answers and by the records in its metadata 
 """
 
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -14,6 +13,11 @@ from tierlog.bench.kafka_peer import KafkaNode, run_tool
 from tierlog.bench.tierlog_node import TierlogNode
 from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.kafka_uuid import Uuid, uuid_to_string
+from tierlog.clients.protocol.messages.alter_configs import (
+    AlterableConfig as AlterableValue,
+    AlterConfigsRequest,
+    AlterConfigsResource as ReplacedResource,
+)
 from tierlog.clients.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsResponse,
 )
@@ -36,6 +40,7 @@ from tierlog.clients.protocol.messages.broker_registration import (
 from tierlog.clients.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
+    CreatableTopicConfig,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
@@ -44,6 +49,15 @@ from tierlog.clients.protocol.messages.describe_quorum import (
     DescribeQuorumResponse,
 )
 from tierlog.clients.protocol.messages.describe_quorum_request import PartitionData, TopicData
+from tierlog.clients.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from tierlog.clients.protocol.messages.update_features import (
+    FeatureUpdateKey,
+    UpdateFeaturesRequest,
+)
 from tierlog.clients.protocol.schema import Message
 from tierlog.clients.record.batch import batches
 from tierlog.replication.metadata.metadata_records import (
@@ -69,6 +83,7 @@ FEATURES = {
 }
 """What a broker of Kafka 4.3.1 supports."""
 
+MIN_ISR = "min.insync.replicas"
 HAS_READ_ALL = 1_000_000
 _METADATA_LOG = "__cluster_metadata-0"
 UNKNOWN_TOPIC = Uuid(b"u" * 16)
@@ -139,14 +154,6 @@ class LoneController:
                         yield message
 
 
-class OurNode(TierlogNode):
-    """Ours, with replicas and eligible leader replicas."""
-
-    def command(self, configuration: Path) -> list[str]:
-        module = "tierlog.tests.conformance.serve_ahead"
-        return [sys.executable, "-m", module, "serve", "--config", str(configuration)]
-
-
 def both_controllers(
     directory: Path, ports: tuple[int, int], **stated: str
 ) -> list[LoneController]:
@@ -158,7 +165,7 @@ def both_controllers(
     ]
     nodes: list[BrokerNode] = [
         KafkaNode(places[0], port=ports[0], heap="256m"),
-        OurNode(places[1], port=ports[1]),
+        TierlogNode(places[1], port=ports[1]),
     ]
     return [LoneController(*each) for each in zip(nodes, files, strict=True)]
 
@@ -235,6 +242,28 @@ class PlayedBrokers:
         assert isinstance(answer, BrokerHeartbeatResponse)
         return answer
 
+    def alter_min_isr(
+        self, kind: int, name: str, value: str | None, *, replace: bool = False
+    ) -> None:
+        """Set `min.insync.replicas` of a topic, a broker or all brokers, or remove it."""
+        operation = 1 if value is None else 0
+        if replace:
+            stated = [] if value is None else [AlterableValue(name=MIN_ISR, value=value)]
+            whole = ReplacedResource(resource_type=kind, resource_name=name, configs=stated)
+            self.ask(AlterConfigsRequest(resources=[whole]), 2)
+            return
+        config = AlterableConfig(name=MIN_ISR, config_operation=operation, value=value)
+        resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[config])
+        self.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+
+    def set_level(
+        self, feature: str, level: int, kind: int, *, only_validate: bool = False
+    ) -> None:
+        """Finalise a level of a feature; kind 1 raises it, 2 and 3 lower it."""
+        change = FeatureUpdateKey(feature=feature, max_version_level=level, upgrade_type=kind)
+        request = UpdateFeaturesRequest(feature_updates=[change], validate_only=only_validate)
+        self.ask(request, 2)
+
     def cordon(self, broker_id: int, directories: Sequence[Uuid] | None) -> None:
         """A heartbeat of the version that says which directories get no new replicas."""
         request = BrokerHeartbeatRequest(
@@ -245,7 +274,7 @@ class PlayedBrokers:
         )
         assert isinstance(self.ask(request, 2), BrokerHeartbeatResponse)
 
-    def create_topic(self, name: str, *replicas: Sequence[int]) -> None:
+    def create_topic(self, name: str, *replicas: Sequence[int], min_isr: str | None = None) -> None:
         """A topic with one partition for each list of replicas."""
         assignments = [
             CreatableReplicaAssignment(partition_index=number, broker_ids=list(each))
@@ -254,6 +283,8 @@ class PlayedBrokers:
         topic = CreatableTopic(
             name=name, num_partitions=-1, replication_factor=-1, assignments=assignments
         )
+        if min_isr is not None:
+            topic.configs = [CreatableTopicConfig(name=MIN_ISR, value=min_isr)]
         answer = self.ask(CreateTopicsRequest(topics=[topic]), 7)
         assert isinstance(answer, CreateTopicsResponse)
         assert answer.topics[0].error_code == 0, answer

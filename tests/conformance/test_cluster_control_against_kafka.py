@@ -1,6 +1,7 @@
 """The lives of brokers, played to a controller of Kafka and to ours: same answers, same records."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import zip_longest
 
 import pytest
@@ -17,10 +18,6 @@ from tierlog.clients.protocol.messages.alter_partition_request import (
 from tierlog.clients.protocol.messages.broker_registration import Listener
 from tierlog.clients.protocol.messages.controller_registration import ControllerRegistrationRequest
 from tierlog.clients.protocol.messages.unregister_broker import UnregisterBrokerRequest
-from tierlog.clients.protocol.messages.update_features import (
-    FeatureUpdateKey,
-    UpdateFeaturesRequest,
-)
 
 from ..waiting import wait_until
 from .lone_controllers import (
@@ -35,6 +32,8 @@ from .lone_controllers import (
 pytestmark = pytest.mark.requires("java", "mvn")
 
 SESSION_S = 8
+ELR = "eligible.leader.replicas.version"
+TOPIC, CLUSTER = 2, 4
 METADATA_VERSION = {"metadata.version": FEATURES["metadata.version"]}
 
 Both = tuple[PlayedBrokers, PlayedBrokers]
@@ -276,9 +275,82 @@ def test_blocks_of_producer_ids_and_controllers(both: Both) -> None:
 
 
 def test_brokers_come_stop_and_go_without_eligible_leader_replicas(both: Both) -> None:
-    name = "eligible.leader.replicas.version"
-    down = FeatureUpdateKey(feature=name, max_version_level=0, upgrade_type=2)
     for side in both:
-        side.ask(UpdateFeaturesRequest(feature_updates=[down]), 2)
+        side.set_level(ELR, 0, 2)
         assert dict(side.answers)
     assert_same(both, lambda side: come_stop_and_go(side, 71))
+    for side in both:
+        side.set_level(ELR, 1, 1)
+
+
+def test_min_isr_is_the_clusters_where_there_are_eligible_leaders(both: Both) -> None:
+    def story(side: PlayedBrokers) -> None:
+        for broker_id in (81, 82, 83):
+            side.register(broker_id)
+            side.beat(broker_id)
+        side.create_topic("of-two", [81, 82, 83], min_isr="2")
+        side.create_topic("of-the-cluster", [81, 82, 83])
+        side.alter_min_isr(CLUSTER, "", "2")
+        side.beat(83, fence=True)
+        side.beat(82, fence=True)
+        # What is eligible under one minimum need not be so under another.
+        side.alter_min_isr(TOPIC, "of-the-cluster", "1")
+        side.alter_min_isr(TOPIC, "of-the-cluster", None)
+        for replace in (False, True):
+            side.alter_min_isr(CLUSTER, "81", "2", replace=replace)
+            side.alter_min_isr(CLUSTER, "", None, replace=replace)
+            side.alter_min_isr(CLUSTER, "", "3" if replace else "1", replace=replace)
+        side.beat(82)
+        side.beat(83)
+        for broker_id in (83, 82, 81):
+            side.beat(broker_id, fence=True)
+
+        # Without the feature every broker may have its own, until the feature returns.
+        side.set_level(ELR, 0, 1)
+        side.set_level(ELR, 0, 2, only_validate=True)
+        side.set_level(ELR, 0, 2)
+        side.beat(81)
+        side.alter_min_isr(CLUSTER, "81", "2")
+        side.alter_min_isr(CLUSTER, "", None)
+        side.beat(81, fence=True)
+        side.beat(82)
+        side.set_level(ELR, 1, 1, only_validate=True)
+        without = {name: levels for name, levels in FEATURES.items() if name != ELR}
+        side.register(84, features=features(without))
+        side.set_level(ELR, 1, 1)
+        side.register(84, features=features(FEATURES | {ELR: (2, 3)}))
+        side.set_level(ELR, 1, 1)
+        side.register(84)
+        for level in (1, 1, 2):
+            side.set_level(ELR, level, 1)
+        side.register(85, features=features(without))
+        side.beat(83)
+        side.alter_min_isr(CLUSTER, "", "1")
+
+    assert_same(both, story)
+
+
+def has_records(side: PlayedBrokers) -> bool:
+    return bool(side.records())
+
+
+def test_the_first_records_are_those_of_the_format_and_the_file(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    written: list[list[str]] = []
+    for each in both_controllers(
+        tmp_path_factory.mktemp("first"), (free_port(), free_port()), min_insync_replicas="2"
+    ):
+        each.start()
+        try:
+            side = PlayedBrokers(each)
+            wait_until(partial(has_records, side), 60, "the first records")
+            written.append(side.records())
+            side.close()
+        finally:
+            each.stop()
+    kafka, ours = written
+    # What Kafka serves beyond us, and the bracket around its first records.
+    beyond = ("share.version", "streams.version", "TransactionRecord")
+    assert ours == [each for each in kafka if not any(word in each for word in beyond)]
+    assert any("'name': 'min.insync.replicas', 'value': '2'" in each for each in ours)

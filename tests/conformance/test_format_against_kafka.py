@@ -30,7 +30,7 @@ DYNAMIC = COMBINED | {"controller.quorum.bootstrap.servers": "127.0.0.1:19093"}
 BROKER = DYNAMIC | {"process.roles": "broker", "listeners": "PLAINTEXT://127.0.0.1:19092"}
 CONTROLLER = DYNAMIC | {"process.roles": "controller", "listeners": "CONTROLLER://127.0.0.1:19093"}
 
-_NOT_HERE = ("eligible.leader.replicas.version", "share.version", "streams.version")
+_NOT_HERE = ("share.version", "streams.version")
 """Features of Kafka that tierlog does not have."""
 _HEADER = ControlRecordType.SNAPSHOT_HEADER.key()
 """Its value is a time."""
@@ -141,6 +141,10 @@ FORMATTED = {
     "static voters, features stated": (
         STATIC,
         [("format", *ID, "-f", "transaction.version=2", "-r", "4.3-IV0")],
+    ),
+    "static voters, no eligible leaders": (
+        STATIC,
+        [("format", *ID, "-f", "eligible.leader.replicas.version=0")],
     ),
     "static voters, no first ones": (STATIC, [("format", *ID, "-N")]),
     "one of two": (

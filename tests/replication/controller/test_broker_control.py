@@ -51,7 +51,8 @@ def test_an_eligible_replica_leads_where_the_in_sync_set_is_empty() -> None:
     )
     found, _ = after_registration(left_by_a_stop)
     assert (found.leader, found.leader_epoch, list(found.isr)) == (NODE_ID, 5, [NODE_ID])
-    assert (found.elr, found.last_known_elr) == ((), ())
+    # Without ELR nobody asks for the last known leader, and nobody forgets it, as in Kafka.
+    assert (found.elr, found.last_known_elr) == ((), (OTHER,))
 
 
 @pytest.mark.parametrize(

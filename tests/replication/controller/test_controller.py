@@ -45,9 +45,11 @@ def test_a_new_cluster_begins_with_its_feature_level_and_its_own_broker() -> Non
         assert (image.cluster_id, controller.leader_id) == (CLUSTER_ID, 1)
         assert image.features == {
             "metadata.version": 30,
+            "eligible.leader.replicas.version": 1,
             "group.version": 1,
             "transaction.version": 2,
         }
+        assert image.broker_config(None) == {"min.insync.replicas": "1"}
         broker = image.brokers[1]
         assert broker.is_active
         assert broker.endpoints["PLAINTEXT"].port == 9092

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.protocol.schema import Message
-from tierlog.replication.controller.broker_control import bootstrap_records
+from tierlog.replication.controller.broker_control import bootstrap_records, min_isr_record
 from tierlog.replication.controller.controller_config import RECORDS_PER_OPERATION_MAX
 from tierlog.replication.controller.controller_state import (
     TRANSITIONS,
@@ -130,12 +130,15 @@ def test_every_state_and_event(state: ControllerState, event: ControllerEvent) -
 
 def test_an_empty_log_begins_with_the_bootstrap_records() -> None:
     core: ControllerCore[str] = ControllerCore(EMPTY)
-    assert core.claim(1, is_in_transaction=False) == [bootstrap_records()]
+    # All brokers have the same min.insync.replicas where there are eligible leader replicas.
+    min_isr = min_isr_record("", "2")
+    changes = core.claim(1, is_in_transaction=False, min_isr="2")
+    assert changes == [[*bootstrap_records(), min_isr]]
 
 
 def test_an_empty_log_begins_with_what_the_directory_was_formatted_with() -> None:
     core: ControllerCore[str] = ControllerCore(EMPTY)
-    formatted = bootstrap_records()[:1]
+    formatted = bootstrap_records()[:1]  # without eligible leader replicas
     assert core.claim(1, is_in_transaction=False, formatted=formatted) == [formatted]
 
 
