@@ -260,8 +260,10 @@ class FollowedPartition:
 
     # -- Responses ----------------------------------------------------------------------------
 
-    def fetched(self, ask: FetchAsk, answer: Fetched, now_ms: int) -> None:
-        """Handle the leader's Fetch response."""
+    def fetched(
+        self, ask: FetchAsk, answer: Fetched, now_ms: int, wall_ms: int | None = None
+    ) -> None:
+        """Handle the leader's Fetch response. `wall_ms` dates new segments, `now_ms` if None."""
         if not self._is_awaited(ask):
             return
         if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -273,7 +275,8 @@ class FollowedPartition:
         elif answer.diverging is not None:
             self._guarded(lambda: self._diverged(answer.diverging), now_ms)
         else:
-            self._guarded(lambda: self._append(answer, now_ms), now_ms)
+            appended_ms = now_ms if wall_ms is None else wall_ms
+            self._guarded(lambda: self._append(answer, appended_ms), now_ms)
 
     def offset_found(
         self, ask: OffsetAsk, error: ErrorCode, offset_and_epoch: OffsetAndEpoch, now_ms: int

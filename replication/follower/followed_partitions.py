@@ -74,11 +74,19 @@ class FollowedPartitions:
         return asks
 
     def fetched(
-        self, partition: FollowedPartition, ask: FetchAsk, answer: Fetched, now_ms: int
+        self,
+        partition: FollowedPartition,
+        ask: FetchAsk,
+        answer: Fetched,
+        now_ms: int,
+        wall_ms: int | None = None,
     ) -> None:
-        """Handle a Fetch response. A partition that has advanced goes to the end."""
+        """Handle a Fetch response. A partition that has advanced goes to the end.
+
+        `wall_ms` is the wall clock if that is another than the one that measures delays.
+        """
         before = partition.fetch_offset
-        partition.fetched(ask, answer, now_ms)
+        partition.fetched(ask, answer, now_ms, wall_ms)
         name = partition.topic_id_partition
         if partition.fetch_offset != before and self._partitions.get(name) is partition:
             self._partitions[name] = self._partitions.pop(name)

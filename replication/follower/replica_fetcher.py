@@ -177,16 +177,12 @@ class ReplicaFetcher:
             await self._wait_until_due()
 
     def _now_ms(self) -> int:
-        return self._tools.environment.wall_clock_ms()
+        """The event loop's time: a clock that is set must not stop replication."""
+        return int(asyncio.get_running_loop().time() * 1_000)
 
     async def _wait_until_due(self) -> None:
         due_ms = self.followed.next_due_ms()
-        # The wall clock may be set back: no wait is longer than the back-off.
-        wait_ms = (
-            None
-            if due_ms is None
-            else min(max(due_ms - self._now_ms(), 1), max(self._config.backoff_ms, 1))
-        )
+        wait_ms = None if due_ms is None else max(due_ms - self._now_ms(), 1)
         try:
             async with asyncio.timeout(None if wait_ms is None else wait_ms / 1_000):
                 await self._wake.wait()
@@ -325,7 +321,9 @@ class ReplicaFetcher:
             partition, ask = part
             assert isinstance(ask, FetchAsk)
             with self._contained(partition):
-                self.followed.fetched(partition, ask, fetched_of(answer), self._now_ms())
+                wall_ms = self._tools.environment.wall_clock_ms()
+                fetched = fetched_of(answer)
+                self.followed.fetched(partition, ask, fetched, self._now_ms(), wall_ms)
             self._tell_state(partition)
             handled += 0 if answer.records is None else size_of(answer.records)
             if handled >= _SLICE_BYTES:

@@ -54,12 +54,21 @@ WITHIN_S = 60
 BACKOFF_MS = 20
 
 
+class SettableClock(SystemEnvironment):
+    """The real environment, whose wall clock a test sets."""
+
+    ahead_ms = 0
+
+    def wall_clock_ms(self) -> int:
+        return super().wall_clock_ms() + self.ahead_ms
+
+
 class Node:
     """A broker of two, without a controller: it hears of whatever a test publishes."""
 
     def __init__(self, node_id: int) -> None:
         self.node_id = node_id
-        self.environment = SystemEnvironment()
+        self.environment = SettableClock()
         files = SimulatedFiles(SimulatedDisk())
         files.mkdirs("/data")
         self.image = ClusterImage("cluster")

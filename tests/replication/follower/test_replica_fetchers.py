@@ -79,6 +79,26 @@ def test_a_cut_connection_delays_and_loses_nothing() -> None:
     with_two_nodes(story)
 
 
+@pytest.mark.parametrize("jump_ms", [-3_600_000, 3_600_000])
+def test_a_clock_that_is_set_stops_no_follower(jump_ms: int) -> None:
+    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+        both(leader, follower, *created())
+        leader.append(b"a")
+        await until(lambda: is_same(leader, follower))
+        follower.leader = None
+        leader.cuts_next = True
+        (fetcher,) = follower.fetchers.fetchers
+        partition = fetcher.followed.get(NAMES[0])
+        assert partition is not None
+        await until(lambda: "not registered" in partition.trouble)
+        follower.environment.ahead_ms = jump_ms
+        follower.leader = leader
+        leader.append(b"b")
+        await until(lambda: is_same(leader, follower))
+
+    with_two_nodes(story)
+
+
 def test_a_session_that_the_leader_has_lost_begins_anew() -> None:
     async def story(leader: ServedLeader, follower: FollowingNode) -> None:
         both(leader, follower, *created())
