@@ -48,6 +48,8 @@ _log = logging.getLogger(__name__)
 _PLAINTEXT = 0
 _CONTROLLED_SHUTDOWN_MS = 10_000
 """How long a stop waits for the active controller; `tierlog serve` gives a stop 20 seconds."""
+_OTHERS_LEAVE_S = 3.0
+"""How long an active controller that stops waits for brokers that stop at the same time."""
 
 
 class ClusterMember:
@@ -123,7 +125,7 @@ class ClusterMember:
         )
         voters = voter_set(config) if config.quorum.voters else NO_VOTERS
         opened = open_quorum(options, storage.metadata_log, self._environment, voters)
-        channel = QuorumChannel(
+        channel = self._quorum_channel = QuorumChannel(
             config.node_id,
             self._environment,
             request_timeout_ms=options.request_timeout_ms,
@@ -263,8 +265,27 @@ class ClusterMember:
 
     async def leave(self) -> None:
         """Hand the broker's leaderships over, while its clients are still served."""
-        if self._lifecycle is not None:
-            await self._lifecycle.controlled_shutdown(_CONTROLLED_SHUTDOWN_MS)
+        lifecycle = self._lifecycle
+        if lifecycle is None:
+            return
+        watches = TaskOwner(1)
+        watches.start(self._end_without_majority(lifecycle), "controlled shutdown")
+        try:
+            await lifecycle.controlled_shutdown(_CONTROLLED_SHUTDOWN_MS)
+        finally:
+            await watches.stop()
+        if self._control is not None:
+            await self._control.until_others_left(_OTHERS_LEAVE_S)
+
+    async def _end_without_majority(self, lifecycle: BrokerLifecycle) -> None:
+        from .cluster.lost_majority import until_majority_is_gone
+
+        await until_majority_is_gone(
+            self._config.node_id,
+            lambda: self.quorum.quorum.voters,
+            self._quorum_channel.failed_since,
+        )
+        lifecycle.abandon_shutdown()
 
     async def stop(self) -> None:
         """Leave the cluster, and close the metadata log."""

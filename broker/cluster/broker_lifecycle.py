@@ -176,6 +176,14 @@ class BrokerLifecycle:
                 )
         self._end()
 
+    def abandon_shutdown(self) -> None:
+        """Stop without the controller: nobody is left who could let this broker go."""
+        if self.life is BrokerLife.PENDING_CONTROLLED_SHUTDOWN:
+            _log.warning(
+                "A majority of the controllers has stopped: this broker stops without them."
+            )
+        self._end()
+
     async def stop(self) -> None:
         """Send nothing more, and close the channel."""
         self._end()

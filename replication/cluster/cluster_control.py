@@ -61,6 +61,7 @@ ELECTIONS_PER_CHANGE_MAX = 1_000
 """The most elections that the controller holds at once without a request."""
 
 _UNCLEAN_INTERVAL_MS = 5 * 60_000
+_FAREWELL_LOOK_S = 0.02
 
 
 class ClusterControl:
@@ -82,6 +83,8 @@ class ClusterControl:
         self._heartbeat_limit_s = timing.look_interval_ms / 1_000
         self._sessions = BrokerSessions(timing, 0)
         self._offsets = BrokerOffsets()
+        # Heartbeats of brokers that stop, which are being answered.
+        self._farewells = 0
         self._has_death_hint = config.session_after_reset_ms is not None
         self._connections = HeartbeatConnections(self._on_connection_lost)
         # The end of the log at the last look for whether it grows.
@@ -167,10 +170,29 @@ class ClusterControl:
         decision = HeartbeatDecision(
             broker, heartbeat, self._offsets, self._next_offset, self._defaults, cordoned
         )
-        answer = await self._decide_on_time(decision.steps())
+        self._farewells += heartbeat.wants_shutdown
+        try:
+            answer = await self._decide_on_time(decision.steps())
+        finally:
+            self._farewells -= heartbeat.wants_shutdown
         if answer.should_shut_down:
             self._sessions.on_shutdown_answered(broker)
         return answer
+
+    async def until_others_left(self, timeout_s: float) -> None:
+        """Wait until no broker is about to stop, or for the timeout: they may need this controller.
+
+        Without it, brokers that stop at the same time would have to find another one first, and
+        the last of them has none.
+        """
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        while self._controller.is_active and asyncio.get_running_loop().time() < deadline:
+            if not self._farewells and not any(
+                each.in_controlled_shutdown and not each.fenced
+                for each in self._controller.image.brokers.values()
+            ):
+                return
+            await asyncio.sleep(_FAREWELL_LOOK_S)
 
     async def register_controller(self, data: ControllerRegistrationData) -> None:
         """Register a controller (KIP-919). Raises KafkaError: NOT_CONTROLLER, REQUEST_TIMED_OUT."""

@@ -4,6 +4,7 @@ A node is reached at the address that the core gives with each request: a voter'
 bootstrap server, which has a negative id.
 """
 
+import asyncio
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -81,6 +82,7 @@ class QuorumChannel:
         self._fetch_max_bytes = fetch_max_bytes
         self.refusals: dict[str, str] = {}
         """Why the last request to a node failed, by its address; nodes that answer are not here."""
+        self._refused_at: dict[tuple[str, int], float] = {}
         config = NetworkConfig(
             client_id=f"raft-client-{node_id}",
             request_timeout_ms=request_timeout_ms,
@@ -96,9 +98,12 @@ class QuorumChannel:
         try:
             response = await self._exchange(destination.node_id, address, request)
         except KafkaError as error:
+            if error.code is ErrorCode.NETWORK_EXCEPTION and len(self._refused_at) < _REFUSALS_MAX:
+                self._refused_at[address] = asyncio.get_running_loop().time()
             reason = (error.message or error.code.name).rstrip(".")
             self._refused(address, reason if str(address) in reason else f"{address}: {reason}")
             raise
+        self._refused_at.pop(address, None)
         code = response.error_code or response.partition_error_code
         if code is ErrorCode.INCONSISTENT_CLUSTER_ID:
             self._refused(address, f"{address} belongs to a cluster with another id")
@@ -107,6 +112,13 @@ class QuorumChannel:
         else:
             self.refusals.pop(str(address), None)
         return response
+
+    def failed_since(self, address: tuple[str, int], since: float) -> bool:
+        """Whether the last request to a node found no connection, at or after this time.
+
+        A request that has only taken too long does not count.
+        """
+        return self._refused_at.get(address, -1.0) >= since
 
     def _refused(self, address: Address, reason: str) -> None:
         if len(self.refusals) < _REFUSALS_MAX:

@@ -114,7 +114,7 @@ def poll_prospective(node: RaftNode, state: Prospective, now_ms: int) -> None:
     """Go on with the pre-vote."""
     if state.votes.is_won:
         node.become_candidate(now_ms)
-    elif state.votes.is_lost or (state.deadline_ms <= now_ms and not node.is_stopping):
+    elif state.votes.is_lost or state.deadline_ms <= now_ms:
         _end_pre_vote(node, state, now_ms)
     else:
         _send_votes(node, state, now_ms)
@@ -134,7 +134,7 @@ def poll_candidate(node: RaftNode, state: Candidate, now_ms: int) -> None:
     """Go on with the election. If it is lost, the rest of its timeout is waited out."""
     if state.votes.is_won:
         node.become_leader(sorted(state.votes.granted), now_ms)
-    elif state.deadline_ms <= now_ms and not node.is_stopping:
+    elif state.deadline_ms <= now_ms:
         node.become_prospective(RaftEvent.ELECTION_TIMEOUT, now_ms)
     else:
         _send_votes(node, state, now_ms)

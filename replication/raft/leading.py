@@ -33,6 +33,9 @@ from .voter_set import VoterKey
 
 # -- Fetch -------------------------------------------------------------------------------------
 
+END_EPOCH_TRIES = 3
+"""A leader that stops tells a voter so often that could not be reached."""
+
 
 def diverging_or_snapshot(
     log: RaftLogView, offset: int, epoch: int
@@ -252,6 +255,20 @@ def handle_end_epoch_response(
     if verdict is Verdict.DONE and isinstance(state, Resigned):
         state.unacknowledged.discard(voter_id)
     return verdict
+
+
+def handle_end_epoch_failure(node: RaftNode, voter_id: int) -> None:
+    """A voter could not be reached. One that has ended need not hear of a leader that ends, too.
+
+    Without the request, a voter that is there waits for its fetch timeout: it costs time only.
+    """
+    state = node.state
+    if not (node.is_stopping and isinstance(state, Resigned)):
+        return
+    tries = state.unreachable_tries.get(voter_id, 0) + 1
+    state.unreachable_tries[voter_id] = tries
+    if tries >= END_EPOCH_TRIES:
+        state.unacknowledged.discard(voter_id)
 
 
 def _check_error(

@@ -198,6 +198,8 @@ class RaftCore:
         if send is None:
             return []
         verdict = Verdict.BACK_OFF
+        if error is ErrorCode.NETWORK_EXCEPTION and isinstance(send.request, EndQuorumEpochRequest):
+            leading.handle_end_epoch_failure(node, send.destination.node_id)
         if error is ErrorCode.UNSUPPORTED_VERSION and isinstance(send.request, VoteRequest):
             verdict = elections.handle_no_pre_vote(node, send.request, now_ms)
         elif error is ErrorCode.UNSUPPORTED_VERSION and isinstance(
@@ -278,7 +280,8 @@ class RaftCore:
             return node.is_broken
         if isinstance(state, Resigned):
             return not state.unacknowledged
-        return node.is_only_voter or isinstance(state, Unattached | Follower)
+        # A pre-vote promises nothing; of an election, others may count on the outcome.
+        return node.is_only_voter or isinstance(state, Unattached | Follower | Prospective)
 
     def describe_quorum(self, now_ms: int) -> QuorumDescription:
         """The data of a DescribeQuorum response."""
@@ -333,5 +336,7 @@ def state_deadlines(node: RaftNode) -> list[int | None]:
             return [state.deadline_ms if is_candidate else None]
         case Follower() as state if not node.is_stopping:
             return [state.deadline_ms, voter_updates.deadline_ms(node, state)]
+        case Candidate() as state:
+            return [state.deadline_ms]
         case state:
             return [None if node.is_stopping else state.deadline_ms]

@@ -126,6 +126,8 @@ class Resigned(_Epoch):
     """The end of the election timeout."""
     unacknowledged: set[int]
     """The voters that have not answered EndQuorumEpoch."""
+    unreachable_tries: dict[int, int] = field(default_factory=dict[int, int])
+    """How often a voter could not be reached for it."""
     preferred_candidates: tuple[VoterKey, ...] = ()
     role: Role = field(default=Role.RESIGNED, init=False)
 

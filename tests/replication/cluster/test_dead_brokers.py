@@ -1,4 +1,4 @@
-"""A controller may learn of a broker's end before its session expires, where its file says so."""
+"""A controller may hear of a dead broker early, and lets others leave before it stops."""
 
 import asyncio
 from collections.abc import Callable
@@ -125,3 +125,24 @@ def test_a_broker_that_may_stop_registers_again_at_once_only_where_that_is_on(is
         assert refused.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
 
     tell(story, QUIET._replace(clean_restart=is_on))
+
+
+def test_a_controller_that_stops_waits_for_brokers_that_stop_too() -> None:
+    async def story(cluster: ClusterStory) -> None:
+        await cluster.join(2, 3)
+        await cluster.create_topic([2, 3])
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        await cluster.control.until_others_left(60)
+        assert loop.time() == began
+        assert not (await cluster.beat(2, shutdown=True)).should_shut_down
+        await cluster.control.until_others_left(3)
+        assert loop.time() - began >= 3
+        await cluster.beat(1)
+        await cluster.beat(3)
+        leaving = asyncio.ensure_future(cluster.control.until_others_left(60))
+        assert (await cluster.beat(2, shutdown=True)).should_shut_down
+        await leaving
+        assert loop.time() - began < 10
+
+    tell(story)

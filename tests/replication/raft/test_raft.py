@@ -2,7 +2,9 @@
 
 import pytest
 
+from tierlog.clients.errors import ErrorCode
 from tierlog.replication.raft.election_state import ElectionState
+from tierlog.replication.raft.leading import END_EPOCH_TRIES
 from tierlog.replication.raft.raft_actions import AppendStartOfEpoch
 from tierlog.replication.raft.raft_messages import EndQuorumEpochRequest
 from tierlog.replication.raft.raft_state import Follower, Leader, Resigned, Role
@@ -128,6 +130,51 @@ def test_a_graceful_stop_hands_over_at_once() -> None:
     assert old.core.is_stopped
     quorum.run(quorum.now_ms + 10)
     assert quorum.leader() is not old
+
+
+def test_a_leader_that_stops_waits_for_no_voter_that_has_ended() -> None:
+    quorum = quorum_of(3)
+    old = quorum.leader()
+    old.perform(old.core.shutdown(quorum.now_ms))
+    for _ in range(END_EPOCH_TRIES):
+        assert not old.core.is_stopped
+        fail_all(old, ErrorCode.NETWORK_EXCEPTION)
+        old.at(old.now_ms + 100)
+    assert old.core.is_stopped
+
+
+def test_a_leader_that_stops_waits_for_a_voter_that_is_slow() -> None:
+    quorum = quorum_of(3)
+    old = quorum.leader()
+    old.perform(old.core.shutdown(quorum.now_ms))
+    for _ in range(2 * END_EPOCH_TRIES):
+        fail_all(old, ErrorCode.REQUEST_TIMED_OUT)
+        old.at(old.now_ms + 100)
+    assert not old.core.is_stopped
+
+
+def test_a_voter_stops_in_the_middle_of_a_pre_vote_and_at_the_end_of_an_election() -> None:
+    member = Member(1, voters_of(1, 2, 3))
+    member.start()
+    member.at(member.now_ms + 2_000)
+    assert member.role() is Role.PROSPECTIVE
+    member.perform(member.core.shutdown(member.now_ms))
+    assert member.core.is_stopped
+    voted = ElectionState(5, None, VoterKey(1))
+    candidate = Member(1, voters_of(1, 2, 3), persisted=voted)
+    candidate.start()
+    assert candidate.role() is Role.CANDIDATE
+    candidate.perform(candidate.core.shutdown(candidate.now_ms))
+    assert not candidate.core.is_stopped
+    candidate.at(candidate.now_ms + 2_000)
+    assert candidate.core.is_stopped
+
+
+def fail_all(member: Member, error: ErrorCode) -> None:
+    """Every request of this node under way fails."""
+    failed, member.sent = member.sent, []
+    for send in failed:
+        member.perform(member.core.handle_failure(send.request_id, member.now_ms, error))
 
 
 def test_a_leader_that_resigns_is_followed_by_the_most_advanced_voter() -> None:
