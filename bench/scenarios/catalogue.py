@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Sequence
 
 from ..scenario import Scenario
+from .chaos import SCENARIO as CHAOS
 from .connections import SCENARIO as CONNECTIONS
 from .copying import SCENARIO as COPYING
 from .defaults import SCENARIO as DEFAULTS
@@ -49,7 +50,7 @@ ON_REQUEST: tuple[Scenario, ...] = (
     RESTARTS,
     FAILOVER,
     THREE_NODES,
-    REPLICATED,
+    CHAOS,
 )
 """The scenarios that run only if named, because they take long or need extra software."""
 

@@ -108,12 +108,19 @@ def missing(name: str) -> str | None:
 def built(name: str) -> Path:
     """The folder with the program, built if necessary. Raises MeasurementError if that fails."""
     program = PROGRAMS[name]
-    command = program.build()
-    files = sorted(path for path in (_HERE / program.folder).iterdir() if path.is_file())
+    return built_from(_HERE / program.folder, f"bench-{program.folder}", program.build())
+
+
+def built_from(source: Path, name: str, command: tuple[str, ...]) -> Path:
+    """The folder with what a command makes of a folder's files, named by a hash of both.
+
+    Raises MeasurementError if the command fails.
+    """
+    files = sorted(path for path in source.iterdir() if path.is_file())
     contents = b"".join(path.name.encode() + path.read_bytes() for path in files)
     digest = hashlib.sha256(contents + "\0".join(command).encode()).hexdigest()[:16]
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tierlog"
-    folder = home / f"bench-{program.folder}-{digest}"
+    folder = home / f"{name}-{digest}"
     if not folder.exists():
         home.mkdir(parents=True, exist_ok=True)
         _build(command, files, folder)

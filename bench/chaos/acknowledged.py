@@ -1,0 +1,110 @@
+"""What producers say was acknowledged, and what a reader says about it.
+
+The values of each partition are numbers that its only producer counts up, so that what is read must
+be a rising sequence in which every acknowledged number has its place.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
+
+_SHOWN = 3
+
+
+class Answer(NamedTuple):
+    """An acknowledgement: the offset is negative where the client does not know it."""
+
+    offset: int
+    at: float
+    """Seconds of `time.time`."""
+
+
+@dataclass(slots=True)
+class Acknowledged:
+    """Everything that one producer was answered."""
+
+    answers: dict[int, dict[int, Answer]] = field(default_factory=dict[int, dict[int, Answer]])
+    """By partition and number."""
+    failures: list[str] = field(default_factory=list[str])
+    """Records that may or may not be there."""
+
+    @property
+    def records(self) -> int:
+        return sum(map(len, self.answers.values()))
+
+    def longest_gaps_s(self, moments: Sequence[float]) -> list[float]:
+        """For each moment, the longest time without an acknowledgement of some partition.
+
+        What counts are the gaps that a moment falls into or that begin after it, and before the
+        next moment.
+        """
+        worst = [0.0] * len(moments)
+        for answers in self.answers.values():
+            times = sorted(answer.at for answer in answers.values())
+            at = 0
+            for before, after in pairwise(times):
+                while at + 1 < len(moments) and moments[at + 1] <= before:
+                    at += 1
+                reached = at
+                while reached < len(moments) and moments[reached] < after:
+                    begin = max(before, moments[reached])
+                    worst[reached] = max(worst[reached], after - begin)
+                    reached += 1
+        return worst
+
+
+def parse_answers(lines: Iterable[str]) -> Acknowledged:
+    """Parse what a steady producer printed. Raises ValueError for a line that is torn."""
+    acknowledged = Acknowledged()
+    for line in lines:
+        kind, partition, number, *rest = line.split(maxsplit=4)
+        if kind == "f":
+            acknowledged.failures.append(line.strip())
+            continue
+        offset, nanoseconds = rest
+        answers = acknowledged.answers.setdefault(int(partition), {})
+        answers[int(number)] = Answer(int(offset), int(nanoseconds) / 1e9)
+    return acknowledged
+
+
+class ReadBack(NamedTuple):
+    """One record that the reader got."""
+
+    offset: int
+    number: int
+
+
+def wrong_records(acknowledged: Acknowledged, read: Mapping[int, Sequence[ReadBack]]) -> list[str]:
+    """One sentence for each violation: what is lost, there twice, or out of its order."""
+    wrong: list[str] = []
+    for partition in sorted({*acknowledged.answers, *read}):
+        answers = acknowledged.answers.get(partition, {})
+        records = read.get(partition, ())
+        for before, after in pairwise(records):
+            if after.number <= before.number:
+                kind = "is there twice" if after.number == before.number else "is out of order"
+                wrong.append(
+                    f"Record {after.number} of partition {partition} {kind}: offset {after.offset} "
+                    f"comes after record {before.number} at offset {before.offset}."
+                )
+        offsets = {record.number: record.offset for record in records}
+        for number, answer in answers.items():
+            if number not in offsets:
+                wrong.append(
+                    f"Record {number} of partition {partition} was acknowledged at offset "
+                    f"{answer.offset} and is lost; {len(records)} were read, the last is "
+                    f"{records[-1] if records else None}."
+                )
+            elif answer.offset >= 0 and offsets[number] != answer.offset:
+                wrong.append(
+                    f"Record {number} of partition {partition} was acknowledged at offset "
+                    f"{answer.offset} and is at offset {offsets[number]}."
+                )
+    return wrong
+
+
+def shortened(wrong: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
+    more = f" (and {len(wrong) - _SHOWN} more)" if len(wrong) > _SHOWN else ""
+    return " ".join(wrong[:_SHOWN]) + more

@@ -1,0 +1,164 @@
+"""One chaos run: producers of several libraries, faults, and a reader that misses nothing."""
+
+import contextlib
+import random
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from ..clients.admin import create_topic
+from ..cluster import Kind
+from ..target import MeasurementError
+from .acknowledged import Acknowledged, ReadBack, shortened, wrong_records
+from .chaos_cluster import REPLICAS, ChaosCluster, chaos_cluster
+from .faults import Chaos, Fault, FaultKind, plan
+from .in_sync import InSync, InSyncWatch
+from .producers import producing
+from .steady_producers import Stated
+
+PARTITIONS = 3
+RATE = 150
+RECORD_BYTES = 512
+INTERVAL_S = 10.0
+
+_IN_SYNC_WITHIN_S = 180.0
+_READ_WITHIN_S = 300.0
+_READ_AT_ONCE = 5_000
+
+
+@dataclass(slots=True)
+class Run:
+    """What a chaos run has shown, once everything acknowledged was read back."""
+
+    acknowledged: Mapping[str, Acknowledged]
+    """By client."""
+    faults: Sequence[Fault]
+    in_sync: Sequence[InSync]
+    ended_by_themselves: Sequence[str]
+    wrong: list[str] = field(default_factory=list[str])
+
+    def count(self, kind: FaultKind) -> int:
+        return sum(fault.kind is kind for fault in self.faults)
+
+    def unavailable_s(self, client: str) -> list[float]:
+        """For each fault, the longest time without an acknowledgement of some partition."""
+        return self.acknowledged[client].longest_gaps_s([fault.began for fault in self.faults])
+
+    def back_in_sync_s(self) -> list[float]:
+        """For each fault after which its nodes came back into every ISR, the seconds from the
+        moment when the node was started, went on or was reached again."""
+        times: list[float] = []
+        for fault in self.faults:
+            at = back_in_sync_at(fault, self.in_sync)
+            if at is not None:
+                times.append(at - fault.returned)
+        return times
+
+
+def back_in_sync_at(fault: Fault, history: Sequence[InSync]) -> float | None:
+    """When a fault's nodes were in every ISR again; None if they never left it, or never were."""
+    nodes = frozenset(fault.nodes)
+    has_left = False
+    for seen in history:
+        if seen.at < fault.began:
+            continue
+        if not nodes <= seen.nodes:
+            has_left = True
+        elif has_left and seen.at >= fault.returned > 0:
+            return seen.at
+    return None
+
+
+def run(
+    directory: Path, kind: Kind, clients: Sequence[str], seconds: float, seed: str = "chaos"
+) -> Run:
+    """Start a cluster, produce under faults for so long, heal it, and read everything back.
+
+    Raises MeasurementError if a client fails or a record is lost, doubled or out of order;
+    NotUpError if the cluster does not recover.
+    """
+    with chaos_cluster(directory, kind) as made:
+        stated: list[tuple[str, Stated]] = []
+        for client in clients:
+            topic = f"chaos-{client}"
+            create_topic(
+                made.cluster.bootstrap, topic, partitions=PARTITIONS, replication_factor=REPLICAS
+            )
+            stated.append(
+                (client, Stated(made.cluster.bootstrap, topic, PARTITIONS, RATE, RECORD_BYTES))
+            )
+        done = _under_faults(made, stated, directory, seconds, seed)
+        for client, each in stated:
+            read = read_back(made.cluster.bootstrap, each.topic, PARTITIONS)
+            done.wrong.extend(
+                f"{client}: {sentence}"
+                for sentence in wrong_records(done.acknowledged[client], read)
+            )
+        if done.wrong:
+            raise MeasurementError(shortened(done.wrong))
+        return done
+
+
+def _under_faults(
+    made: ChaosCluster,
+    stated: Sequence[tuple[str, Stated]],
+    directory: Path,
+    seconds: float,
+    seed: str,
+) -> Run:
+    topics = [each.topic for _, each in stated]
+    faults = plan(random.Random(seed), longest_s=max(1.0, seconds / 6))
+    interval_s = min(INTERVAL_S, seconds / 6)
+    with InSyncWatch(made.cluster, topics) as watch, producing(stated, directory) as producers:
+        chaos = Chaos(made.cluster, made.links, faults, interval_s)
+        with chaos:
+            time.sleep(seconds)
+        watch.wait_for_all(_IN_SYNC_WITHIN_S)
+        acknowledged = {producer.name: producer.stop() for producer in producers}
+        watch.wait_for_all(_IN_SYNC_WITHIN_S)
+    if chaos.errors:
+        raise MeasurementError(f"A fault could not be done: {chaos.errors[0]}")
+    return Run(acknowledged, chaos.faults, watch.history, chaos.ended_by_themselves)
+
+
+def read_back(bootstrap: str, topic: str, partitions: int) -> dict[int, list[ReadBack]]:
+    """Everything in a topic, from offset 0 on, once. Raises MeasurementError."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "read-back",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "error",
+        }
+    )
+    with contextlib.closing(consumer):
+        places = [TopicPartition(topic, each, 0) for each in range(partitions)]
+        ends = {
+            each.partition: consumer.get_watermark_offsets(each, timeout=_READ_WITHIN_S)[1]
+            for each in places
+        }
+        read: dict[int, list[ReadBack]] = {each: [] for each in range(partitions)}
+        consumer.assign(places)
+        deadline = time.monotonic() + _READ_WITHIN_S
+        while any(_position(consumer, each) < ends[each.partition] for each in places):
+            if time.monotonic() > deadline:
+                raise MeasurementError(f"{topic} was not read within {_READ_WITHIN_S:g} s.")
+            for message in consumer.consume(_READ_AT_ONCE, 1.0):
+                error = message.error()
+                if error is not None:
+                    raise KafkaException(error)
+                number = int((message.value() or b"").split(maxsplit=1)[0])
+                partition, offset = cast("int", message.partition()), cast("int", message.offset())
+                read[partition].append(ReadBack(offset, number))
+    return read
+
+
+def _position(consumer: Consumer, place: TopicPartition) -> int:
+    """The offset after the last record or marker that was read."""
+    (position,) = consumer.position([place])
+    return max(0, position.offset)

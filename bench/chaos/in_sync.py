@@ -1,0 +1,102 @@
+"""Watches which replicas are in sync, by the newest leader epoch that any broker knows."""
+
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple, Self
+
+from ...clients.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+from ..cluster import Cluster
+from ..probe import NotUpError
+from ..wire import Wire, WireError
+
+_INTERVAL_S = 0.25
+_ASK_S = 2.0
+_VERSION = 12
+
+
+class InSync(NamedTuple):
+    """The nodes that were in sync in every partition, at a time of `time.time`."""
+
+    at: float
+    nodes: frozenset[int]
+
+
+class _Seen(NamedTuple):
+    """One broker's view of a partition."""
+
+    leader_epoch: int
+    in_sync: frozenset[int]
+
+
+def _view(bootstrap: str, topics: Sequence[str]) -> dict[tuple[str, int], _Seen]:
+    """What one broker says; nothing if it does not answer."""
+    request = MetadataRequest(
+        topics=[MetadataRequestTopic(name=topic) for topic in topics],
+        allow_auto_topic_creation=False,
+    )
+    try:
+        with Wire(bootstrap, _ASK_S) as wire:
+            answer = wire.ask(request, _VERSION, MetadataResponse)
+    except WireError:
+        return {}
+    return {
+        (topic.name or "", each.partition_index): _Seen(
+            each.leader_epoch, frozenset(each.isr_nodes)
+        )
+        for topic in answer.topics
+        for each in topic.partitions
+    }
+
+
+class InSyncWatch:
+    """Asks all brokers some times a second. Use as a context manager."""
+
+    def __init__(self, cluster: Cluster, topics: Sequence[str]) -> None:
+        self._cluster = cluster
+        self._topics = topics
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="in-sync")
+        self.history: list[InSync] = []
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ends.set()
+        self._thread.join(60)
+
+    def now(self) -> InSync:
+        """Ask all brokers that run; nobody is in sync where none of them answers."""
+        running = [node.bootstrap for node in self._cluster.brokers if node.is_alive()]
+        newest: dict[tuple[str, int], _Seen] = {}
+        with ThreadPoolExecutor(max(1, len(running))) as threads:
+            for view in threads.map(lambda each: _view(each, self._topics), running):
+                for place, seen in view.items():
+                    before = newest.get(place)
+                    if before is None or seen.leader_epoch >= before.leader_epoch:
+                        newest[place] = seen
+        nodes = frozenset(self._cluster.nodes) if newest else frozenset[int]()
+        for seen in newest.values():
+            nodes &= seen.in_sync
+        return InSync(time.time(), nodes)
+
+    def wait_for_all(self, timeout_s: float) -> None:
+        """Wait until every node is in sync everywhere. Raises NotUpError."""
+        deadline = time.monotonic() + timeout_s
+        while self.now().nodes != frozenset(self._cluster.nodes):
+            if time.monotonic() > deadline:
+                error = NotUpError(f"Not all replicas were in sync within {timeout_s:g} s.")
+                error.add_note(self._cluster.log_tails())
+                raise error
+            time.sleep(_INTERVAL_S)
+
+    def _run(self) -> None:
+        while not self._ends.wait(_INTERVAL_S):
+            self.history.append(self.now())

@@ -1,0 +1,123 @@
+"""The producers of a chaos run, one process for each client library, and what they have printed."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..clients.defaults.programs import built_from
+from ..kafka_peer import KAFKA_VERSION, RECIPE, kafka_jars
+from ..target import MeasurementError
+from .acknowledged import Acknowledged, parse_answers
+from .steady_producers import AIOKAFKA, LIBRDKAFKA, Stated
+
+_HERE = Path(__file__).resolve().parent
+_FLUSHED_WITHIN_S = 300.0
+_HEAP = ("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
+JAVA = "Java"
+FRANZ_GO = "franz-go"
+
+
+def java_classes() -> str:
+    """The class path of the programs of `java/`, compiled if necessary."""
+    sources = sorted(path.name for path in (_HERE / "java").glob("*.java"))
+    command = ("javac", "-d", ".", "-cp", f"{kafka_jars()}/*", *sources)
+    folder = built_from(_HERE / "java", "chaos-java", command)
+    return f"{kafka_jars()}/kafka-clients-{KAFKA_VERSION}.jar:{folder}:{kafka_jars()}/*"
+
+
+def java_program(main_class: str) -> list[str]:
+    """The command that runs one of them."""
+    logging = f"-Dlog4j2.configurationFile={RECIPE / 'log4j2.properties'}"
+    return ["java", *_HEAP, logging, "-cp", java_classes(), main_class]
+
+
+def _java() -> list[str]:
+    return java_program("SteadyProducer")
+
+
+def _franz_go() -> list[str]:
+    folder = built_from(_HERE / "go", "chaos-go", ("go", "build", "-o", "steady", "."))
+    return [str(folder / "steady")]
+
+
+def _python(name: str) -> Callable[[], list[str]]:
+    return lambda: [sys.executable, "-m", f"{__package__}.steady_producers", name]
+
+
+_PROGRAMS: dict[str, tuple[tuple[str, ...], Callable[[], list[str]]]] = {
+    JAVA: (("java", "javac", "mvn"), _java),
+    LIBRDKAFKA: ((), _python(LIBRDKAFKA)),
+    FRANZ_GO: (("go",), _franz_go),
+    AIOKAFKA: ((), _python(AIOKAFKA)),
+}
+"""What each client needs on the PATH, and the command that it runs with."""
+
+
+def clients_here() -> list[str]:
+    """The names of the clients that this machine can run."""
+    return [
+        name
+        for name, (needs, _) in _PROGRAMS.items()
+        if all(shutil.which(each) is not None for each in needs)
+    ]
+
+
+class SteadyProducer:
+    """A client that produces until it is stopped."""
+
+    def __init__(self, name: str, stated: Stated, directory: Path) -> None:
+        self.name = name
+        self.stated = stated
+        self._output = directory / f"{name}.acknowledged"
+        self._errors = directory / f"{name}.errors"
+        _, command = _PROGRAMS[name]
+        words = (stated.bootstrap, stated.topic, stated.partitions, stated.rate)
+        arguments = [*command(), *map(str, words), str(stated.record_bytes)]
+        with self._output.open("wb") as output, self._errors.open("wb") as errors:
+            self._process = subprocess.Popen(
+                arguments, stdin=subprocess.PIPE, stdout=output, stderr=errors
+            )
+
+    def stop(self) -> Acknowledged:
+        """End the input, and wait until all that was sent is answered.
+
+        Raises MeasurementError if the client fails.
+        """
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            code = self._process.wait(_FLUSHED_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise MeasurementError(
+                f"{self.name} still waited for answers {_FLUSHED_WITHIN_S:g} s after the last fault"
+            ) from None
+        if code:
+            said = self._errors.read_text(errors="replace")[-2_000:]
+            raise MeasurementError(f"{self.name} ended with exit code {code}:\n{said}")
+        with self._output.open() as lines:
+            return parse_answers(lines)
+
+    def kill(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+
+@contextmanager
+def producing(
+    clients: Sequence[tuple[str, Stated]], directory: Path
+) -> Generator[list[SteadyProducer], None, None]:
+    """All clients at once, which are killed if they still run at the end."""
+    producers: list[SteadyProducer] = []
+    try:
+        for name, stated in clients:
+            producers.append(SteadyProducer(name, stated, directory))
+        yield producers
+    finally:
+        for producer in producers:
+            producer.kill()
