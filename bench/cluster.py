@@ -9,6 +9,7 @@ three nodes of Kafka, with three of ours, or with some of each:
         cluster.nodes[leader].kill()
 """
 
+import os
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -98,6 +99,8 @@ class ClusterNode(BrokerNode):
         self.controller_port = free_port()
         self.features_of_kafka: Sequence[str] = ()
         """What `kafka-storage format` gets about features; by default all are on."""
+        self.java_options = ""
+        """More flags for Kafka's JVM."""
         self._cluster_id = cluster_id
         self._roles = seat.roles
         self._stated = dict(stated)
@@ -153,7 +156,10 @@ class ClusterNode(BrokerNode):
         return tierlog_command("serve", "--config", str(configuration))
 
     def environment(self) -> Mapping[str, str] | None:
-        return None if self.kind == "kafka" else user_environment()
+        if self.kind == "tierlog":
+            return user_environment()
+        options = self.java_options
+        return {**os.environ, "JDK_JAVA_OPTIONS": options} if options else None
 
     def up(self, timeout_s: float) -> float:
         """A broker is up when it is among those of its own Metadata: registered and unfenced.

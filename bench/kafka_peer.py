@@ -176,24 +176,31 @@ def node_properties(
         "group.initial.rebalance.delay.ms": "0",
     }
     if tiered:
-        remote = "org.apache.kafka.server.log.remote"
+        properties |= tier_properties(directory / "remote")
         properties |= {
-            "remote.log.storage.system.enable": "true",
-            "remote.log.storage.manager.class.name": f"{remote}.storage.LocalTieredStorage",
-            "remote.log.storage.manager.impl.prefix": "rsm.config.",
-            "rsm.config.dir": str(directory / "remote"),
-            "rsm.config.delete.enable": "true",
-            "remote.log.metadata.manager.class.name": (
-                f"{remote}.metadata.storage.TopicBasedRemoteLogMetadataManager"
-            ),
-            "remote.log.metadata.manager.impl.prefix": "rlmm.config.",
-            "remote.log.metadata.manager.listener.name": "PLAINTEXT",
             "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
             "remote.log.manager.task.interval.ms": "1000",
             "log.retention.check.interval.ms": "1000",
             "log.initial.task.delay.ms": "2000",
         }
     return properties
+
+
+def tier_properties(remote: Path) -> dict[str, str]:
+    """Kafka's LocalTieredStorage in a folder, and the topic-based metadata manager."""
+    package = "org.apache.kafka.server.log.remote"
+    return {
+        "remote.log.storage.system.enable": "true",
+        "remote.log.storage.manager.class.name": f"{package}.storage.LocalTieredStorage",
+        "remote.log.storage.manager.impl.prefix": "rsm.config.",
+        "rsm.config.dir": str(remote),
+        "rsm.config.delete.enable": "true",
+        "remote.log.metadata.manager.class.name": (
+            f"{package}.metadata.storage.TopicBasedRemoteLogMetadataManager"
+        ),
+        "remote.log.metadata.manager.impl.prefix": "rlmm.config.",
+        "remote.log.metadata.manager.listener.name": "PLAINTEXT",
+    }
 
 
 class KafkaNode(BrokerNode):

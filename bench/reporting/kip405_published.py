@@ -99,8 +99,9 @@ def _with_unit(cell: TableCell, unit: str) -> TableCell:
 def _ours(
     scenario: ScenarioCells, row: Published, target: str
 ) -> tuple[Measured | None, Measured | None, str] | None:
-    """Our figures for a row, tiered and untiered, and their unit."""
-    for case in scenario.cases:
+    """Our figures for a row, tiered and untiered, and their unit: of the largest amount of data,
+    which is the last case."""
+    for case in reversed(scenario.cases):
         if not re.search(rf"acks[ =_-]?{row.acks}\b", case):
             continue
         for name in scenario.with_case(case).metrics:
