@@ -326,17 +326,21 @@ class Broker:
             groups=groups,
             transactions=transactions,
             producer_ids=ProducerIds(self._allocation_of_producer_ids(controller, storage)),
-            fetch_sessions=FetchSessionCache(
-                config.values.integer("max.incremental.fetch.session.cache.slots"),
-                environment.random,
-            ),
+            fetch_sessions=self._fetch_sessions(),
             topic_defaults=topic_defaults,
             dynamic_config=dynamic_config,
             metrics=self.metrics,
             bytes_in=self.metrics.counter(f"{_TOPIC_METRICS},name=BytesInPerSec"),
             bytes_out=self.metrics.counter(f"{_TOPIC_METRICS},name=BytesOutPerSec"),
+            replication_bytes_out=self.metrics.counter(
+                f"{_TOPIC_METRICS},name=ReplicationBytesOutPerSec"
+            ),
             fetch_max_bytes=config.values.integer("fetch.max.bytes"),
         )
+
+    def _fetch_sessions(self) -> FetchSessionCache:
+        slots = self.config.values.integer("max.incremental.fetch.session.cache.slots")
+        return FetchSessionCache(slots, self._dependencies.environment.random)
 
     def _follow_leaders(
         self,
@@ -344,20 +348,25 @@ class Broker:
         replica_manager: ReplicaManager,
         dynamic_config: DynamicConfig,
     ) -> None:
-        """Let the replicas here follow those of other brokers."""
-        from .cluster.replica_following import make_replica_fetchers, register_fetcher_metrics
+        """Let the replicas here follow those of other brokers, and serve their followers."""
+        from .cluster import replica_following as following
 
-        fetchers = make_replica_fetchers(
+        throttles = following.make_throttles(self.config)
+        fetchers = following.make_replica_fetchers(
             self.config,
             self._dependencies.environment,
             self._supervisor,
             lambda: member.controller.image,
             lambda: member.broker_epoch,
-            None if self._remote is None else self._remote.fetch_aux,
+            following.following_hooks(replica_manager, self.metrics, throttles),
         )
         self._started.push_async_callback(fetchers.stop)
         replica_manager.fetch_with(fetchers)
-        register_fetcher_metrics(self.metrics, fetchers)
+        following.serve_followers(
+            self.config, replica_manager, throttles, lambda: member.controller.image
+        )
+        dynamic_config.subscribe(throttles.limit)
+        following.register_fetcher_metrics(self.metrics, fetchers, throttles)
 
         def configure_fetchers(values: ConfigValues) -> None:
             fetchers.fetch_last_tiered(values.boolean("follower.fetch.last.tiered.offset.enable"))

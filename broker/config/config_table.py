@@ -344,8 +344,15 @@ replica.high.watermark.checkpoint.interval.ms | LONG | 5000
     How often high watermarks are written to their checkpoint file.
 replica.lag.time.max.ms | LONG | 30000
     A follower that has not caught up with the leader for this long is removed from the ISR.
+replica.selector.class | STRING | -
+    org.apache.kafka.common.replica.RackAwareReplicaSelector lets consumers read from a replica in
+    their client.rack; without it, from the leader.
 replica.socket.timeout.ms | INT | 30000
     How long a follower waits for the leader's response.
+replication.quota.window.num | INT | 11 | [1,...]
+    The number of samples over which the rate of throttled replication is measured.
+replication.quota.window.size.seconds | INT | 1 | [1,...]
+    The length of each of these samples.
 share.coordinator.state.topic.min.isr | SHORT | 2 | [1,...]
     The min.insync.replicas of __share_group_state.
 share.coordinator.state.topic.num.partitions | INT | 50 | [1,...]

@@ -113,7 +113,7 @@ _REPLICATION_RATES: Mapping[str, ConfigDef] = {
         "replica.alter.log.dirs.io.max.bytes.per.second",
     )
 }
-"""Properties that a file cannot set. tierlog uses only the last one, for log directory moves."""
+"""Properties that a file cannot set."""
 
 
 def is_dynamic(name: str) -> bool:

@@ -179,9 +179,20 @@ def cleaner_config(values: ConfigValues) -> CleanerConfig:
 
 def move_rate(values: ConfigValues) -> int:
     """Bytes per second that may be copied between log directories; a dynamic property."""
-    stated = values.stated.get("replica.alter.log.dirs.io.max.bytes.per.second", "")
     # With a rate of 0, no move would ever end.
-    return max(int(stated), 1) if stated.isdecimal() else UNLIMITED
+    return max(_rate(values, "replica.alter.log.dirs.io.max.bytes.per.second"), 1)
+
+
+def replication_rates(values: ConfigValues) -> tuple[int, int]:
+    """Bytes per second of throttled replicas that this broker leads, and of those it follows."""
+    leader, follower = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
+    return _rate(values, leader), _rate(values, follower)
+
+
+def _rate(values: ConfigValues, name: str) -> int:
+    """A rate that only a dynamic configuration sets."""
+    stated = values.stated.get(name, "")
+    return int(stated) if stated.isdecimal() else UNLIMITED
 
 
 def voter_set(config: BrokerConfig) -> "VoterSet":

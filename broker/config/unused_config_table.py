@@ -96,10 +96,7 @@ queued.max.requests | INT | 500 | [1,...]
 quota.window.num | INT | 11 | [1,...]
 quota.window.size.seconds | INT | 1 | [1,...]
 remote.log.manager.thread.pool.size | INT | 2 | [1,...]
-replica.selector.class | STRING | -
 replica.socket.receive.buffer.bytes | INT | 65536
-replication.quota.window.num | INT | 11 | [1,...]
-replication.quota.window.size.seconds | INT | 1 | [1,...]
 request.timeout.ms | INT | 30000
 sasl.client.callback.handler.class | CLASS | -
 sasl.enabled.mechanisms | LIST | GSSAPI

@@ -31,6 +31,9 @@ THREADS = frozenset(
 
 _DEDUPE_BYTES_PER_THREAD = 1 << 20
 _LOAD_FACTOR = "log.cleaner.io.buffer.load.factor"
+_SELECTOR = "replica.selector.class"
+RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+"""The only replica selector (KIP-392)."""
 _RATES = ("max.connections", "max.connection.creation.rate")
 
 
@@ -67,6 +70,12 @@ def check_values(values: ConfigValues) -> None:
             "property is set."
         )
     check_group_properties(values)
+    selector = values.text(_SELECTOR).strip() if _SELECTOR in values.stated else ""
+    if selector not in ("", RACK_AWARE_SELECTOR):
+        raise _refuse(
+            f"{_SELECTOR}={selector} is a Java class, which tierlog cannot load; use"
+            f" {RACK_AWARE_SELECTOR}, or remove the property."
+        )
 
 
 def _check_relations(values: ConfigValues) -> None:

@@ -6,6 +6,7 @@ waits up to `max_wait_ms` for `min_bytes`, unless a partition has an error.
 v5: log start offsets
 v7: sessions: responses have only the changed partitions (KIP-227)
 v9: current leader epoch
+v11: the client's rack, and the replica it should read from; any replica may answer (KIP-392)
 v12: flexible; the epoch and offset where a fetcher's log diverges (KIP-595)
 v13: topic ids instead of names (KIP-516)
 v15: the replica id is in the replica state (KIP-903)
@@ -33,10 +34,12 @@ from ...replication.partition.fetch_data import (
     FetchResults,
 )
 from ...storage.log.fetch_data import FetchIsolation
+from ..metrics.metrics import Counter
 from ..request.context import BrokerContext, Deferred, RequestContext
 from ..request.fetch_session import NO_SESSION, FetchContext, SessionPartition
 
 _FIRST_TELLING_LEADERS = 16
+_FIRST_WITH_RACKS = 11
 _NOT_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 # In Python 3.11 looking up an enum member takes 0.1 µs, which would slow down every fetch.
@@ -69,14 +72,15 @@ def handle(
                 high_watermark=-1,
                 records=b"",
             )
+    bytes_out = broker.replication_bytes_out if params.is_from_follower else broker.bytes_out
     if not partitions:
-        return answered(broker, context, fetch, _merge(unknown, []))
+        return answered(broker, context, fetch, _merge(unknown, []), bytes_out)
     outcome = broker.replica_manager.fetch(params, partitions)
     if isinstance(outcome, list):
-        return answered(broker, context, fetch, _merge(unknown, outcome))
+        return answered(broker, context, fetch, _merge(unknown, outcome), bytes_out)
 
     def respond(results: FetchResults) -> FetchResponse:
-        return answered(broker, context, fetch, _merge(unknown, results))
+        return answered(broker, context, fetch, _merge(unknown, results), bytes_out)
 
     return Deferred(outcome, respond)
 
@@ -85,12 +89,15 @@ def params_of(broker: BrokerContext, context: RequestContext, request: FetchRequ
     """The parameters that all partitions of the request share."""
     state = request.replica_state
     replica_id = state.replica_id if context.api_version >= 15 else request.replica_id
+    rack: str | None = None
     if replica_id >= 0:
         isolation, max_bytes = FetchIsolation.LOG_END, request.max_bytes
     else:
         replica_id = CONSUMER_REPLICA_ID
         isolation = _TXN_COMMITTED if request.isolation_level == 1 else _HIGH_WATERMARK
         max_bytes = min(request.max_bytes, broker.fetch_max_bytes)
+        if context.api_version >= _FIRST_WITH_RACKS:
+            rack = request.rack_id
     return FetchParams(
         replica_id,
         state.replica_epoch,
@@ -98,6 +105,8 @@ def params_of(broker: BrokerContext, context: RequestContext, request: FetchRequ
         min(request.min_bytes, max_bytes),
         max_bytes,
         isolation,
+        rack,
+        context.listener,
     )
 
 
@@ -137,9 +146,16 @@ def _merge(unknown: dict[int, PartitionData], results: FetchResults) -> FetchRes
 
 
 def answered(
-    broker: BrokerContext, context: RequestContext, fetch: FetchContext, answers: FetchResults
+    broker: BrokerContext,
+    context: RequestContext,
+    fetch: FetchContext,
+    answers: FetchResults,
+    bytes_out: Counter | None = None,
 ) -> FetchResponse:
-    """The response with these results, which are in request order."""
+    """The response with these results, which are in request order.
+
+    Their records are counted in `bytes_out`, by default those sent to consumers.
+    """
     pairs = list(zip(fetch.partitions, answers, strict=True))
     session = fetch.session
     if session is not None:
@@ -160,7 +176,7 @@ def answered(
                 answer.current_leader = LeaderIdAndEpoch()
             else:
                 leaders.add(answer.current_leader.leader_id)
-    broker.bytes_out.add(sent)
+    (bytes_out or broker.bytes_out).add(sent)
     if leaders:
         response.node_endpoints = [
             NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)

@@ -128,6 +128,9 @@ class BrokerContext(NodeContext):
     fetch_sessions: FetchSessionCache
     bytes_in: Counter
     bytes_out: Counter
+    """Bytes of records sent to consumers."""
+    replication_bytes_out: Counter
+    """Bytes of records sent to followers."""
     fetch_max_bytes: int
     client_telemetry: ClientTelemetry = field(default_factory=ClientTelemetry)
 

@@ -10,9 +10,9 @@ The rules:
   Any other epoch must be the next one, so that a lost request or response is always noticed. A
   wrong id gets FETCH_SESSION_ID_NOT_FOUND, a wrong epoch INVALID_FETCH_SESSION_EPOCH. A session
   uses names or topic ids; a mixture gets FETCH_SESSION_TOPIC_ID_ERROR.
-- A partition is in the response if it has records, an error or a diverging epoch, or if its high
-  watermark or log start offset changed. A partition returned with records moves to the end of its
-  session, so that the other partitions come first in the next response.
+- A partition is in the response if it has records, an error, a diverging epoch or a preferred read
+  replica, or if its high watermark or log start offset changed. A partition returned with records
+  moves to the end of its session, so that the other partitions come first in the next response.
 - `max.incremental.fetch.session.cache.slots` limits the sessions. At the limit, a session unused
   for two minutes is evicted; otherwise a follower's session evicts a consumer's, and a larger
   session evicts a smaller one that is older than two minutes. If there is no room, the session id
@@ -72,7 +72,7 @@ class SessionPartition:
     def note(self, answer: PartitionData) -> bool:
         """Remember the offsets of a response. True if it has anything new for the client."""
         is_new = answer.error_code != 0 or answer.diverging_epoch.end_offset >= 0
-        is_new = is_new or _size(answer.records) > 0
+        is_new = is_new or _size(answer.records) > 0 or answer.preferred_read_replica >= 0
         if answer.high_watermark != self.high_watermark:
             self.high_watermark = answer.high_watermark
             is_new = True

@@ -210,6 +210,19 @@ class FollowedPartition:
     # -- Requests -----------------------------------------------------------------------------
 
     @property
+    def fetches_next(self) -> bool:
+        """Whether the next request is for records; a log without history is cut without asking."""
+        is_cut_alone = self.last_fetched_epoch == NO_EPOCH
+        return self.state is FetchState.FETCHING or (
+            self.state is FetchState.TRUNCATING and is_cut_alone
+        )
+
+    @property
+    def is_in_sync(self) -> bool:
+        """Whether the log has all that the leader's last response called committed."""
+        return self.lag is not None and self.lag <= 0
+
+    @property
     def due_ms(self) -> int | None:
         """When the next request is due; None while one is outstanding, or if failed."""
         is_idle = self.outstanding is None and self.state is not FetchState.FAILED

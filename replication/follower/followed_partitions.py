@@ -6,7 +6,7 @@ Partitions that have advanced go to the end of the next fetch, since a response 
 few of them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from ...clients.topic_partition import TopicIdPartition
@@ -63,10 +63,17 @@ class FollowedPartitions:
             if partition is not None:
                 partition.leave()
 
-    def asks(self, now_ms: int) -> list[Asked]:
-        """Every request that is due, in the order in which the leader should add records."""
+    def asks(
+        self, now_ms: int, pause_ms: Callable[[FollowedPartition], int] | None = None
+    ) -> list[Asked]:
+        """Every request that is due, in the order in which the leader should add records.
+
+        `pause_ms` tells for how long a partition that is due must not fetch; 0 if it may.
+        """
         asks: list[Asked] = []
         for partition in self._partitions.values():
+            if pause_ms is not None and partition.is_ready(now_ms):
+                partition.delayed_until_ms = now_ms + pause_ms(partition)
             # Nearly all wait for a response when a few have had theirs.
             ask = None if partition.outstanding else partition.ask(now_ms)
             if ask is not None:

@@ -12,14 +12,16 @@ Rules:
 - the leader's address is looked up for each request: it may change while the broker is down;
 - a lost request or response delays its partitions by `replica.fetch.backoff.ms`;
 - an unexpected error in one partition's records stops that partition only;
-- what a partition needs from the tier is read beside the fetches (`tier_reads.py`).
+- while the followers' quota is exceeded, throttled partitions that are not in sync are not fetched
+  (KIP-73, `RemoteLeaderEndPoint.shouldFollowerThrottle`).
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, TypeVar
+from math import ceil
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
@@ -30,7 +32,8 @@ from ...clients.protocol.messages.offset_for_leader_epoch import OffsetForLeader
 from ...clients.protocol.primitives import size_of
 from ...clients.protocol.schema import Message
 from ...clients.supervisor import Supervisor
-from ...clients.topic_partition import TopicIdPartition
+from ...clients.topic_partition import TopicIdPartition, TopicPartition
+from ...storage.log.aux_state import AuxRequest, AuxState, MalformedAuxStateError
 from ...storage.log.unified_log import UnifiedLog
 from .fetch_state import FetchState, FollowedPartition
 from .followed_partitions import Asked, FollowedPartitions
@@ -49,6 +52,9 @@ from .leader_requests import (
 )
 from .replica_fetch_session import ReplicaFetchSession, ReplicaId, SessionReaction
 from .tier_reads import FetchAux, TierReads, TierReadTools
+
+if TYPE_CHECKING:
+    from ..throttled_replicas import ThrottledReplicas
 
 _log = logging.getLogger(__name__)
 
@@ -90,8 +96,15 @@ class FetcherTools(NamedTuple):
     """Where another broker serves brokers; None if it is not registered with such a listener."""
     broker_epoch: Callable[[], int]
     """The epoch of this broker's registration."""
-    fetch_aux: FetchAux | None = None
-    """Reads a log's state from the tier; None if there is no tier."""
+    fetch_aux: Callable[[AuxRequest], Awaitable[AuxState]] | None = None
+    """Reads a log's state from the tier; None if there is no tier. Raises RemoteStorageError,
+    MalformedAuxStateError."""
+    throttle: "ThrottledReplicas | None" = None
+    """The followers' replication quota."""
+    on_high_watermark: Callable[[TopicPartition], None] | None = None
+    """Called after a response has moved a partition's high watermark."""
+    count_bytes: Callable[[int], None] | None = None
+    """Called with the bytes of the records in each response."""
 
 
 class FetcherId(NamedTuple):
@@ -229,7 +242,8 @@ class ReplicaFetcher:
         while True:
             epochs: list[Asked] = []
             offsets: list[Asked] = []
-            for part in self.followed.asks(self._now_ms()):
+            tier: list[Asked] = []
+            for part in self.followed.asks(self._now_ms(), self._pause()):
                 if isinstance(part.ask, FetchAsk):
                     self._session.add(part)
                 elif isinstance(part.ask, EpochEndAsk):
@@ -246,6 +260,25 @@ class ReplicaFetcher:
             except KafkaError as error:
                 self._on_error(error)
                 return
+
+    def _pause(self) -> Callable[[FollowedPartition], int] | None:
+        """Tells which partitions the followers' quota holds back, and for how long; None: none."""
+        throttle = self._tools.throttle
+        if throttle is None:
+            return None
+        wait_s = throttle.quota.wait_seconds(asyncio.get_running_loop().time())
+        if wait_s <= 0:
+            return None
+        # No longer than the back-off: the limit or the list may change meanwhile.
+        wait_ms = min(ceil(wait_s * 1_000), max(self._config.backoff_ms, 1))
+
+        def pause_ms(partition: FollowedPartition) -> int:
+            name = partition.topic_id_partition.topic_partition
+            if partition.is_in_sync or not partition.fetches_next:
+                return 0
+            return wait_ms if throttle.includes(name, partition.log.config) else 0
+
+        return pause_ms
 
     def _follower(self) -> Follower:
         return Follower(self._config.node_id, self._tools.broker_epoch())
@@ -320,17 +353,35 @@ class ReplicaFetcher:
                 continue
             partition, ask = part
             assert isinstance(ask, FetchAsk)
+            high_watermark = partition.log.high_watermark
             with self._contained(partition):
                 wall_ms = self._tools.environment.wall_clock_ms()
                 fetched = fetched_of(answer)
                 self.followed.fetched(partition, ask, fetched, self._now_ms(), wall_ms)
             self._tell_state(partition)
-            handled += 0 if answer.records is None else size_of(answer.records)
+            nbytes = 0 if answer.records is None else size_of(answer.records)
+            self._count(partition, nbytes)
+            if partition.log.high_watermark != high_watermark:
+                self._tell_high_watermark(partition)
+            handled += nbytes
             if handled >= _SLICE_BYTES:
                 handled = 0
                 await asyncio.sleep(0)
 
     # -- Partitions ---------------------------------------------------------------------------
+
+    def _count(self, partition: FollowedPartition, nbytes: int) -> None:
+        """Count the records of a response, and against the followers' quota."""
+        tools = self._tools
+        if nbytes and tools.count_bytes is not None:
+            tools.count_bytes(nbytes)
+        if nbytes and tools.throttle is not None:
+            name, now = partition.topic_id_partition.topic_partition, asyncio.get_running_loop()
+            tools.throttle.record(name, partition.log.config, nbytes, now.time())
+
+    def _tell_high_watermark(self, partition: FollowedPartition) -> None:
+        if self._tools.on_high_watermark is not None:
+            self._tools.on_high_watermark(partition.topic_id_partition.topic_partition)
 
     @contextmanager
     def _contained(self, partition: FollowedPartition) -> Generator[None, None, None]:

@@ -2,7 +2,8 @@
 
 It completes as soon as one of these holds:
 
-- A: this broker no longer leads one of the partitions, or leads it in another epoch;
+- A: this broker no longer has the role that it needs for one of the partitions, or the leader epoch
+  is another one;
 - B: one of the partitions is unknown or its log directory has failed;
 - C: a partition's log was truncated below the fetch offset, or the fetcher's log diverges from it;
 - D: the bytes that the fetcher may see have reached min.bytes;
@@ -10,6 +11,11 @@ It completes as soon as one of these holds:
 or when max.wait.ms has passed. Data that has moved to the remote tier meanwhile counts as
 available, unless the remote fetch quota is exceeded (KIP-956). In every case the logs are then
 read again to build the response.
+
+A consumer's offset between the end that it may see and the log end is no reason to complete: on a
+follower this is usual, until the leader tells it of a new high watermark (KIP-392). Kafka answers
+at once there, and the consumer asks again. Records that a follower does not get, because of the
+leaders' quota (KIP-73), do not count as available.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +23,7 @@ from collections.abc import Callable, Sequence
 from ...clients.errors import KafkaError
 from ..partition.fetch_data import FetchParams, FetchPartition
 from ..purgatory.purgatory import DelayedOperation
-from .log_reader import LogReader
+from .log_reader import LogReader, readable_log
 
 
 class DelayedFetch(DelayedOperation):
@@ -57,11 +63,14 @@ class DelayedFetch(DelayedOperation):
     def _available(self, fetch_partition: FetchPartition, min_bytes: int) -> int:
         """The bytes that could be returned now; `min_bytes` if the fetch must complete at once."""
         partition = self._reader.partition_for(fetch_partition)
-        log = partition.leader_log(fetch_partition.current_leader_epoch)
-        end = log.visible_end(self._params.isolation)
+        params = self._params
+        log = readable_log(partition, params, fetch_partition)
+        end = log.visible_end(params.isolation)
         if end < fetch_partition.fetch_offset:
-            return min_bytes
+            return min_bytes if fetch_partition.fetch_offset > log.log_end_offset else 0
         if end > fetch_partition.fetch_offset:
+            if params.is_from_follower and self._reader.holds_back(partition, params.replica_id):
+                return 0
             if fetch_partition.fetch_offset < log.local_log_start_offset:
                 return 0 if self._reader.is_remote_throttled() else min_bytes
             if min_bytes <= 1:

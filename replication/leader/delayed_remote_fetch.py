@@ -1,7 +1,7 @@
 """A fetch that waits for the remote tier (`DelayedRemoteFetch`, KIP-405, KAFKA-14915).
 
 All remote partitions of a fetch are read at the same time. The fetch is answered when every one of
-them is done, when this broker ceases to lead one, or when remote.fetch.max.wait.ms has passed
+them is done, when this broker's role for one changes, or when remote.fetch.max.wait.ms has passed
 (KIP-1018); a read that isn't done by then returns no records and no error.
 
 The error of a read that may succeed later is held back until the maximum wait has passed, unless
@@ -53,6 +53,7 @@ class DelayedRemoteFetch(DelayedOperation):
         "_pending",
         "_read_again",
         "_results",
+        "_roles",
         "_too_large",
     )
 
@@ -67,6 +68,8 @@ class DelayedRemoteFetch(DelayedOperation):
         self._results = results
         self._pending = reads.pending
         self._leader_epochs = [read.partition.leader_epoch for read in reads.pending]
+        # A follower may serve a consumer (KIP-392).
+        self._roles = [read.partition.role for read in reads.pending]
         self._outstanding = len(reads.pending)
         self._too_large = list(reads.crowded_out)
         self._read_again = reads.read_again
@@ -74,9 +77,11 @@ class DelayedRemoteFetch(DelayedOperation):
         self._has_failed = False
 
     def try_complete(self) -> bool:
-        for read, leader_epoch in zip(self._pending, self._leader_epochs, strict=True):
+        for read, leader_epoch, role in zip(
+            self._pending, self._leader_epochs, self._roles, strict=True
+        ):
             partition = read.partition
-            if not partition.is_leader or partition.leader_epoch != leader_epoch:
+            if partition.role is not role or partition.leader_epoch != leader_epoch:
                 return self.force_complete()
         return self._outstanding == 0 and not self._is_held_back and self.force_complete()
 
@@ -85,8 +90,8 @@ class DelayedRemoteFetch(DelayedOperation):
         return self._has_failed and not any(result.records for result in self._results)
 
     def on_complete(self) -> None:
-        for read in self._pending:
-            if not read.partition.is_leader:
+        for read, role in zip(self._pending, self._roles, strict=True):
+            if read.partition.role is not role and not read.partition.is_leader:
                 # Keep the records of a read that finished before the leadership ended.
                 result = self._results[read.index]
                 if not result.records:

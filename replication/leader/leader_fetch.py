@@ -1,4 +1,4 @@
-"""Answers fetches of the partitions that this broker leads, from local logs and the remote tier.
+"""Answers fetches of the partitions on this broker, from local logs and the remote tier.
 
 A fetch that finds enough is answered in the same call, without a future or a task. One that finds
 too little waits in the fetch purgatory; one that needs the remote tier waits in another, because
@@ -10,6 +10,7 @@ import logging
 from collections.abc import Sequence
 
 from ...clients.errors import ErrorCode, KafkaError
+from ...clients.protocol.primitives import size_of
 from ...clients.task_owner import TaskOwner
 from ..partition.fetch_data import FetchParams, FetchPartition, FetchResults
 from ..purgatory.purgatory import Purgatory
@@ -56,6 +57,8 @@ class LeaderFetch:
             or params.max_wait_ms <= 0
             or not partitions
         ):
+            if params.is_from_follower:
+                self._count_replicated(partitions, outcome.results)
             return outcome.results
         return self._wait_for_bytes(params, partitions)
 
@@ -78,6 +81,8 @@ class LeaderFetch:
                 # Retention has moved local data to the remote tier while we waited.
                 self._fetch_remote(outcome, answer)
             else:
+                if params.is_from_follower:
+                    self._count_replicated(partitions, outcome.results)
                 answer.set_result(outcome.results)
 
         delayed = DelayedFetch(params, partitions, self._reader, read_again)
@@ -85,6 +90,20 @@ class LeaderFetch:
         self.purgatory.try_complete_else_watch(delayed, keys)
         answer.add_done_callback(lambda _: delayed.force_complete())
         return answer
+
+    def _count_replicated(
+        self, partitions: Sequence[FetchPartition], results: FetchResults
+    ) -> None:
+        """Count the bytes of throttled replicas against the leaders' quota (KIP-73)."""
+        throttle = self._reader.throttle
+        if throttle is None:
+            return
+        now = self._loop.time()
+        for fetch_partition, result in zip(partitions, results, strict=True):
+            if result.records:
+                partition = self._reader.partition_for(fetch_partition)
+                name, config = partition.topic_partition, partition.log.config
+                throttle.record(name, config, size_of(result.records), now)
 
     def _fetch_remote(
         self, outcome: ReadOutcome, answer: "asyncio.Future[FetchResults] | None" = None

@@ -5,11 +5,17 @@ than every limit, so that no consumer gets stuck; all others return whole batche
 the rest of the request's limit and their own limit (KAFKA-19795). A remote read counts as the
 most bytes it may return, because its real size isn't known yet. While the remote fetch quota is
 exceeded, a partition that needs the remote tier returns no records and no error (KIP-956).
+
+A consumer that tells its rack may be sent to another replica instead (KIP-392), which then answers
+up to its own high watermark. A throttled follower outside of the ISR gets no records while the
+leaders' quota is exceeded (KIP-73).
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import ZERO_UUID
@@ -31,6 +37,10 @@ from ..partition.fetch_data import (
     aborted_transactions,
 )
 from ..partition.partition import Partition
+
+if TYPE_CHECKING:
+    from ..throttled_replicas import ThrottledReplicas
+    from .replica_selection import RackAwareSelection
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +67,7 @@ class ReadOutcome:
 
     results: FetchResults
     readable_bytes: int = 0
-    # Whether to answer at once, because there is an error or a diverging epoch.
+    # Whether to answer at once, because of an error, a diverging epoch or another replica to read.
     must_answer: bool = False
     remote: list[PendingRemoteRead] = field(default_factory=list[PendingRemoteRead])
     # No bytes are left for these if each of the other reads returns as much as it may.
@@ -79,6 +89,10 @@ class LogReader:
         self._on_follower_fetch = on_follower_fetch
         self.is_remote_throttled = is_remote_throttled
         """Whether the remote fetch quota is exceeded."""
+        self.selection: RackAwareSelection | None = None
+        """Chooses the replica that a consumer should read from; None: always the leader."""
+        self.throttle: ThrottledReplicas | None = None
+        """The leaders' replication quota; None where no partition has followers."""
         self._damage: dict[TopicPartition, str] = {}
         """The last error logged for each partition whose log is damaged."""
 
@@ -113,13 +127,13 @@ class LogReader:
     ) -> int:
         """Append one partition's result; return how many bytes of the limit it uses."""
         partition = self.partition_for(fetch_partition)
-        log = partition.leader_log(fetch_partition.current_leader_epoch)
+        log = readable_log(partition, params, fetch_partition)
         offset, isolation = fetch_partition.fetch_offset, params.isolation
-        if fetch_partition.last_fetched_epoch >= 0:
-            diverging = partition.diverging_epoch(fetch_partition.last_fetched_epoch, offset)
-            if diverging is not None:
+        if self.selection is not None or fetch_partition.last_fetched_epoch >= 0:
+            instead = self._instead_of_records(params, fetch_partition, partition, log)
+            if instead is not None:
                 outcome.must_answer = True
-                outcome.results.append(_without_records(fetch_partition, log, isolation, diverging))
+                outcome.results.append(instead)
                 return 0
         if offset == log.visible_end(isolation) and not params.is_from_follower:
             # Caught up, as most partitions of most fetches are: no need to read the segments.
@@ -135,6 +149,9 @@ class LogReader:
                 )
             follower = ReplicaEpoch(params.replica_id, params.replica_epoch)
             self._on_follower_fetch(partition, follower, fetch_partition)
+            if self.holds_back(partition, params.replica_id):
+                outcome.results.append(_without_records(fetch_partition, log, isolation, None))
+                return 0
         if isinstance(fetched, RemoteRead):
             outcome.results.append(_without_records(fetch_partition, log, isolation, None))
             if self.is_remote_throttled():
@@ -158,6 +175,35 @@ class LogReader:
             )
         )
         return nbytes
+
+    def _instead_of_records(
+        self,
+        params: FetchParams,
+        fetch_partition: FetchPartition,
+        partition: Partition,
+        log: UnifiedLog,
+    ) -> PartitionData | None:
+        """The result that sends a consumer to another replica, or a fetcher to where its log
+        diverges; None if it may have records."""
+        offset = fetch_partition.fetch_offset
+        if self.selection is not None and params.rack and partition.is_leader:
+            nearest = self.selection.select(partition, params.rack, params.listener, offset)
+            if nearest is not None:
+                return _read_elsewhere(fetch_partition, log, nearest)
+        if fetch_partition.last_fetched_epoch < 0:
+            return None
+        diverging = partition.diverging_epoch(fetch_partition.last_fetched_epoch, offset)
+        if diverging is None:
+            return None
+        return _without_records(fetch_partition, log, params.isolation, diverging)
+
+    def holds_back(self, partition: Partition, replica_id: int) -> bool:
+        """Whether a follower gets no records of the partition, because of the leaders' quota."""
+        throttle = self.throttle
+        if throttle is None or replica_id in partition.isr_state.isr:
+            return False
+        now = asyncio.get_running_loop().time()
+        return throttle.holds_back(partition.topic_partition, partition.log.config, now)
 
     def _tell_damage(self, fetch_partition: FetchPartition, error: KafkaError) -> None:
         """Log an error for a damaged log once, however often it is fetched."""
@@ -202,12 +248,36 @@ class LogReader:
         return answer
 
 
+def readable_log(
+    partition: Partition, params: FetchParams, fetch_partition: FetchPartition
+) -> UnifiedLog:
+    """The log to read from. Raises as `Partition.leader_log` and `Partition.local_log` do."""
+    if params.rack is None:
+        return partition.leader_log(fetch_partition.current_leader_epoch)
+    return partition.local_log(fetch_partition.current_leader_epoch)
+
+
 def tell_leader(answer: PartitionData, leader: CurrentLeader | None) -> None:
     """Put the current leader into the answer, if it is known (KIP-951)."""
     if leader is not None:
         answer.current_leader = LeaderIdAndEpoch(
             leader_id=leader.leader_id, leader_epoch=leader.leader_epoch
         )
+
+
+def _read_elsewhere(
+    fetch_partition: FetchPartition, log: UnifiedLog, broker_id: int
+) -> PartitionData:
+    """The result that sends a consumer to another replica."""
+    return PartitionData(
+        partition_index=fetch_partition.topic_id_partition.partition,
+        high_watermark=log.bounds.high_watermark,
+        last_stable_offset=log.last_stable_offset,
+        log_start_offset=log.bounds.log_start,
+        aborted_transactions=None,
+        preferred_read_replica=broker_id,
+        records=EMPTY_RECORDS,
+    )
 
 
 def _without_records(

@@ -68,7 +68,9 @@ from .replica_movement import ReplicaMovement
 
 if TYPE_CHECKING:
     from ...clients.record.batch import RecordBatch
+    from ..throttled_replicas import ThrottledReplicas
     from .isr_sender import IsrSender
+    from .replica_selection import RackAwareSelection
 
 _log = logging.getLogger(__name__)
 
@@ -221,6 +223,14 @@ class ReplicaManager:
     def fetch_with(self, fetchers: LeaderFetchers) -> None:
         """Follow other leaders with `fetchers`. Call it before the first `publish`."""
         self._hosted.fetchers = fetchers
+
+    def read_near(self, selection: "RackAwareSelection") -> None:
+        """Send consumers to the replica that `selection` chooses (KIP-392)."""
+        self._reader.selection = selection
+
+    def throttle_followers(self, throttle: "ThrottledReplicas") -> None:
+        """Keep the followers of this broker's partitions within the leaders' quota (KIP-73)."""
+        self._reader.throttle = throttle
 
     def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
         """Apply the image to the partitions here (a listener of the controller)."""
@@ -407,6 +417,12 @@ class ReplicaManager:
             self.isr_sender.on_follower_fetch(partition, follower.broker_id)
         if self._delete_purgatory.is_watched(partition):
             self._delete_purgatory.check_and_complete(partition)
+
+    def on_high_watermark(self, name: TopicPartition) -> None:
+        """Answer consumers of a partition that this broker follows, after new records for them."""
+        partition = self._partitions.get(name)
+        if partition is not None:
+            self._complete_waiting(partition)
 
     def complete_replicated(self, partition: Partition) -> None:
         """Complete operations after the high watermark has moved."""

@@ -45,6 +45,11 @@ class FetchParams:
     min_bytes: int = 1
     max_bytes: int = 0x7FFFFFFF
     isolation: FetchIsolation = FetchIsolation.HIGH_WATERMARK
+    rack: str | None = None
+    """The rack of a consumer, "" if it has none; None if only the leader may answer: a follower's
+    fetch, or a version without racks."""
+    listener: str = ""
+    """The listener of the client; a replica that it is sent to has an endpoint there."""
 
     @property
     def is_from_follower(self) -> bool:

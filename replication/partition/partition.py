@@ -6,8 +6,9 @@
     offset          offset            watermark
 
 The role is a state machine (`TRANSITIONS`). As leader the partition appends, serves fetches,
-tracks each follower's log end offset and moves the high watermark; as follower it refuses appends
-and fetches, and names the leader.
+tracks each follower's log end offset and moves the high watermark; as follower it refuses appends,
+and serves only fetches of consumers that may read from any replica (KIP-392), up to its own high
+watermark.
 
 Rules:
 
@@ -96,7 +97,7 @@ TRANSITIONS: Mapping[tuple[PartitionRole, PartitionEvent], PartitionRole] = Mapp
 """No event leaves REMOVED: a partition that comes back is a new `Partition`."""
 
 # Python 3.11 takes 0.1 µs to look up an enum member, and this runs for every request.
-_LEADER = PartitionRole.LEADER
+_LEADER, _FOLLOWER = PartitionRole.LEADER, PartitionRole.FOLLOWER
 
 
 class Partition:
@@ -236,6 +237,18 @@ class Partition:
             raise self.not_leader()
         return self.log
 
+    def local_log(self, current_leader_epoch: int = NO_EPOCH) -> UnifiedLog:
+        """The log, whether this broker leads or follows, in the epoch that the client sent.
+
+        Raises KafkaError as `leader_log` does, but not for a follower.
+        """
+        if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
+            raise self._wrong_epoch(current_leader_epoch)
+        role = self.role
+        if role is not _LEADER and role is not _FOLLOWER:
+            raise self.not_leader()
+        return self.log
+
     def _wrong_epoch(self, current_leader_epoch: int) -> KafkaError:
         if current_leader_epoch < self.leader_epoch:
             return KafkaError(
@@ -313,6 +326,10 @@ class Partition:
     def _may_join(self, replica: Replica) -> bool:
         find = self._broker_of
         return find is None or is_eligible(find(replica.broker_id), replica.broker_epoch)
+
+    def follower(self, broker_id: int) -> Replica | None:
+        """As leader: what is known of another replica; None if it is not one of this partition."""
+        return self._followers.get(broker_id)
 
     def update_follower(
         self,

@@ -37,6 +37,8 @@ from tierlog.replication.metadata.metadata_records import (
     TopicRecord,
 )
 from tierlog.replication.partition.append_data import AppendEntry, AppendRequest
+from tierlog.replication.replication_quota import ReplicationQuota
+from tierlog.replication.throttled_replicas import ThrottledReplicas
 from tierlog.storage.config import LogConfig
 from tierlog.storage.files import FileRegion
 from tierlog.storage.log.aux_state import AuxRequest, AuxState
@@ -144,6 +146,7 @@ class ServedLeader(Node):
                 controller=SimpleNamespace(image=self.image),
                 replica_manager=self.replicas,
                 bytes_out=SimpleNamespace(add=_no_nodes),
+                replication_bytes_out=SimpleNamespace(add=_no_nodes),
                 nodes=_no_nodes,
                 fetch_max_bytes=1 << 20,
             ),
@@ -192,23 +195,26 @@ class FollowingNode(Node):
             backoff_ms=BACKOFF_MS,
         )
         self.supervisor = Supervisor(self.environment.random)
-        tools = FetcherTools(self.environment, self.supervisor, self._address, lambda: 20)
-        self.tier_states: dict[int, AuxState] = {}
-        """What the tier has for each partition."""
-        self.tier_requests: list[AuxRequest] = []
-        self.held: asyncio.Event | None = None
-        """While a test sets it, the tier answers nothing before the event."""
-        self.fetchers = ReplicaFetchers(config, tools._replace(fetch_aux=self._fetch_aux))
+        self.throttle = ThrottledReplicas(
+            ReplicationQuota(),
+            self.node_id,
+            lambda topic: topic.follower_replication_throttled_replicas,
+        )
+        self.replicated_bytes = 0
+        tools = FetcherTools(
+            self.environment,
+            self.supervisor,
+            self._address,
+            lambda: 20,
+            throttle=self.throttle,
+            on_high_watermark=self.replicas.on_high_watermark,
+            count_bytes=self._count,
+        )
+        self.fetchers = ReplicaFetchers(config, tools)
         self.replicas.fetch_with(self.fetchers)
 
-    async def _fetch_aux(self, request: AuxRequest) -> AuxState:
-        self.tier_requests.append(request)
-        if self.held is not None:
-            await self.held.wait()
-        state = self.tier_states.get(request.topic_id_partition.partition)
-        if state is None:
-            raise RemoteStorageError("The tier lacks it.")
-        return state
+    def _count(self, nbytes: int) -> None:
+        self.replicated_bytes += nbytes
 
     def _address(self, broker_id: int) -> Address | None:
         if self.leader is None or broker_id != self.leader.node_id:
