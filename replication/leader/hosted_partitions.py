@@ -439,13 +439,11 @@ class HostedPartitions:
 
     def _remove(self, name: TopicPartition, topic_id: Uuid) -> None:
         """Stop serving a partition that moves to another broker; its remote data stays."""
-        is_unfinished = name in self._unfinished
         partition = self._resign(name)
         if partition is None:
-            # Delete only a log created here whose partition could not be hosted; all other logs
-            # without a partition are kept: see `_settle_unclaimed`.
-            if is_unfinished:
-                self._delete_unhosted([name], topic_id)
+            # Its replica may have left while this broker was down, or could not be hosted. A log of
+            # another topic id stays: see `_settle_unclaimed`.
+            self._delete_departed(name, topic_id)
             return
         if self._remote_tier is not None:
             with self._attempt(name, self._remote_tier):
@@ -488,6 +486,25 @@ class HostedPartitions:
         unhosted = [log for log in logs if log is not None and log.topic_id == topic_id]
         if unhosted:
             self._delete_logs([log.topic_partition for log in unhosted])
+
+    def _delete_departed(self, name: TopicPartition, topic_id: Uuid) -> None:
+        """Delete the logs of a partition whose committed assignment is without this broker.
+
+        Kafka renames them (`-stray`) if this broker was down when its replica left, and deletes
+        them if it was up. The record is the same: what is not assigned here is copied anew if it
+        ever comes back, and cannot be elected before.
+        """
+        manager, now_ms = self._log_manager, self._environment.wall_clock_ms()
+        if self._backlog.will_delete(name):
+            return
+        logs = (manager.get_log(name), manager.future_logs.get(name))
+        departed = [each for each in logs if each is not None and each.topic_id == topic_id]
+        for log in departed:
+            _log.info("Deleting log %s: its replica is on other brokers now", log.directory)
+        if departed:
+            self._delete_each(
+                (name, partial(manager.delete_only, log, now_ms, durably=False)) for log in departed
+            )
 
     def _delete_each(self, deletions: Iterable[tuple[TopicPartition, Callable[[], None]]]) -> None:
         """Delete logs durably, with one fsync of each directory for all of them."""

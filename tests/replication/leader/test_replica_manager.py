@@ -10,6 +10,8 @@ from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.protocol.messages.fetch import EpochEndOffset, LeaderIdAndEpoch, PartitionData
 from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
+from tierlog.replication.controller.controller_config import Decision
+from tierlog.replication.metadata.metadata_records import PartitionChangeRecord
 from tierlog.replication.partition.append_data import AppendEntry, AppendRequest
 from tierlog.replication.partition.fetch_data import (
     FetchParams,
@@ -27,7 +29,14 @@ from tierlog.tests.replication.broker_node import (
     values_in,
     with_broker,
 )
-from tierlog.tests.replication.node import DATA, create, creation, delete
+from tierlog.tests.replication.node import (
+    DATA,
+    create,
+    creation,
+    delete,
+    open_controller,
+    registration,
+)
 from tierlog.tests.simulation.disk import Fault, Kind, SimulatedDisk
 from tierlog.tests.simulation.files import SimulatedFiles
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
@@ -315,6 +324,37 @@ def test_a_log_without_a_topic_is_left_alone_until_its_name_is_wanted(
 
     simulate(first)
     with_broker(second, disk)
+
+
+@pytest.mark.parametrize("is_same_topic", [True, False])
+def test_a_replica_that_left_while_its_broker_was_down_leaves_no_log(is_same_topic: bool) -> None:
+    disk = SimulatedDisk()
+    name = TopicPartition("t", 0)
+
+    async def first(node: BrokerNode) -> None:
+        await create(node.controller, "t")
+        node.append("t", b"old")
+
+    async def meanwhile(loop: SimulatedLoop) -> None:
+        controller = open_controller(loop, SimulatedFiles(disk))
+        controller.start(registration())
+        if not is_same_topic:
+            await delete(controller, "t")
+            await create(controller, "t")
+        topic_id = controller.image.topics_by_name["t"].topic_id
+        left = PartitionChangeRecord(
+            partition_id=0, topic_id=topic_id, replicas=[7], isr=[7], leader=7
+        )
+        await controller.decide(lambda _: Decision([left], None))
+        await controller.stop()
+
+    async def again(node: BrokerNode) -> None:
+        assert node.log_manager.get_log(name) is None
+        assert node.append("t", b"x").error is not ErrorCode.NONE
+
+    with_broker(first, disk)
+    simulate(meanwhile)
+    with_broker(again, disk)
 
 
 def test_a_log_that_lost_the_name_of_its_topic_keeps_its_records() -> None:
