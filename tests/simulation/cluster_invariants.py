@@ -92,7 +92,9 @@ class ClusterInvariants:
         counts["ISR shrunk"] += len(now.isr) < len(before.isr)
 
     def _check_partition(self, name: str, image: ClusterImage, partition: PartitionImage) -> None:
-        assert partition.isr, f"{name}: the ISR is empty (C2)"
+        # Its eligible replicas may all have lost their claim by restarts after a power failure.
+        is_led_again = partition.isr or partition.elr or partition.last_known_elr
+        assert is_led_again, f"{name}: the ISR is empty, and so are its eligible replicas (C2)"
         assert set(partition.isr) <= set(partition.replicas), f"{name}: {partition} (C2)"
         assert len(set(partition.replicas)) == len(partition.replicas), f"{name}: {partition}"
         if partition.leader >= 0:
