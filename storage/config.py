@@ -248,7 +248,10 @@ def _check_throttled_replicas(name: str, replicas: Iterable[str]) -> None:
         partition, _, broker = item.partition(":")
         if not (partition.isdecimal() and broker.isdecimal()):
             raise invalid(
-                name, item, "It must be '*' or a list of partition:broker pairs such as 0:1,1:2."
+                name,
+                f"[{', '.join(listed)}]",
+                f"{name} must be the literal '*' or a list of replicas in the following format: "
+                "[partitionId]:[brokerId],[partitionId]:[brokerId],...",
             )
 
 

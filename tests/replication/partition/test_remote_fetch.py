@@ -1,11 +1,13 @@
 """Fetches that need the remote tier (pitfalls of KIP-405's readers)."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.protocol.messages.fetch import AbortedTransaction
+from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.partition.fetch_data import FetchParams
 from tierlog.storage.log.fetch_data import FetchIsolation
 from tierlog.tests.replication.broker_node import BrokerNode, codes, values_in
@@ -71,6 +73,21 @@ def test_a_client_that_goes_away_does_not_interrupt_the_read() -> None:
         assert node.replicas.purgatory_sizes["RemoteFetch"] == 0
         await asyncio.sleep(10)
         assert tier.finished == 1
+
+    with_tier(story)
+
+
+def test_a_follower_reads_the_tier_for_consumers_that_may_read_from_any_replica() -> None:
+    async def story(node: BrokerNode, tier: SlowTier) -> None:
+        partition = node.replicas.partition(TopicPartition("t", 0))
+        image = partition.image
+        partition.update(replace(image, leader=99, leader_epoch=image.leader_epoch + 1))
+        results = await fetch(node, 0, params=FetchParams(rack="near"))
+        assert [values_in(result) for result in results] == [[b"remote 0"]]
+        tier.errors = {0: KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "not loaded yet")}
+        results = await fetch(node, 0, params=FetchParams(rack="near"))
+        assert codes(results) == [ErrorCode.KAFKA_STORAGE_ERROR]
+        assert codes(await fetch(node, 0)) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
     with_tier(story)
 
