@@ -42,6 +42,7 @@ from ...replication.brokers.broker_life import (
 from ...replication.brokers.registration import BrokerRegistrationData
 from .controller_channel import ControllerChannel
 from .lifecycle_config import LifecycleConfig
+from .refused_registration import FATAL, reason_of
 from .sent_registrations import sent_features, sent_listeners
 
 _log = logging.getLogger(__name__)
@@ -58,28 +59,6 @@ CONTROLLED_SHUTDOWN_TIMEOUT_MS = 300_000
 _FIRST_SHUTDOWN_POLL_MS = 50
 _CUT_OFF_INTERVALS = 3
 """After so many heartbeat intervals without an answer the broker counts as cut off."""
-
-_FATAL = frozenset(
-    {
-        ErrorCode.INCONSISTENT_CLUSTER_ID,
-        ErrorCode.INVALID_REGISTRATION,
-        ErrorCode.UNSUPPORTED_VERSION,
-        ErrorCode.BROKER_ID_NOT_REGISTERED,
-    }
-)
-"""Refusals of a registration that no later try can change."""
-
-_REASONS = {
-    ErrorCode.INCONSISTENT_CLUSTER_ID: "the controllers belong to another cluster: correct"
-    " controller.quorum.voters or controller.quorum.bootstrap.servers, or format this broker's"
-    " directories with the id of that cluster",
-    ErrorCode.INVALID_REGISTRATION: "the controller does not accept its log directories or"
-    " features: does another broker of the cluster have a copy of these directories?",
-    ErrorCode.UNSUPPORTED_VERSION: "it does not support the cluster's finalized features or the"
-    " controller's version of BrokerRegistration",
-    ErrorCode.DUPLICATE_BROKER_REGISTRATION: "another process with this node.id is registered, or"
-    " the session of this broker's previous process has not expired yet; it is tried again",
-}
 
 
 class BrokerLifecycle:
@@ -226,7 +205,7 @@ class BrokerLifecycle:
                 return False
             await self._send_heartbeat()
         except KafkaError as error:
-            self._on_failure(error)
+            await self._on_failure(error)
             return False
         return True
 
@@ -281,7 +260,7 @@ class BrokerLifecycle:
         )
         self._on_answer()
         if response.error_code:
-            self._on_refused_registration(refusal(response.error_code))
+            await self._on_refused_registration(refusal(response.error_code))
             return
         self.broker_epoch = response.broker_epoch
         self._is_registered = True
@@ -293,10 +272,11 @@ class BrokerLifecycle:
         )
         self._at_once.set()
 
-    def _on_refused_registration(self, error: KafkaError) -> None:
+    async def _on_refused_registration(self, error: KafkaError) -> None:
         broker_id = self._registration.broker_id
-        reason = _REASONS.get(error.code, "it is tried again after each heartbeat interval")
-        if self.broker_epoch == NOT_REGISTERED and error.code in _FATAL:
+        features, interval_ms = self._registration.features, self._config.heartbeat_interval_ms
+        reason = await reason_of(error.code, self._channel, features, interval_ms)
+        if self.broker_epoch == NOT_REGISTERED and error.code in FATAL:
             self._fail(f"Broker {broker_id} cannot register: {reason} ({error.code.name}).")
             return
         if error.code is self._refusal:
@@ -377,10 +357,10 @@ class BrokerLifecycle:
             self._was_cut_off = False
             _log.info("The active controller answers this broker again.")
 
-    def _on_failure(self, error: KafkaError) -> None:
+    async def _on_failure(self, error: KafkaError) -> None:
         """Tell of a request without an answer: once, when the broker counts as cut off."""
         if self.broker_epoch == NOT_REGISTERED and error.code is ErrorCode.UNSUPPORTED_VERSION:
-            self._on_refused_registration(error)
+            await self._on_refused_registration(error)
         elif self.is_cut_off and not self._was_cut_off:
             self._was_cut_off = True
             own_id, reason = self._registration.broker_id, error.message or error.code.name

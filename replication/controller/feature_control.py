@@ -108,7 +108,9 @@ def _not_supported(node: str, levels: FeatureLevels, level: int) -> str:
         return ""
     if levels.highest == 0:
         return f"{node} does not support this feature."
-    return f"{node} only supports versions {levels.lowest}-{levels.highest}"
+    of_one = levels.lowest == levels.highest
+    versions = f"{levels.lowest}" if of_one else f"{levels.lowest}-{levels.highest}"
+    return f"{node} only supports versions {versions}"
 
 
 def _others(

@@ -320,6 +320,8 @@ def test_min_isr_is_the_clusters_where_there_are_eligible_leaders(both: Both) ->
         side.set_level(ELR, 1, 1)
         side.register(84, features=features(FEATURES | {ELR: (2, 3)}))
         side.set_level(ELR, 1, 1)
+        side.register(84, features=features(FEATURES | {ELR: (2, 2)}))
+        side.set_level(ELR, 1, 1)
         side.register(84)
         for level in (1, 1, 2):
             side.set_level(ELR, level, 1)

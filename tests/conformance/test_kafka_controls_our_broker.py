@@ -1,22 +1,24 @@
 """Apache Kafka's controller takes a broker of ours: its life, and the requests that it forwards."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from tierlog.bench.kafka_peer import KafkaNode
-from tierlog.broker.cluster.broker_lifecycle import BrokerLifecycle
+from tierlog.bench.kafka_peer import KafkaNode, run_tool
+from tierlog.broker.cluster.broker_lifecycle import BrokerLifecycle, registration_request
 from tierlog.broker.cluster.controller_channel import ControllerChannel
 from tierlog.broker.cluster.controller_requests import DirectoryRequests, ProducerIdBlocks
 from tierlog.broker.cluster.forwarder import ForwardedClient, forward
 from tierlog.broker.cluster.lifecycle_config import LifecycleConfig
+from tierlog.broker.cluster.refused_registration import reason_of
 from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.network.network import NetworkClient
+from tierlog.clients.protocol.messages.broker_registration import BrokerRegistrationResponse
 from tierlog.clients.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -48,7 +50,6 @@ _OURS = 7
 _CLIENT = ForwardedClient("an administrator", "User:ANONYMOUS", "127.0.0.1")
 _FEATURES = {
     **SUPPORTED_FEATURES,
-    "eligible.leader.replicas.version": (0, 1),
     "share.version": (0, 1),
     "streams.version": (0, 1),
 }
@@ -89,19 +90,25 @@ async def _cluster(kafka: KafkaNode) -> DescribeClusterResponse:
         await network.close()
 
 
-@asynccontextmanager
-async def _lifecycle(kafka: KafkaNode) -> AsyncGenerator[BrokerLifecycle]:
-    """Our broker, whose only lie is that it has replayed its registration."""
+async def _registration(
+    kafka: KafkaNode, broker_id: int, features: Mapping[str, tuple[int, int]]
+) -> BrokerRegistrationData:
     environment = SystemEnvironment()
     cluster = await _cluster(kafka)
-    data = BrokerRegistrationData(
-        broker_id=_OURS,
+    return BrokerRegistrationData(
+        broker_id=broker_id,
         cluster_id=cluster.cluster_id,
         incarnation_id=environment.random_uuid(),
         endpoints=[Endpoint("PLAINTEXT", "127.0.0.1", 9, 0)],
-        features=_FEATURES,
+        features=features,
         directories=[environment.random_uuid()],
     )
+
+
+@asynccontextmanager
+async def _lifecycle(kafka: KafkaNode) -> AsyncGenerator[BrokerLifecycle]:
+    """Our broker, whose only lie is that it has replayed its registration."""
+    data = await _registration(kafka, _OURS, _FEATURES)
     lifecycle = BrokerLifecycle(
         data,
         LifecycleConfig(heartbeat_interval_ms=500),
@@ -212,6 +219,62 @@ def test_kafkas_controller_executes_what_we_forward(kafka: KafkaNode) -> None:
             with pytest.raises(KafkaError, match="INVALID_REQUEST") as refusal:
                 await forward(channel, MetadataRequest(topics=[]), 12, _CLIENT)
             assert refusal.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+        finally:
+            await channel.close()
+
+    run()
+
+
+def test_a_broker_must_announce_each_level_that_is_finalized(kafka: KafkaNode) -> None:
+    """Not to announce a feature, or only its level 0, is the same: it is refused."""
+
+    @story
+    async def run() -> None:
+        channel = _channel(kafka)
+        try:
+            for number, (feature, levels, error) in enumerate(
+                (
+                    ("share.version", None, ErrorCode.UNSUPPORTED_VERSION),
+                    ("share.version", (0, 0), ErrorCode.UNSUPPORTED_VERSION),
+                    ("streams.version", (0, 0), ErrorCode.UNSUPPORTED_VERSION),
+                    ("streams.version", (2, 3), ErrorCode.UNSUPPORTED_VERSION),
+                    ("share.version", (0, 7), ErrorCode.NONE),
+                    ("nothing.version", (0, 1), ErrorCode.NONE),
+                )
+            ):
+                features = dict(_FEATURES)
+                features.pop(feature, None)
+                if levels is not None:
+                    features[feature] = levels
+                data = await _registration(kafka, _OURS + 1 + number, features)
+                answer = await channel.request(
+                    registration_request(data), BrokerRegistrationResponse, 30_000
+                )
+                assert answer.error_code == error, (feature, levels)
+        finally:
+            await channel.close()
+
+    run()
+
+
+def test_what_our_broker_lacks_is_named_and_can_be_lowered(kafka: KafkaNode) -> None:
+    @story
+    async def run() -> None:
+        data = await _registration(kafka, _OURS + 100, SUPPORTED_FEATURES)
+        request = registration_request(data)
+        channel = _channel(kafka)
+        try:
+            answer = await channel.request(request, BrokerRegistrationResponse, 30_000)
+            code = ErrorCode(answer.error_code)
+            assert code is ErrorCode.UNSUPPORTED_VERSION
+            reason = await reason_of(code, channel, SUPPORTED_FEATURES, 30_000)
+            assert "share.version=1, streams.version=1" in reason
+            _, command, _ = reason.split("`")
+            tool, *arguments = command.split()
+            server = ("--bootstrap-server", kafka.bootstrap)
+            run_tool(tool.removesuffix(".sh"), *server, *arguments)
+            again = await channel.request(request, BrokerRegistrationResponse, 30_000)
+            assert again.error_code == ErrorCode.NONE
         finally:
             await channel.close()
 

@@ -19,11 +19,6 @@ from .cluster_processes import ToolsOnClusters, both_clusters
 pytestmark = [pytest.mark.slow, pytest.mark.requires("java", "mvn")]
 
 NODES = (1, 2, 3)
-# Kafka keeps it as a dynamic default of the cluster, for the sake of eligible leader replicas.
-WITHOUT_MIN_ISR = (
-    (r"(?m)^ +min\.insync\.replicas.*\n", ""),
-    (r"min\.insync\.replicas=1,?", ""),
-)
 OF_THE_QUORUM = (
     (r"(LeaderId|LeaderEpoch|HighWatermark|MaxFollowerLag|MaxFollowerLagTimeMs):\s+\d+", r"\1: N"),
 )
@@ -89,7 +84,7 @@ def test_a_topic_is_created_at_one_node_and_described_by_all(both: ToolsOnCluste
         said = both.same_at(at, tool, *creating, "--config", "retention.ms=86400000")
         assert said == f"Created topic {name}.\n"
         both.wait_until_said("Partition: 2\tLeader: 3\t", tool, "--describe", "--topic", name)
-        described = both.same_everywhere(tool, "--describe", "--topic", name, masks=WITHOUT_MIN_ISR)
+        described = both.same_everywhere(tool, "--describe", "--topic", name)
         assert (
             "PartitionCount: 3\tReplicationFactor: 1\tConfigs: retention.ms=86400000" in described
         )
@@ -101,7 +96,7 @@ def test_partitions_are_spread_over_the_brokers(both: ToolsOnClusters) -> None:
     tool, name = "kafka-topics", "spread"
     both.same_at(1, tool, "--create", "--topic", name, "--partitions", "6")
     both.wait_until_said("Partition: 5\tLeader: ", tool, "--describe", "--topic", name)
-    both.same_everywhere(tool, "--describe", "--topic", name, masks=WITHOUT_MIN_ISR)
+    both.same_everywhere(tool, "--describe", "--topic", name)
     for said in both.said_at(2, tool, "--describe", "--topic", name):
         leaders = re.findall(r"Leader: (\d+)\t", said.out)
         assert sorted(leaders) == ["1", "1", "2", "2", "3", "3"]
@@ -151,9 +146,7 @@ def test_configurations_of_a_topic_change_at_any_node(both: ToolsOnClusters) -> 
         said = both.same_at(at, "kafka-configs", "--alter", "--add-config", value, *topic)
         assert f"Completed updating config for topic {name}." in said
         both.wait_until_said(f"{value} ", "kafka-configs", "--describe", *topic)
-        both.same_everywhere(
-            "kafka-configs", "--describe", *topic, ordered=False, masks=WITHOUT_MIN_ISR
-        )
+        both.same_everywhere("kafka-configs", "--describe", *topic, ordered=False)
     both.same_at(2, "kafka-configs", "--alter", "--delete-config", "retention.ms", *topic)
     refused = both.same_at(3, "kafka-configs", "--alter", "--add-config", "segment.ms=x", *topic)
     assert "InvalidConfigurationException" in refused
@@ -165,7 +158,7 @@ def test_configurations_of_brokers_and_their_defaults(both: ToolsOnClusters) -> 
     said = both.same_at(2, tool, "--alter", "--add-config", "log.retention.ms=5000000", *default)
     assert "Completed updating default config for brokers in the cluster." in said
     both.wait_until_said("log.retention.ms=5000000", tool, "--describe", *default)
-    both.same_everywhere(tool, "--describe", *default, ordered=False, masks=WITHOUT_MIN_ISR)
+    both.same_everywhere(tool, "--describe", *default, ordered=False)
     for broker in NODES:
         one = ("--entity-type", "brokers", "--entity-name", str(broker))
         value = f"log.segment.delete.delay.ms={broker}0000"
@@ -173,8 +166,39 @@ def test_configurations_of_brokers_and_their_defaults(both: ToolsOnClusters) -> 
         said = both.same_at(broker % 3 + 1, tool, "--alter", "--add-config", value, *one)
         assert f"Completed updating config for broker {broker}." in said
         both.wait_until_said(value, tool, "--describe", *one)
-        both.same_everywhere(tool, "--describe", *one, ordered=False, masks=WITHOUT_MIN_ISR)
+        both.same_everywhere(tool, "--describe", *one, ordered=False)
     both.same_at(1, tool, "--alter", "--delete-config", "log.retention.ms", *default)
+
+
+# -- Features ---------------------------------------------------------------------------------
+
+ELR = "eligible.leader.replicas.version"
+OF_FEATURES = (
+    (r"(?m)^Feature: (share|streams)\.version\t.*\n", ""),
+    (r"Epoch: \d+", "Epoch: N"),
+)
+
+
+def test_features_are_described_lowered_and_raised_at_any_node(both: ToolsOnClusters) -> None:
+    tool, name = "kafka-features", "kafka-configs"
+    cluster = ("--entity-type", "brokers", "--entity-default")
+    broker = ("--entity-type", "brokers", "--entity-name", "2")
+    described = both.same_everywhere(tool, "describe", masks=OF_FEATURES)
+    assert f"Feature: {ELR}\t" in described
+    both.same_everywhere(name, "--describe", *cluster)
+    changes = ("min.insync.replicas=2", *broker), ("min.insync.replicas=1", *cluster)
+    for at, (value, *whose) in enumerate(changes, 1):
+        both.same_at(at, name, "--alter", "--add-config", value, *whose)
+        both.same_at(at, name, "--alter", "--delete-config", "min.insync.replicas", *whose)
+    for at, command in zip(NODES, ("upgrade", "downgrade", "upgrade"), strict=True):
+        level = "0" if command == "downgrade" else "1"
+        both.same_at(at, tool, command, "--dry-run", "--feature", f"{ELR}={level}")
+        both.same_at(at, tool, command, "--feature", f"{ELR}={level}")
+        line = f"Feature: {ELR}\tSupportedMinVersion: 0\tSupportedMaxVersion: 1\tFinalized"
+        both.wait_until_said(f"{line}VersionLevel: {level}", tool, "describe")
+        both.same_everywhere(tool, "describe", masks=OF_FEATURES)
+    both.same_at(2, tool, "upgrade", "--feature", f"{ELR}=2")
+    both.same_at(3, tool, "downgrade", "--feature", "metadata.version=7")
 
 
 # -- The cluster ------------------------------------------------------------------------------

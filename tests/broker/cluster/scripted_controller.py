@@ -11,7 +11,11 @@ from tierlog.clients.protocol.api import APIS, Api, ApiKey, request_class
 from tierlog.clients.protocol.codec import decode, encode
 from tierlog.clients.protocol.connection import FrameReader, frame
 from tierlog.clients.protocol.header import decode_request_header, response_header
-from tierlog.clients.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from tierlog.clients.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+)
 from tierlog.clients.protocol.schema import Message
 
 Answer = Callable[[Message], Message | Awaitable[Message | None] | None]
@@ -38,6 +42,8 @@ class ScriptedController:
     def __init__(self, script: Mapping[ApiKey, Answer]) -> None:
         self.script = dict(script)
         self.requests: list[Message] = []
+        self.finalized: dict[str, int] = {}
+        """The levels of features that its ApiVersions tells."""
         self.connections = 0
         self._moved = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -104,7 +110,11 @@ class ScriptedController:
                         api_key=key, min_version=api.lowest_version, max_version=api.highest_version
                     )
                     for key, api in self._announced.items()
-                ]
+                ],
+                finalized_features=[
+                    FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+                    for name, level in self.finalized.items()
+                ],
             )
         self.requests.append(message)
         self._moved.set()

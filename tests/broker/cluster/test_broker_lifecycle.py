@@ -230,6 +230,22 @@ def test_a_final_refusal_ends_the_start(code: ErrorCode, sentence: str) -> None:
 
 
 @story
+async def test_a_refusal_names_the_features_that_the_broker_lacks() -> None:
+    async with _cluster(_SLOW) as cluster:
+        cluster.controller.finalized = {
+            "metadata.version": 30,
+            "transaction.version": 3,
+            "share.version": 1,
+        }
+        cluster.refusals = [ErrorCode.UNSUPPORTED_VERSION]
+        cluster.lifecycle.start()
+        sentence = await cluster.fatal.get()
+        assert "finalized share.version=1, transaction.version=3, which" in sentence
+        lower = "--feature share.version=0 --feature transaction.version=2"
+        assert f"`kafka-features.sh downgrade {lower}`" in sentence
+
+
+@story
 async def test_a_broker_that_cannot_register_in_time_stops() -> None:
     config = _QUICK._replace(registration_timeout_ms=300)
     async with _cluster(config) as cluster:
