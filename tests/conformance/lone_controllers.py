@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
+from typing import Protocol
 
 from tierlog.bench.broker_node import BrokerNode
 from tierlog.bench.kafka_peer import KafkaNode, run_tool
@@ -170,10 +171,19 @@ def both_controllers(
     return [LoneController(*each) for each in zip(nodes, files, strict=True)]
 
 
+class ActiveController(Protocol):
+    """A controller that brokers are played to."""
+
+    port: int
+    cluster_id: str
+
+    def records(self) -> Iterator[Message]: ...
+
+
 class PlayedBrokers:
     """The brokers of one controller, and all that it has answered to them."""
 
-    def __init__(self, controller: LoneController) -> None:
+    def __init__(self, controller: ActiveController) -> None:
         self._controller = controller
         self._client = RawClient(controller.port)
         self.epochs: dict[int, int] = {}

@@ -9,8 +9,10 @@ import os
 import signal
 import time
 from collections.abc import Mapping
+from concurrent.futures import Future
 from contextlib import ExitStack
 from pathlib import Path
+from typing import cast
 
 import pytest
 from confluent_kafka import KafkaError, Message, Producer
@@ -96,8 +98,10 @@ class Story:
             NewTopic(name, PARTITIONS, replica_assignment=assignment, config=config)
             for name in self.topics
         ]
-        for future in admin.create_topics(topics).values():
-            future.result(60)
+        # The client publishes its futures without the type of what they hold.
+        created = cast("dict[str, Future[None]]", admin.create_topics(topics))  # pyright: ignore[reportUnknownMemberType]
+        for each in created.values():
+            each.result(60)
         self.states.wait_until_in_sync(*self.topics)
 
     def make_progress(self) -> None:
@@ -168,12 +172,12 @@ class Story:
             assert offset is not None
             offsets.append(offset)
 
-        for number in range(TAIL):
-            value = value_of(f"tail-{node.node_id}", number)
+        values = [value_of(f"tail-{node.node_id}", number) for number in range(TAIL)]
+        for count, value in enumerate(values, 1):
             producer.produce(PLAIN, value, partition=partition, on_delivery=delivered)
             assert producer.flush(30) == 0
-            assert len(offsets) == number + 1
-        self.lost.append((partition, offsets[-1], value))
+            assert len(offsets) == count
+        self.lost.append((partition, offsets[-1], values[-1]))
         assert end_on_disk(node, f"{PLAIN}-{partition}") > offsets[-1]
 
     def stop_and_start(self, node: ClusterNode) -> None:
