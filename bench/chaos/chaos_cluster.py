@@ -43,7 +43,8 @@ def chaos_cluster(
 
     Raises NotUpError.
     """
-    cluster = Cluster(directory, combined(*[kind] * NODES), {**PROPERTIES, **(properties or {})})
+    kinds: list[Kind] = [kind] * NODES
+    cluster = Cluster(directory, combined(*kinds), {**PROPERTIES, **(properties or {})})
 
     def pids() -> dict[int, int]:
         return {node.node_id: node.pid for node in cluster.nodes.values() if node.is_alive()}

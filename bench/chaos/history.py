@@ -209,6 +209,8 @@ class _Folding:
         key: _Key = (event.process, event.transaction)
         if alone:
             key = (event.process, event.partition, event.value)
+        if event.phase is not Phase.INVOKE and not self._is_open(key, event):
+            return  # an answer that came after a crash or an abort changes nothing
         # What a transaction has sent is aborted unless it is committed later.
         begun = self._begin(key, event, Outcome.UNKNOWN if alone else Outcome.ABORTED)
         if event.phase is Phase.INVOKE:
@@ -219,6 +221,10 @@ class _Folding:
         if alone:
             begun.outcome = _ENDS[event.phase]
             self._close(key, event.at)
+
+    def _is_open(self, key: _Key, event: Event) -> bool:
+        begun = self._open.get(key)
+        return begun is not None and (event.partition, event.value) in begun.sends
 
     def _poll(self, event: Event) -> None:
         key: _Key = (event.process, event.transaction)

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple, Self
 
 from ...clients.protocol.messages.metadata import (
@@ -77,7 +78,7 @@ class InSyncWatch:
         running = [node.bootstrap for node in self._cluster.brokers if node.is_alive()]
         newest: dict[tuple[str, int], _Seen] = {}
         with ThreadPoolExecutor(max(1, len(running))) as threads:
-            for view in threads.map(lambda each: _view(each, self._topics), running):
+            for view in threads.map(partial(_view, topics=self._topics), running):
                 for place, seen in view.items():
                     before = newest.get(place)
                     if before is None or seen.leader_epoch >= before.leader_epoch:

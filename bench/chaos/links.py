@@ -2,53 +2,70 @@
 
 Brokers and controllers advertise the ports of proxies for the traffic among them, so that a link
 can be cut while clients still reach both of its ends. A proxy recognises who connects by the
-process that has the other end of the connection (`/proc`, Linux only). A cut link swallows nothing
+process that has the other end of the connection (Linux only). A cut link swallows nothing
 and closes nothing: like a cable, it passes nothing on until it is healed.
 """
 
 import asyncio
 import contextlib
 import os
-import re
+import socket
+import struct
 import threading
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Self
 
 _WITHIN_S = 10.0
 _CHUNK_BYTES = 1 << 16
-_TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
-_INODE = re.compile(r"socket:\[(\d+)\]")
+_SOCK_DIAG = 4
+_BY_FAMILY = 20
+_REQUEST = 1
+_ALL_STATES = 0xFFFFFFFF
+_NO_COOKIE = b"\xff" * 8
+_HEADER = struct.Struct("=IHHII")
+_INODE_AT = _HEADER.size + 4 + 48 + 16
+"""Behind the family and states, the id, and four numbers of `struct inet_diag_msg`."""
 
 Link = frozenset[int]
 """The two nodes at its ends."""
 
 
-def inode_of_connection(lines: list[str], local_port: int, remote_port: int) -> str | None:
-    """The inode of the socket with these ports, from the lines of /proc/net/tcp."""
-    for line in lines:
-        columns = line.split()
-        if len(columns) < 10 or ":" not in columns[1]:
-            continue
-        local, remote = (int(each.rpartition(":")[2], 16) for each in columns[1:3])
-        if (local, remote) == (local_port, remote_port):
-            return columns[9]
-    return None
+class _Sockets:
+    """Asks Linux for the inode of one end of a connection (sock_diag(7), inet_diag_req_v2)."""
+
+    def __init__(self) -> None:
+        self._netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG)
+
+    def close(self) -> None:
+        self._netlink.close()
+
+    def inode(self, local_port: int, remote_port: int) -> int | None:
+        """The inode of the socket with these ports of 127.0.0.1; None if there is none."""
+        here = socket.inet_aton("127.0.0.1").ljust(16, b"\0")
+        request = struct.pack("=BBBBI", socket.AF_INET, socket.IPPROTO_TCP, 0, 0, _ALL_STATES)
+        request += struct.pack(">HH", local_port, remote_port) + here + here
+        request += struct.pack("=I", 0) + _NO_COOKIE
+        size = _HEADER.size + len(request)
+        self._netlink.send(_HEADER.pack(size, _BY_FAMILY, _REQUEST, 1, 0) + request)
+        answer = self._netlink.recv(_CHUNK_BYTES)
+        (_, kind, *_) = _HEADER.unpack_from(answer)
+        if kind != _BY_FAMILY:
+            return None
+        inode: int
+        (inode,) = struct.unpack_from("=I", answer, _INODE_AT)
+        return inode
 
 
-def _has_socket(pid: int, inode: str) -> bool:
+def _has_socket(pid: int, inode: int) -> bool:
     try:
         with os.scandir(f"/proc/{pid}/fd") as files:
             names = [file.path for file in files]
     except OSError:
         return False
     for name in names:
-        try:
-            match = _INODE.fullmatch(os.readlink(name))
-        except OSError:
-            match = None
-        if match is not None and match[1] == inode:
-            return True
+        with contextlib.suppress(OSError):  # closed meanwhile
+            if os.readlink(name) == f"socket:[{inode}]":
+                return True
     return False
 
 
@@ -63,6 +80,7 @@ class Links:
         self._healthy: dict[Link, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
+        self._sockets = _Sockets()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="links")
         self.unrecognised = 0
@@ -77,6 +95,7 @@ class Links:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_WITHIN_S)
         self._loop.close()
+        self._sockets.close()
 
     def lead_to(self, node: int, proxy_port: int, port: int) -> None:
         """Listen on `proxy_port` for what is meant for a node's `port`. Raises OSError."""
@@ -118,13 +137,13 @@ class Links:
             server.close()
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_WITHIN_S / 2)
 
     def _source(self, writer: asyncio.StreamWriter) -> int:
         """The node that has connected; 0 if it is none."""
         client, here = writer.get_extra_info("peername"), writer.get_extra_info("sockname")
-        lines = [line for table in _TABLES for line in Path(table).read_text().splitlines()]
-        inode = inode_of_connection(lines, client[1], here[1])
+        inode = self._sockets.inode(client[1], here[1])
         for node, pid in self._pids().items():
             if inode is not None and _has_socket(pid, inode):
                 return node

@@ -72,8 +72,8 @@ class SteadyProducer:
     def __init__(self, name: str, stated: Stated, directory: Path) -> None:
         self.name = name
         self.stated = stated
-        self._output = directory / f"{name}.acknowledged"
-        self._errors = directory / f"{name}.errors"
+        self._output = directory / f"{stated.topic}.acknowledged"
+        self._errors = directory / f"{stated.topic}.errors"
         _, command = _PROGRAMS[name]
         words = (stated.bootstrap, stated.topic, stated.partitions, stated.rate)
         arguments = [*command(), *map(str, words), str(stated.record_bytes)]

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from ..scenario import Scenario
 from .chaos import SCENARIO as CHAOS
+from .chaos_transactions import SCENARIO as CHAOS_TRANSACTIONS
 from .connections import SCENARIO as CONNECTIONS
 from .copying import SCENARIO as COPYING
 from .defaults import SCENARIO as DEFAULTS
@@ -51,6 +52,7 @@ ON_REQUEST: tuple[Scenario, ...] = (
     FAILOVER,
     THREE_NODES,
     CHAOS,
+    CHAOS_TRANSACTIONS,
 )
 """The scenarios that run only if named, because they take long or need extra software."""
 

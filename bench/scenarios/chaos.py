@@ -43,7 +43,8 @@ class Chaos:
         try:
             done = run(directory, kind_of(target.name), clients_here(), _SECONDS[scale])
         except NotUpError as error:
-            raise MeasurementError("\n".join([str(error), *error.__notes__])) from error
+            notes = getattr(error, "__notes__", [])
+            raise MeasurementError("\n".join([str(error), *notes])) from error
         for kind in FaultKind:
             recorder.figure(f"{kind.value}_faults", done.count(kind))
         recorder.figure("ended_by_themselves", len(done.ended_by_themselves))

@@ -258,6 +258,13 @@ def test_what_a_process_has_open_when_it_crashes_was_aborted_unless_it_was_commi
     )
 
 
+def test_an_answer_after_the_crash_of_its_process_changes_nothing() -> None:
+    written = Written().send(1, 10, transaction=1, phase=Phase.INFO).crash(1)
+    before = written.transactions
+    late = Event(99.0, 1, Act.SEND, Phase.OK, 1, PLACE, 10, 0)
+    assert transactions([*written.events, late]) == before
+
+
 def test_kafka_allows_more_to_clients_that_ask_for_less() -> None:
     uncommitted = Guarantees(read_committed=False)
     assert judge(aborted_read().transactions, uncommitted).illegal == []

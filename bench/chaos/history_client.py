@@ -1,0 +1,336 @@
+"""Processes that send and poll in transactions, and leave a history for the checker.
+
+    python -m tierlog.bench.chaos.history_client BOOTSTRAP TOPIC PARTITIONS PROCESSES ACTS SEED
+
+Each process has a producer and a consumer of its own, in a thread; now and then one crashes, and
+its successor has another number and the same transactional id. One process does without
+transactions. After so many acts a last process reads every partition to its end. The history is on
+the standard output, one event a line.
+"""
+
+import random
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+
+from .copier import AbortError, persist
+from .history import Act, Event, Phase, Read
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
+
+_TRANSACTION_MS = 60_000
+_CALL_S = 60.0
+_POLL_S = 0.05
+_POLLED_MAX = 20
+_STEPS_MAX = 5
+_ABORTS = 0.1
+_CRASHES = 0.03
+_READ_WITHIN_S = 180.0
+_PLAIN = 0
+"""The place of the process without transactions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What the processes work on."""
+
+    bootstrap: str
+    topic: str
+    partitions: int
+    processes: int
+    acts: int
+    seed: int
+
+    def place(self, partition: int) -> str:
+        """The name of a partition in the history."""
+        return f"{self.topic}-{partition}"
+
+
+class Journal:
+    """The history in the making, which all processes write."""
+
+    def __init__(self, stated: Stated) -> None:
+        self._lock = threading.Lock()
+        self._stated = stated
+        self._values = self._processes = self._transactions = 0
+        self.acts = 0
+        self.events: list[Event] = []
+
+    def note(
+        self, process: int, act: Act, phase: Phase, transaction: int = 0, event: Event | None = None
+    ) -> None:
+        """Write an event with the time of now; `event` has what more there is to say."""
+        more = event or Event(0.0, process, act, phase)
+        with self._lock:
+            self.acts += phase is Phase.INVOKE
+            self.events.append(
+                Event(
+                    time.monotonic(),
+                    process,
+                    act,
+                    phase,
+                    transaction,
+                    more.partition,
+                    more.value,
+                    more.offset,
+                    more.reads,
+                    more.partitions,
+                )
+            )
+
+    @property
+    def is_full(self) -> bool:
+        return self.acts >= self._stated.acts
+
+    def next_process(self) -> int:
+        with self._lock:
+            self._processes += 1
+            return self._processes
+
+    def next_value(self) -> int:
+        with self._lock:
+            self._values += 1
+            return self._values
+
+    def next_transaction(self) -> int:
+        with self._lock:
+            self._transactions += 1
+            return self._transactions
+
+
+class _CrashError(Exception):
+    """The process is given up, as if it had crashed."""
+
+
+class _Process:
+    """One producer and one consumer with a number of their own."""
+
+    def __init__(
+        self, stated: Stated, journal: Journal, place: int, positions: Sequence[int], seed: str
+    ) -> None:
+        self._stated = stated
+        self._journal = journal
+        self._chance = random.Random(seed)
+        self._number = journal.next_process()
+        self._transaction = 0
+        self._is_plain = place == _PLAIN
+        name = f"{stated.topic}-{place}"
+        transactional: dict[str, object] = {
+            "transactional.id": name,
+            "transaction.timeout.ms": _TRANSACTION_MS,
+        }
+        server: dict[str, object] = {"bootstrap.servers": stated.bootstrap, "log_level": 2}
+        plain: dict[str, object] = {"enable.idempotence": True}
+        self._producer = Producer({**server, **(plain if self._is_plain else transactional)})
+        self._consumer = Consumer(
+            {
+                **server,
+                "group.id": name,
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "error",
+            }
+        )
+        self.positions = list(positions)
+        """Where it goes on: what is committed, for a process with transactions."""
+
+    def start(self) -> None:
+        """Take over from a predecessor. Raises KafkaException."""
+        if not self._is_plain:
+            persist(lambda: self._producer.init_transactions(_CALL_S))
+        self._seek(is_first=True)
+
+    def _places(self) -> list[TopicPartition]:
+        partitions = range(self._stated.partitions)
+        return [TopicPartition(self._stated.topic, each) for each in partitions]
+
+    def _seek(self, is_first: bool) -> None:
+        """Go to the committed positions; without transactions, to where the predecessor was."""
+        places = self._places()
+        if self._is_plain:
+            offsets = self.positions
+        else:
+            committed = self._consumer.committed(places, timeout=_CALL_S)
+            offsets = [max(0, each.offset) for each in committed]
+        for place, offset in zip(places, offsets, strict=True):
+            place.offset = offset
+            if not is_first:
+                self._consumer.seek(place)
+        if is_first:
+            self._consumer.assign(places)
+
+    def close(self) -> None:
+        """Leave without a word to anybody but the consumer's sockets."""
+        self._consumer.close()
+
+    def _note(self, act: Act, phase: Phase, event: Event | None = None) -> None:
+        self._journal.note(self._number, act, phase, self._transaction, event)
+
+    def crash(self) -> None:
+        self._note(Act.CRASH, Phase.INFO)
+
+    def send(self) -> None:
+        """Send one value, which is acknowledged in a later call of the producer."""
+        partition, value = (
+            self._chance.randrange(self._stated.partitions),
+            self._journal.next_value(),
+        )
+        transaction, place = self._transaction, self._stated.place(partition)
+
+        def note(phase: Phase, offset: int = -1) -> None:
+            said = Event(0, 0, Act.SEND, phase, 0, place, value, offset)
+            self._journal.note(self._number, Act.SEND, phase, transaction, said)
+
+        def answered(error: "KafkaError | None", message: Message) -> None:
+            offset = message.offset()
+            if error is None:
+                note(Phase.OK, -1 if offset is None else offset)
+            else:
+                note(Phase.INFO)
+
+        note(Phase.INVOKE)
+        self._producer.produce(
+            self._stated.topic, str(value).encode(), partition=partition, on_delivery=answered
+        )
+        self._producer.poll(0)
+
+    def poll(self) -> None:
+        """Poll once. Raises _CrashError if the consumer has lost its position."""
+        self._note(Act.POLL, Phase.INVOKE)
+        reads: list[Read] = []
+        for message in self._consumer.consume(_POLLED_MAX, _POLL_S):
+            error = message.error()
+            if error is not None:
+                if error.retriable() or error.name().startswith("_"):
+                    continue
+                raise _CrashError(error.str())
+            partition, offset = cast("int", message.partition()), cast("int", message.offset())
+            value = int(message.value() or b"")
+            reads.append(Read(self._stated.place(partition), offset, value))
+        self._note(Act.POLL, Phase.OK, Event(0, 0, Act.POLL, Phase.OK, reads=tuple(reads)))
+        if self._is_plain:
+            self.positions = self._positions()
+
+    def _positions(self) -> list[int]:
+        positions = self._consumer.position(self._places())
+        return [max(0, each.offset) for each in positions]
+
+    def work(self) -> None:
+        """Some sends and polls, in one transaction or in none. Raises _CrashError."""
+        if self._is_plain:
+            self._steps()
+            self._producer.flush(_CALL_S)
+            return
+        self._transaction = self._journal.next_transaction()
+        try:
+            self._producer.begin_transaction()
+            self._steps()
+            if self._chance.random() < _ABORTS:
+                raise AbortError
+            places = [each for each in self._consumer.position(self._places()) if each.offset >= 0]
+            if places:
+                member = self._consumer.consumer_group_metadata()
+                persist(lambda: self._producer.send_offsets_to_transaction(places, member, _CALL_S))
+            self._commit()
+        except AbortError:
+            self._note(Act.ABORT, Phase.INVOKE)
+            persist(lambda: self._producer.abort_transaction(_CALL_S))
+            self._note(Act.ABORT, Phase.OK)
+            self._transaction = 0
+            self._seek(is_first=False)
+        self._transaction = 0
+
+    def _commit(self) -> None:
+        self._note(Act.COMMIT, Phase.INVOKE)
+        try:
+            persist(lambda: self._producer.commit_transaction(_CALL_S))
+        except AbortError:
+            self._note(Act.COMMIT, Phase.FAIL)
+            raise
+        except KafkaException:
+            self._note(Act.COMMIT, Phase.INFO)
+            raise
+        self._note(Act.COMMIT, Phase.OK)
+
+    def _steps(self) -> None:
+        for _ in range(self._chance.randint(1, _STEPS_MAX)):
+            if self._chance.random() < _CRASHES:
+                raise _CrashError
+            if self._chance.random() < 0.6:
+                self.send()
+            else:
+                self.poll()
+
+    def read_to_end(self) -> None:
+        """Poll until every partition is read to its end. Raises TimeoutError."""
+        deadline = time.monotonic() + _READ_WITHIN_S
+        while not self._is_at_end():
+            self.poll()
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{self._stated.topic} is not read: {self._positions()}.")
+
+    def _is_at_end(self) -> bool:
+        """Whether nothing is left to read; no, if a broker does not say so."""
+        try:
+            ends = [
+                self._consumer.get_watermark_offsets(each, timeout=_CALL_S)[1]
+                for each in self._places()
+            ]
+        except KafkaException:
+            return False
+        return all(at >= end for at, end in zip(self._positions(), ends, strict=True))
+
+
+def _run(stated: Stated, journal: Journal, place: int, errors: list[str]) -> None:
+    """One process after the other in the same place, until the history is long enough."""
+    chance = random.Random(f"{stated.seed} {place}")
+    positions: Sequence[int] = [0] * stated.partitions
+    while not journal.is_full:
+        process = _Process(stated, journal, place, positions, str(chance.random()))
+        try:
+            process.start()
+            while not journal.is_full:
+                process.work()
+        except (KafkaException, AbortError, _CrashError) as error:
+            process.crash()
+            if error.args:
+                errors.append(f"{type(error).__name__}: {error}")
+        positions = process.positions
+        process.close()
+
+
+def run(stated: Stated) -> Journal:
+    """Work with all processes until there are enough acts, and read everything at the end."""
+    journal, errors, threads = Journal(stated), list[str](), list[threading.Thread]()
+    work: Callable[..., None] = _run
+    for place in range(stated.processes):
+        arguments = (stated, journal, place, errors)
+        threads.append(threading.Thread(target=work, args=arguments, name=f"process-{place}"))
+        threads[-1].start()
+    for thread in threads:
+        thread.join()
+    reader = _Process(stated, journal, _PLAIN, [0] * stated.partitions, "reader")
+    reader.start()
+    reader.read_to_end()
+    reader.close()
+    for error in errors:
+        print(error, file=sys.stderr)
+    return journal
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    bootstrap, topic, *numbers = sys.argv[1:] if arguments is None else arguments
+    journal = run(Stated(bootstrap, topic, *(int(each) for each in numbers)))
+    for event in journal.events:
+        print(event.encoded())
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
