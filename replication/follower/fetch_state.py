@@ -229,12 +229,9 @@ class FollowedPartition:
         return self.delayed_until_ms if is_idle else None
 
     def is_ready(self, now_ms: int) -> bool:
-        """Whether `ask` returns a request now.
-
-        No pause is longer than the back-off: if one seems to be, the wall clock was set back.
-        """
+        """Whether `ask` returns a request now."""
         due_ms = self.due_ms
-        return due_ms is not None and not 0 < due_ms - now_ms <= self.options.backoff_ms
+        return due_ms is not None and due_ms <= now_ms
 
     def ask(self, now_ms: int) -> Ask | None:
         """The request to send now; None while one is outstanding, during a pause, or if failed."""

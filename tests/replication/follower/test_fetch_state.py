@@ -100,14 +100,6 @@ def test_an_error_of_the_leaders_is_tried_again_after_a_pause(error: ErrorCode) 
     assert followed.trouble == ""
 
 
-def test_a_clock_that_is_set_back_lengthens_no_pause() -> None:
-    """A follower that was an hour ahead did not fetch for an hour."""
-    followed = following()
-    followed.fetched(fetch_ask(followed), Fetched(ErrorCode.NOT_LEADER_OR_FOLLOWER), NOW_MS)
-    assert followed.ask(NOW_MS) is None
-    assert followed.ask(NOW_MS - 3_600_000) is not None
-
-
 @pytest.mark.parametrize("error", PASSING)
 @pytest.mark.parametrize("reason", [ErrorCode.OFFSET_OUT_OF_RANGE, MOVED])
 def test_an_error_on_the_way_leads_back_to_fetching(error: ErrorCode, reason: ErrorCode) -> None:
