@@ -1,5 +1,6 @@
 """Three brokers that share a tier, of tierlog or of Kafka, and the steps of stories with replicas.
 
+Their controller is apart, so that any of them may die.
 Each broker is looked at as `OneBroker` does: its disk, and what it answers. The epochs of a story
 are those of a partition that has changed hands as often: `lead` makes a replica lead, which begins
 one epoch, and nothing else does but a broker that dies.
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 from confluent_kafka.cimpl import NewTopic
 
-from tierlog.bench.cluster import Cluster, ClusterNode, Kind, combined
+from tierlog.bench.cluster import Cluster, ClusterNode, Kind, separate
 from tierlog.clients.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -24,11 +25,23 @@ from tierlog.clients.protocol.messages.elect_leaders import (
     ElectLeadersResponse,
     TopicPartitions,
 )
+from tierlog.clients.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from tierlog.clients.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponsePartition,
+)
+from tierlog.clients.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
 )
 from tierlog.tests.broker_process import RawClient
 from tierlog.tests.waiting import wait_until
@@ -44,7 +57,7 @@ from .one_broker import (
 )
 from .tier_stores import DirectoryTier
 
-A, B, C = 1, 2, 3
+A, B, C = 11, 12, 13
 WITHIN_S = 180.0
 """Three brokers on a machine that does many things at once."""
 
@@ -58,6 +71,7 @@ _QUICK = {
     "log.segment.delete.delay.ms": "0",
 }
 _PREFERRED = 0
+_BROKER = 4
 
 
 def _kafkas(directory: Path) -> dict[str, str]:
@@ -121,10 +135,6 @@ class Replica(OneBroker):
         )
         return Bounds(start, local_start, end)
 
-    def states_built(self, topic: str) -> int:
-        """How often it has read its state from the tier since its start."""
-        return self.count("BuildRemoteLogAuxStateRequestsPerSec", topic)
-
 
 class ManyBrokers:
     """The cluster, and its brokers by their ids."""
@@ -135,11 +145,11 @@ class ManyBrokers:
             properties |= _kafkas(directory)
         else:
             properties |= DirectoryTier(directory).properties
-        self.cluster = Cluster(directory, combined(kind, kind, kind), properties)
+        self.cluster = Cluster(directory, separate([kind], [kind] * 3), properties)
         self._tier = directory / "tier"
         self.replicas = {
-            node_id: Replica(directory / f"node-{node_id}", node)
-            for node_id, node in self.cluster.nodes.items()
+            node.node_id: Replica(directory / f"node-{node.node_id}", node)
+            for node in self.cluster.brokers
         }
 
     def __getitem__(self, node_id: int) -> Replica:
@@ -163,6 +173,10 @@ class ManyBrokers:
 
     def assign(self, topic: str, replicas: Sequence[int]) -> None:
         """Give the partition these replicas, and wait until all are in sync."""
+        self._reassign(topic, replicas)
+        self.wait_for_isr(topic, replicas)
+
+    def _reassign(self, topic: str, replicas: Sequence[int]) -> None:
         partition = ReassignablePartition(partition_index=0, replicas=list(replicas))
         request = AlterPartitionReassignmentsRequest(
             topics=[ReassignableTopic(name=topic, partitions=[partition])]
@@ -171,12 +185,16 @@ class ManyBrokers:
             answer = client.ask(request, 0, AlterPartitionReassignmentsResponse)
         assert not answer.error_code, answer
         assert not answer.responses[0].partitions[0].error_code, answer
-        self.wait_for_isr(topic, replicas)
 
     def lead(self, topic: str, node_id: int) -> None:
         """Make a replica in sync the leader: a clean election, which begins the next epoch."""
         others = [each for each in self.partition(topic).replica_nodes if each != node_id]
-        self.assign(topic, [node_id, *others])
+        self._reassign(topic, [node_id, *others])
+        wait_until(
+            lambda: self.partition(topic).replica_nodes[0] == node_id,
+            WITHIN_S,
+            lambda: f"{self.partition(topic)}",
+        )
         asked = TopicPartitions(topic=topic, partitions=[0])
         request = ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=[asked])
         with RawClient(self._alive().node.port) as client:
@@ -198,6 +216,33 @@ class ManyBrokers:
 
     def start(self, node_id: int) -> None:
         self.cluster.nodes[node_id].start(WITHIN_S)
+
+    def enable_last_tiered(self, is_enabled: bool) -> None:
+        """Set `follower.fetch.last.tiered.offset.enable` for all brokers (KIP-1023)."""
+        change = AlterableConfig(
+            name="follower.fetch.last.tiered.offset.enable", value=str(is_enabled).lower()
+        )
+        everyone = AlterConfigsResource(resource_type=_BROKER, resource_name="", configs=[change])
+        with RawClient(self._alive().node.port) as client:
+            request = IncrementalAlterConfigsRequest(resources=[everyone])
+            answer = client.ask(request, 1, IncrementalAlterConfigsResponse)
+        assert not answer.responses[0].error_code, answer
+
+    def lose_tail(self, node_id: int, topic: str, kept: int) -> None:
+        """Cut a dead broker's first segment to so many bytes, as a power loss may; nothing that
+        was written later is there."""
+        directory = self[node_id].directory(topic)
+        for each in directory.iterdir():
+            is_later = each.suffix in (".log", ".index", ".timeindex", ".snapshot")
+            if is_later and (int(each.stem) > 0 or each.suffix != ".log"):
+                each.unlink()
+        (log,) = directory.glob("*.log")
+        log.write_bytes(log.read_bytes()[:kept])
+        recovery_points = directory.parent / "recovery-point-offset-checkpoint"
+        lines = recovery_points.read_text().splitlines()
+        of_others = [line for line in lines[2:] if not line.startswith(f"{topic} ")]
+        lines = [lines[0], str(len(of_others)), *of_others]
+        recovery_points.write_text("".join(f"{line}\n" for line in lines))
 
     def reimage(self, node_id: int, topic: str) -> None:
         """Take a broker's replica from its disk while it is down."""
@@ -236,6 +281,19 @@ class ManyBrokers:
             lambda: set(leaders()) == {leader}, WITHIN_S, lambda: f"{leaders()}, not {leader}"
         )
 
+    def epoch_end(self, topic: str, epoch: int) -> tuple[int, int]:
+        """What the leader says a client of that epoch: the epoch that it has, and its end."""
+        leader = self.partition(topic).leader_id
+        asked = OffsetForLeaderPartition(partition=0, current_leader_epoch=-1, leader_epoch=epoch)
+        request = OffsetForLeaderEpochRequest(
+            replica_id=-1, topics=[OffsetForLeaderTopic(topic=topic, partitions=[asked])]
+        )
+        with RawClient(self[leader].node.port) as client:
+            answer = client.ask(request, 4, OffsetForLeaderEpochResponse)
+        of_partition = answer.topics[0].partitions[0]
+        assert not of_partition.error_code, of_partition
+        return of_partition.leader_epoch, of_partition.end_offset
+
     def wait_for_isr(self, topic: str, isr: Sequence[int]) -> None:
         def is_so() -> bool:
             now = self.partition(topic)
@@ -249,6 +307,8 @@ class ManyBrokers:
 
         def is_so() -> bool:
             replicas = [self[each] for each in node_ids]
+            if not all(each.local_starts(topic) for each in replicas):
+                return False
             start = max(each.local_starts(topic)[0] for each in replicas)
             epochs = {tuple(each.epochs(topic).items()) for each in replicas}
             return (
@@ -274,6 +334,24 @@ class ManyBrokers:
             WITHIN_S,
             lambda: f"in the tier: {self.tier_starts(topic)}, not {starts}",
         )
+
+    def expect_states_built(
+        self, node_id: int, topic: str, *, at_least: int, at_most: int = 100
+    ) -> None:
+        """How often a broker of ours has read its state from the tier since its start."""
+        if self[node_id].member.kind == "tierlog":
+            built = self[node_id].count("BuildRemoteLogAuxStateRequestsPerSec", topic)
+            assert at_least <= built <= at_most
+
+    def wait_for_active_alone(self, topic: str, node_id: int) -> int:
+        """Until only the active segment is on a disk; its first offset."""
+        replica = self[node_id]
+        wait_until(
+            lambda: len(replica.local_starts(topic)) == 1,
+            WITHIN_S,
+            lambda: f"{replica.local_starts(topic)}",
+        )
+        return replica.local_starts(topic)[0]
 
     def wait_for_local(self, topic: str, start: int, *node_ids: int) -> None:
         """Until the first segment on these disks is this one."""
