@@ -58,7 +58,7 @@ from .one_broker import (
 from .tier_stores import DirectoryTier
 
 A, B, C = 11, 12, 13
-WITHIN_S = 60.0
+WITHIN_S = 180.0
 """Three brokers on a machine that does many things at once."""
 
 _REMOTE = "org.apache.kafka.server.log.remote"
@@ -109,6 +109,10 @@ class Replica(OneBroker):
         node.state(
             {"tierlog.metrics.port": str(self.metrics_port)} if node.kind == "tierlog" else {}
         )
+
+    def has_log(self, topic: str) -> bool:
+        """Whether there is a segment of it on its disk."""
+        return any(self.log_dirs[0].glob(f"{topic}-0/*.log"))
 
     def epochs(self, topic: str) -> dict[int, int]:
         """The leader epochs in its checkpoint, and where each begins."""
@@ -308,7 +312,7 @@ class ManyBrokers:
 
         def is_so() -> bool:
             replicas = [self[each] for each in node_ids]
-            if not all(each.local_starts(topic) for each in replicas):
+            if not all(each.has_log(topic) for each in replicas):
                 return False
             start = max(each.local_starts(topic)[0] for each in replicas)
             epochs = {tuple(each.epochs(topic).items()) for each in replicas}
@@ -334,6 +338,15 @@ class ManyBrokers:
             lambda: self.tier_starts(topic) == list(starts),
             WITHIN_S,
             lambda: f"in the tier: {self.tier_starts(topic)}, not {starts}",
+        )
+
+    def wait_for_epochs(self, topic: str, node_id: int, epochs: Mapping[int, int]) -> None:
+        """Until its epoch checkpoint has just these; Kafka writes it in the background."""
+        replica = self[node_id]
+        wait_until(
+            lambda: replica.epochs(topic) == epochs,
+            WITHIN_S,
+            lambda: f"{replica.epochs(topic)}, not {epochs}",
         )
 
     def expect_states_built(

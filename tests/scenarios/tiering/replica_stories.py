@@ -43,13 +43,13 @@ def new_follower(many: ManyBrokers) -> None:
     many.wait_for_tier("new", [0, 3])
     many.wait_for_local("new", 3, A, C)
     epochs = {0: 0, 1: 3, 2: 5, 3: 7}
-    assert many[A].epochs("new") == epochs
+    many.wait_for_epochs("new", A, epochs)
 
     many.assign("new", [A, C, B])
     many.wait_until_same("new", A, B, C)
     many.expect_states_built(B, "new", at_least=1)
     assert many[B].local_starts("new")[0] == 3
-    assert many[B].epochs("new") == epochs
+    many.wait_for_epochs("new", B, epochs)
     assert many[B].state_at("new", 3) == many[A].state_at("new", 3)
 
     many.lead("new", B)
@@ -89,7 +89,7 @@ def follower_far_behind(many: ManyBrokers) -> None:
     many.wait_until_same("far", A, B, C)
     many.expect_states_built(B, "far", at_least=1)
     assert many[B].local_starts("far") == [9]
-    assert many[B].epochs("far") == {0: 0, 1: 3, 2: 5, 3: 7}
+    many.wait_for_epochs("far", B, {0: 0, 1: 3, 2: 5, 3: 7})
     assert many[B].state_at("far", 9) == many[A].state_at("far", 9)
     many.wait_for_isr("far", many.partition("far").replica_nodes)
     many.lead("far", B)
@@ -113,7 +113,7 @@ def hard_failures(many: ManyBrokers) -> None:
     many.start(A)
     many.wait_for_isr("lost", [A, B])
     many.wait_until_same("lost", A, B)
-    assert many[A].epochs("lost") == {0: 0, epoch: 1}
+    many.wait_for_epochs("lost", A, {0: 0, epoch: 1})
     for value in (b"msg4", b"msg5"):
         many[B].send("lost", [value])
     # The new leader copies what the lineage has from offset 1 on: the segment that holds it.
@@ -148,7 +148,7 @@ def unclean_election(many: ManyBrokers) -> None:
         many[B].send("unclean", [value])
     many.wait_for_tier("unclean", [0, 0])
     assert many.wait_for_active_alone("unclean", B) >= 3
-    assert many[B].epochs("unclean") == {0: 0, epoch: 1}
+    many.wait_for_epochs("unclean", B, {0: 0, epoch: 1})
     expected = numbered([0]) + unkeyed(1, *values)
     assert many[B].read("unclean", 0, 5) == expected
     assert many[B].read("unclean", 1, 1) == expected[1:2]
@@ -180,13 +180,13 @@ def divergence_in_the_tier(many: ManyBrokers) -> None:
     many[A].produce("two", range(5, 10))
     many.wait_for_tier("two", [0, 0, 4])
     local_start = many.wait_for_active_alone("two", A)
-    assert many[A].epochs("two") == {0: 0, epoch: 5}
+    many.wait_for_epochs("two", A, {0: 0, epoch: 5})
     many.reimage(B, "two")
     many.start(B)
     many.wait_for_isr("two", [A, B])
     many.wait_until_same("two", A, B)
     many.expect_states_built(B, "two", at_least=1)
-    assert many[B].epochs("two") == {0: 0, epoch: 5}
+    many.wait_for_epochs("two", B, {0: 0, epoch: 5})
     assert many[B].state_at("two", local_start) == many[A].state_at("two", local_start)
     many.lead("two", B)
     assert many[B].bounds("two") == Bounds(0, local_start, 10)
@@ -229,7 +229,7 @@ def behind_the_local_start(many: ManyBrokers) -> None:
         [(A, [0]), (C, []), (A, [1]), (C, []), (A, [2])],
     )
     many.wait_until_same("local", A, B, C)
-    assert many[B].epochs("local") == {0: 0, 2: 1, 4: 2}
+    many.wait_for_epochs("local", B, {0: 0, 2: 1, 4: 2})
     many.kill(B, "local")
     many.lead("local", C)
     many[C].produce("local", range(3, 9))
@@ -239,7 +239,7 @@ def behind_the_local_start(many: ManyBrokers) -> None:
     many.wait_until_same("local", A, B, C)
     many.expect_states_built(B, "local", at_least=1)
     assert many[B].local_starts("local")[0] == 5
-    assert many[B].epochs("local") == {0: 0, 2: 1, 4: 2, 5: 3}
+    many.wait_for_epochs("local", B, {0: 0, 2: 1, 4: 2, 5: 3})
     many.wait_for_isr("local", many.partition("local").replica_nodes)
     many.lead("local", B)
     assert many[B].bounds("local") == Bounds(0, 5, 9)
