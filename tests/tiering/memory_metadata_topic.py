@@ -24,6 +24,8 @@ class SharedTopic:
         """How many of the next writes are written and answered with an error."""
         self.holds_back_reads = False
         self.start_offsets = [0] * partitions
+        self.leaderless: set[int] = set()
+        """Partitions without a leader: nobody writes to them, reads them or has their ends."""
         self.fails_to_sync = False
         self.durable_ends = [0] * partitions
         """By partition, what a broker has been told is on the disk."""
@@ -77,8 +79,8 @@ class MemoryMetadataTopic:
     def identity(self) -> TopicIdentity:
         return TopicIdentity("cluster", self._shared.topic_id)
 
-    def _require(self) -> None:
-        if self._shared.is_down:
+    def _require(self, partitions: Collection[int] = ()) -> None:
+        if self._shared.is_down or not self._shared.leaderless.isdisjoint(partitions):
             raise UNREACHABLE
 
     async def open(self) -> int:
@@ -87,7 +89,7 @@ class MemoryMetadataTopic:
         return len(self._shared.partitions)
 
     async def append(self, partition: int, value: bytes) -> int:
-        self._require()
+        self._require([partition])
         await asyncio.sleep(0.001)
         offset = self._shared.write(partition, value)
         if self._shared.loses_acknowledgements:
@@ -114,7 +116,7 @@ class MemoryMetadataTopic:
 
     def _take(self) -> list[ConsumerRecord]:
         found: list[ConsumerRecord] = []
-        for partition in self._positions:
+        for partition in self._positions.keys() - self._shared.leaderless:
             found += self._take_from(partition, is_first=not found)
         self.events_read += len(found)
         return found
@@ -147,7 +149,7 @@ class MemoryMetadataTopic:
         return {each: self._positions[each] for each in partitions}
 
     async def end_offsets(self, partitions: Collection[int]) -> Mapping[int, int]:
-        self._require()
+        self._require(partitions)
         return {each: len(self._shared.partitions[each]) for each in partitions}
 
     async def close(self) -> None:

@@ -44,6 +44,7 @@ from ...storage.remote.remote_segment import (
     RemoteLogSegmentMetadataUpdate,
 )
 from ..config import MetadataManagerConfig
+from .end_offsets import EndOffsets
 from .metadata_assignment import MetadataAssignment
 from .metadata_events import (
     METADATA_TOPIC,
@@ -199,10 +200,12 @@ class TopicBasedRemoteLogMetadataManager:
         """By metadata partition, the offset after the last applied event."""
         self._ready_at: dict[int, int] = {}
         """By metadata partition, its end offset when it was assigned."""
+        self._looked_up = EndOffsets(topic.end_offsets)
         self._ends: dict[int, int] = {}
         """By metadata partition, the highest end offset that must be reached."""
-        self._renewed: set[TopicIdPartition] = set()
-        """User partitions with a term that began after the last query for end offsets."""
+        self._renewed: dict[TopicIdPartition, int] = {}
+        """User partitions whose term awaits the end offset that it must reach; numbered."""
+        self._terms = 0
         self._ready_offsets: dict[TopicIdPartition, int] = {}
         """By user partition, the end offset of its metadata partition after its term began."""
         self._moved = asyncio.Event()
@@ -232,7 +235,8 @@ class TopicBasedRemoteLogMetadataManager:
 
     def assign(self, partitions: Iterable[TopicIdPartition]) -> None:
         partitions = list(partitions)
-        self._renewed.update(partitions)
+        self._terms += 1
+        self._renewed.update(dict.fromkeys(partitions, self._terms))
         self._assignment.add(partitions)
         self._begin()
 
@@ -261,7 +265,7 @@ class TopicBasedRemoteLogMetadataManager:
         """
         for partition in partitions:
             self._assignment.forget(partition)
-            self._renewed.discard(partition)
+            self._renewed.pop(partition, None)
             self._ready_offsets.pop(partition, None)
             remote = self._remote_logs.get(partition)
             if remote is not None and remote.is_unheard_of:
@@ -309,8 +313,11 @@ class TopicBasedRemoteLogMetadataManager:
                     if not self._opened.is_set():
                         await self._open()
                     await self._read()
-                    self._succeeded()
                     failures = 0
+                    if self._looked_up.failure is None:
+                        self._succeeded()
+                    else:
+                        self._failed(self._looked_up.failure)
                 except KafkaError as error:
                     failures += 1
                     self._failed(error)
@@ -395,21 +402,33 @@ class TopicBasedRemoteLogMetadataManager:
             # Meanwhile some may be needed again.
             needed = self._assignment.update(self._partitions)
             self._drop(self._ready_at.keys() - needed)
-        new = sorted(needed - self._ready_at.keys())
-        if not new:
-            await self._renew()
+        terms = dict(self._renewed)
+        numbers = {each: metadata_partition(each, self._partitions) for each in terms}
+        new = needed - self._ready_at.keys()
+        ends = await self._looked_up.of(new.union(numbers.values()))
+        if self._looked_up.failure is not None and not ends and not self._ready_at:
+            raise self._looked_up.failure
+        self._ends.update(ends)
+        await self._begin_reading({each: end for each, end in ends.items() if each in new})
+        # An earlier leader may have published until a moment ago: a term must reach its end.
+        for partition, term in terms.items():
+            number = numbers[partition]
+            # A later term may have begun meanwhile.
+            if number in ends and self._renewed.get(partition) == term:
+                del self._renewed[partition]
+                self._ready_offsets[partition] = ends[number]
+
+    async def _begin_reading(self, ends: Mapping[int, int]) -> None:
+        if not ends:
             return
-        self._topic.assign(sorted({*self._ready_at, *new}))
-        ends = await self._topic.end_offsets(new)
+        self._topic.assign(sorted({*self._ready_at, *ends}))
         if self._snapshots is not None:
             identity = self._topic.identity
-            for number in new:
+            for number in sorted(ends):
                 offset = await self._snapshots.load(identity, number, ends[number])
                 if offset is not None:
                     self._topic.seek(number, offset)
         self._ready_at.update(ends)
-        self._ends.update(ends)
-        await self._renew()
 
     def _drop(self, numbers: Collection[int]) -> None:
         """Stop reading metadata partitions, and forget their state: it would not stay current."""
@@ -424,19 +443,6 @@ class TopicBasedRemoteLogMetadataManager:
             if metadata_partition(partition, self._partitions) in numbers:
                 del self._remote_logs[partition]
                 self._ready_offsets.pop(partition, None)
-
-    async def _renew(self) -> None:
-        """Fetch the end offsets that must be reached before new terms may act.
-
-        An earlier leader may have published until a moment ago.
-        """
-        if not self._renewed:
-            return
-        renewed = {each: metadata_partition(each, self._partitions) for each in self._renewed}
-        ends = await self._topic.end_offsets(sorted(set(renewed.values())))
-        self._ends.update(ends)
-        self._ready_offsets.update((each, ends[number]) for each, number in renewed.items())
-        self._renewed.difference_update(renewed)
 
     async def _restore(self, snapshot: Snapshot) -> None:
         for partition, image in snapshot.logs:

@@ -34,6 +34,8 @@ CLIENT_ID = "__remote_log_metadata_client"
 # The work of an event that is lost at a stop (a copy, for example) is repeated after the next
 # start, so a stop need not wait until the delivery timeout.
 _STOP_TIMEOUT_MS = 2_000
+_LOOKUP_TIMEOUT_MS = 5_000
+"""How long end offsets may take, during which nothing is read."""
 
 
 LogOf = Callable[[TopicPartition], UnifiedLog | None]
@@ -128,6 +130,7 @@ class ClusterMetadataTopic:
                 bootstrap,
                 client_id=CLIENT_ID,
                 auto_offset_reset="earliest",
+                default_api_timeout_ms=_LOOKUP_TIMEOUT_MS,
                 environment=self._environment,
             )
             await consumer.start()

@@ -147,3 +147,32 @@ def test_a_broker_watches_partitions_that_it_does_not_host() -> None:
         await reader.metadata.stop()
 
     simulate(story)
+
+
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_metadata_partition_without_a_leader_holds_up_no_other(is_first: bool) -> None:
+    """Whether it loses its leader before it is read for the first time, or later."""
+
+    async def story(loop: SimulatedLoop) -> None:
+        topic = SharedTopic(PARTITIONS)
+        reader = Reader(loop, topic, has_snapshots=True)
+        metadata = reader.metadata
+        await metadata.start()
+        if not is_first:
+            metadata.assign([OF[0], OF[1]])
+            await until(lambda: metadata.is_ready(OF[0]) and metadata.is_ready(OF[1]))
+        topic.leaderless.add(1)
+        metadata.assign([OF[0], OF[1], OF[2]])
+        await until(lambda: metadata.is_ready(OF[0]) and metadata.is_ready(OF[2]), 5)
+        async with asyncio.timeout(5):
+            await metadata.publish(started(OF[2]))
+        assert not metadata.is_ready(OF[1])
+        assert "cannot be reached" in metadata.status
+        topic.leaderless.clear()
+        await until(lambda: metadata.is_ready(OF[1]), 5)
+        async with asyncio.timeout(5):
+            await metadata.publish(started(OF[1]))
+        assert metadata.status == ""
+        await metadata.stop()
+
+    simulate(story)
