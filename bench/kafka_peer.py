@@ -49,6 +49,7 @@ TOOLS = {
     "kafka-metadata-quorum": _TOOLS_PACKAGE + "MetadataQuorumCommand",
     "kafka-producer-perf-test": _TOOLS_PACKAGE + "ProducerPerformance",
     "kafka-reassign-partitions": _TOOLS_PACKAGE + "reassign.ReassignPartitionsCommand",
+    "kafka-replica-verification": _TOOLS_PACKAGE + "ReplicaVerificationTool",
     "kafka-storage": "kafka.tools.StorageTool",
     "kafka-topics": _TOOLS_PACKAGE + "TopicCommand",
     "kafka-acls": _TOOLS_PACKAGE + "AclCommand",
