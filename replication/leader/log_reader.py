@@ -127,7 +127,10 @@ class LogReader:
     ) -> int:
         """Append one partition's result; return how many bytes of the limit it uses."""
         partition = self.partition_for(fetch_partition)
-        log = readable_log(partition, params, fetch_partition)
+        log = partition.leader_log(fetch_partition.current_leader_epoch)
+        if params.is_from_follower:
+            knows_epoch = fetch_partition.current_leader_epoch >= 0
+            partition.check_follower(params.replica_id, knows_epoch=knows_epoch)
         offset, isolation = fetch_partition.fetch_offset, params.isolation
         if self.selection is not None or fetch_partition.last_fetched_epoch >= 0:
             instead = self._instead_of_records(params, fetch_partition, partition, log)

@@ -327,9 +327,20 @@ class Partition:
         find = self._broker_of
         return find is None or is_eligible(find(replica.broker_id), replica.broker_epoch)
 
-    def follower(self, broker_id: int) -> Replica | None:
-        """As leader: what is known of another replica; None if it is not one of this partition."""
-        return self._followers.get(broker_id)
+    def check_follower(self, replica_id: int, *, knows_epoch: bool) -> Replica:
+        """The replica of a broker that says that it follows (`followerReplicaOrThrow`).
+
+        Raises KafkaError(NOT_LEADER_OR_FOLLOWER) for a broker that isn't a replica, and
+        UNKNOWN_LEADER_EPOCH if it sent the current leader epoch.
+        """
+        follower = self._followers.get(replica_id)
+        if follower is None:
+            raise KafkaError(
+                # A broker that knows this epoch may have newer metadata, with other replicas.
+                ErrorCode.UNKNOWN_LEADER_EPOCH if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"Broker {replica_id} is not a replica of {self.topic_partition}.",
+            )
+        return follower
 
     def update_follower(
         self,
@@ -342,18 +353,11 @@ class Partition:
     ) -> bool:
         """Record a follower's fetch; return whether the high watermark moved.
 
-        Raises KafkaError(NOT_LEADER_OR_FOLLOWER) for a broker that isn't a replica or that has
-        restarted since it sent the request (KIP-903), and UNKNOWN_LEADER_EPOCH if a broker that
-        isn't a replica sent the current leader epoch.
+        Raises KafkaError as `check_follower` does, and NOT_LEADER_OR_FOLLOWER for a broker that has
+        restarted since it sent the request (KIP-903).
         """
         replica_id, epoch = replica
-        follower = self._followers.get(replica_id)
-        if follower is None:
-            raise KafkaError(
-                # A broker that knows this epoch may have newer metadata, with other replicas.
-                ErrorCode.UNKNOWN_LEADER_EPOCH if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                f"Broker {replica_id} is not a replica of {self.topic_partition}.",
-            )
+        follower = self.check_follower(replica_id, knows_epoch=knows_epoch)
         broker = None if self._broker_of is None else self._broker_of(replica_id)
         if broker is not None and NO_BROKER_EPOCH < epoch < broker.epoch:
             raise KafkaError(

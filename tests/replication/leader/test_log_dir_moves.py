@@ -478,6 +478,7 @@ def test_a_directory_that_fails_leads_nothing_any_more() -> None:
         assert node.append("t", b"more").error is ErrorCode.KAFKA_STORAGE_ERROR
         await asyncio.sleep(1)
         found = image(node)
+        # It may lead again once the directory is back.
         assert (found.leader, found.isr, found.elr) == (-1, (), (NODE_ID,))
         assert node.append("other", b"1").error is ErrorCode.NONE
         broker = node.controller.image.brokers[NODE_ID]

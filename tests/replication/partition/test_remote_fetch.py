@@ -169,6 +169,10 @@ def test_a_topic_that_goes_ends_the_wait_for_its_tier() -> None:
 def test_a_follower_is_sent_to_the_tier_itself() -> None:
     async def story(node: BrokerNode, tier: SlowTier) -> None:
         params = FetchParams(replica_id=2, isolation=FetchIsolation.LOG_END)
+        # Who is no replica is refused before anything is read.
+        assert codes(await fetch(node, 0, params=params)) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+        partition = node.replicas.partition(TopicPartition("t", 0))
+        partition.update(replace(partition.image, replicas=(*partition.image.replicas, 2)))
         assert codes(await fetch(node, 0, params=params)) == [
             ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
         ]
