@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 _BACKLOG = 2048
 """The default backlog. Kafka's default of 50 makes a burst of clients wait for seconds."""
 
+_SPREAD = 8
+"""A follower waits up to this part of the fetch timeout longer, so that two do not tie."""
+
 
 def connection_limits(values: ConfigValues) -> ConnectionLimits:
     """The limits on connections and requests.
@@ -235,6 +238,7 @@ def raft_options(
         can_be_voter=is_controller,
         election_timeout_ms=values.integer(f"{name}election.timeout.ms"),
         fetch_timeout_ms=values.integer(f"{name}fetch.timeout.ms"),
+        fetch_timeout_spread_ms=values.integer(f"{name}fetch.timeout.ms") // _SPREAD,
         election_backoff_max_ms=values.integer(f"{name}election.backoff.max.ms"),
         request_timeout_ms=values.integer(f"{name}request.timeout.ms"),
         retry_backoff_ms=values.integer(f"{name}retry.backoff.ms"),

@@ -27,6 +27,8 @@ class RaftOptions:
     kraft_version_range: KRaftVersionRange = SUPPORTED_KRAFT_VERSIONS
     election_timeout_ms: int = 1000
     fetch_timeout_ms: int = 2000
+    fetch_timeout_spread_ms: int = 0
+    """By how much at most, drawn each time, a follower waits longer than the fetch timeout."""
     election_backoff_max_ms: int = 1000
     request_timeout_ms: int = 2000
     retry_backoff_ms: int = 20

@@ -129,7 +129,10 @@ def test_static_voters_are_reached_on_the_first_controller_listener() -> None:
     )
     options = raft_options(config, DIRECTORY, cluster_id="cluster")
     assert options == RaftOptions(
-        1, cluster_id="cluster", endpoints={"CONTROLLER": Address("a", 9093)}
+        1,
+        cluster_id="cluster",
+        endpoints={"CONTROLLER": Address("a", 9093)},
+        fetch_timeout_spread_ms=250,
     )
     assert options.directory_id == ZERO_UUID
 

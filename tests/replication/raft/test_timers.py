@@ -16,6 +16,7 @@ from tierlog.replication.raft.raft_messages import (
     VoteRequest,
     VoteResponse,
 )
+from tierlog.replication.raft.raft_options import RaftOptions
 from tierlog.replication.raft.raft_state import (
     Candidate,
     Prospective,
@@ -24,7 +25,7 @@ from tierlog.replication.raft.raft_state import (
     Unattached,
 )
 from tierlog.replication.raft.voter_set import VoterKey
-from tierlog.tests.replication.raft.members import CLUSTER, Member, quorum_of, voters_of
+from tierlog.tests.replication.raft.members import CLUSTER, Member, address_of, quorum_of, voters_of
 
 DIRECTORY = Uuid(bytes(15) + b"\x01")
 
@@ -110,6 +111,25 @@ def test_a_follower_misses_its_leader_after_the_fetch_timeout() -> None:
     assert member.role() is Role.FOLLOWER
     member.at(2000)
     assert member.role() is Role.PROSPECTIVE
+
+
+def test_followers_that_lose_their_leader_in_one_moment_do_not_miss_it_in_one() -> None:
+    deadlines = set[int]()
+    for seed in range(200):
+        options = RaftOptions(
+            1,
+            cluster_id=CLUSTER,
+            endpoints={"CONTROLLER": address_of(1)},
+            fetch_timeout_spread_ms=250,
+        )
+        member = Member(
+            1, voters_of(1, 2, 3), options=options, persisted=ElectionState(1, 2), seed=seed
+        )
+        member.start()
+        deadlines.add(member.follower_state().deadline_ms)
+    assert min(deadlines) >= 2_000
+    assert max(deadlines) < 2_250
+    assert len(deadlines) > 100
 
 
 def test_only_a_successful_fetch_starts_the_fetch_timeout_again() -> None:
