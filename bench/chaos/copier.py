@@ -17,7 +17,7 @@ from typing import cast
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 SESSION_MS = 10_000
-TRANSACTION_MS = 15_000
+TRANSACTION_MS = 60_000
 _CALL_S = 60.0
 _POLL_S = 0.2
 _RETRY_S = 0.1
@@ -65,7 +65,6 @@ class _Copier:
             {
                 "bootstrap.servers": bootstrap,
                 "group.id": name,
-                "group.instance.id": name,
                 "session.timeout.ms": SESSION_MS,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
@@ -87,8 +86,7 @@ class _Copier:
         """Copy for ever. Raises KafkaException for what is fatal."""
         persist(lambda: self._producer.init_transactions(_CALL_S))
         while True:
-            polled = self._consumer.consume(self._records, _POLL_S)
-            messages = [each for each in polled if each.error() is None]
+            messages = self._polled()
             if not messages:
                 continue
             try:
@@ -98,6 +96,14 @@ class _Copier:
                 print("aborted", error, flush=True)
                 persist(lambda: self._producer.abort_transaction(_CALL_S))
                 rewind(self._consumer, self._consumer.assignment())
+
+    def _polled(self) -> list[Message]:
+        polled = self._consumer.consume(self._records, _POLL_S)
+        for each in polled:
+            error = each.error()
+            if error is not None and (error.fatal() or error.name() == "_FATAL"):
+                raise KafkaException(error)
+        return [each for each in polled if each.error() is None]
 
     def _copy(self, messages: Sequence[Message]) -> None:
         self._producer.begin_transaction()

@@ -27,9 +27,9 @@ from .producers import JAVA, java_program, producing
 from .steady_producers import LIBRDKAFKA, Stated
 
 PARTITIONS = 3
-RATE = 60
+RATE = 30
 RECORD_BYTES = 100
-RECORDS_A_COMMIT = 50
+RECORDS_A_COMMIT = 100
 PROCESSES = 6
 FAULT_INTERVAL_S = 6.0
 

@@ -31,7 +31,6 @@ public final class Copier {
         Map<String, Object> reading = new HashMap<>(Map.of(
             "bootstrap.servers", arguments[0],
             "group.id", name,
-            "group.instance.id", name,
             "session.timeout.ms", 10000,
             "auto.offset.reset", "earliest",
             "enable.auto.commit", false,
@@ -41,7 +40,7 @@ public final class Copier {
             "bootstrap.servers", arguments[0],
             "transactional.id", name,
             "request.timeout.ms", 10000,
-            "transaction.timeout.ms", 15000);
+            "transaction.timeout.ms", 60000);
         try (KafkaConsumer<byte[], byte[]> consumer =
                     new KafkaConsumer<>(reading, new ByteArrayDeserializer(), new ByteArrayDeserializer());
                 KafkaProducer<byte[], byte[]> producer =
