@@ -35,8 +35,8 @@ FAULT_INTERVAL_S = 6.0
 
 _QUICK: Mapping[str, str] = {
     # A killed broker is fenced, and may come back, sooner than after Kafka's 9 s.
-    "broker.session.timeout.ms": "3000",
-    "broker.heartbeat.interval.ms": "500",
+    "broker.session.timeout.ms": "4000",
+    "broker.heartbeat.interval.ms": "1000",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
 }
 _INTERNAL = ("__transaction_state", "__consumer_offsets")

@@ -8,9 +8,7 @@ once: a run that has lost, doubled or reordered an acknowledged record has no fi
 
 from collections.abc import Sequence
 
-from ..chaos.durability import run
 from ..chaos.faults import FaultKind
-from ..chaos.producers import clients_here
 from ..cluster import kind_of
 from ..probe import NotUpError
 from ..recorder import Recorder
@@ -39,6 +37,10 @@ class Chaos:
         return needs_a_cluster(target)
 
     def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
+        # They need confluent-kafka, and a list of the scenarios does not.
+        from ..chaos.durability import run
+        from ..chaos.producers import clients_here
+
         directory = target.directory / "cluster"
         try:
             done = run(directory, kind_of(target.name), clients_here(), _SECONDS[scale])

@@ -4,16 +4,13 @@ A copy reads records, writes them and commits its positions in one transaction, 
 with Java, while a random broker is killed whenever all replicas are in sync again; at the end the
 output is the input, exactly once and in order. A history is what six processes sent, polled,
 committed and aborted under faults of all kinds, of which the checker of `bench/chaos` accepts only
-what Kafka allows. `broker.session.timeout.ms` is 3000, so that a killed broker is back sooner.
+what Kafka allows. `broker.session.timeout.ms` is 4000, so that a killed broker is back sooner.
 """
 
 import shutil
 from collections.abc import Sequence
 
 from ..chaos.anomalies import Anomaly
-from ..chaos.exactly_once import run_copies, run_histories
-from ..chaos.producers import JAVA
-from ..chaos.steady_producers import LIBRDKAFKA
 from ..cluster import kind_of
 from ..probe import NotUpError
 from ..recorder import Recorder
@@ -57,6 +54,11 @@ class ChaosTransactions:
 
 
 def _copies(target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
+    # It needs confluent-kafka, and a list of the scenarios does not.
+    from ..chaos.exactly_once import run_copies
+    from ..chaos.producers import JAVA
+    from ..chaos.steady_producers import LIBRDKAFKA
+
     clients = [LIBRDKAFKA, *([JAVA] if shutil.which("javac") and shutil.which("mvn") else [])]
     directory = target.directory / "cluster"
     copies = run_copies(directory, kind_of(target.name), clients, _KILLS[scale])
@@ -70,6 +72,8 @@ def _copies(target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
 
 
 def _histories(target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
+    from ..chaos.exactly_once import run_histories
+
     directory = target.directory / "cluster"
     kind = kind_of(target.name)
     histories = run_histories(directory, kind, _HISTORIES[scale], _ACTS[scale])
