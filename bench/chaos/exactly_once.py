@@ -17,7 +17,7 @@ from ..probe import NotUpError
 from ..target import MeasurementError
 from .acknowledged import ReadBack, shortened, wrong_records
 from .anomalies import Anomaly, Guarantees
-from .chaos_cluster import REPLICAS, chaos_cluster
+from .chaos_cluster import MIN_IN_SYNC, REPLICAS, chaos_cluster
 from .checker import Judgement, judge
 from .durability import read_back
 from .faults import Chaos, Fault, plan
@@ -244,7 +244,13 @@ def run_histories(directory: Path, kind: Kind, histories: int, acts: int) -> His
     judged: list[JudgedHistory] = []
     with chaos_cluster(directory, kind, _QUICK) as made:
         faults = plan(random.Random("histories"), longest_s=FAULT_INTERVAL_S)
-        with Chaos(made.cluster, made.links, faults, FAULT_INTERVAL_S) as chaos:
+        watch = InSyncWatch(made.cluster, _INTERNAL)
+
+        def is_quorate() -> bool:
+            """So many are in sync that transactions can go on."""
+            return len(watch.now().nodes) >= MIN_IN_SYNC
+
+        with Chaos(made.cluster, made.links, faults, FAULT_INTERVAL_S, is_quorate) as chaos:
             for number in range(histories):
                 topic = f"history-{number}"
                 judged.append(_history(made.cluster, directory, topic, acts, number))

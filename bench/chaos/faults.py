@@ -110,12 +110,19 @@ class Chaos:
     """
 
     def __init__(
-        self, cluster: Cluster, links: Links, faults: Iterator[Planned], interval_s: float
+        self,
+        cluster: Cluster,
+        links: Links,
+        faults: Iterator[Planned],
+        interval_s: float,
+        may_begin: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`may_begin` is asked before each fault, which is put off for an interval otherwise."""
         self._cluster = cluster
         self._links = links
         self._plan = faults
         self._interval_s = interval_s
+        self._may_begin = may_begin
         self._chance = random.Random(interval_s)
         self._busy = _Busy()
         self._ends = threading.Event()
@@ -154,6 +161,9 @@ class Chaos:
         for planned in self._plan:
             if self._ends.wait(self._interval_s):
                 return
+            while not self._may_begin():
+                if self._ends.wait(self._interval_s):
+                    return
             self._start(lambda planned=planned: self._do(planned))  # type: ignore[misc]  # bound now
 
     def _watch(self) -> None:
