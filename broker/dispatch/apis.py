@@ -118,6 +118,8 @@ class _Route(NamedTuple):
     handle: Handler
     head: Format
     in_steps: bool
+    is_pipelined: bool
+    """Whether later requests may be handled while the response waits for a future."""
     elements_max: int
     elements_at_once: int
     requests: Counter
@@ -165,6 +167,9 @@ class Apis:
     """Whether repeated requests are answered without being decoded."""
     _paces_fetches = True
     """Whether Fetch responses are paced: not while quotas mute clients (`fetch_pacing.py`)."""
+    _pipelines = True
+    """Whether a Produce that waits for followers holds up no later request."""
+
     _wait_s = 0.0
     """How long to mute the client of the current request after the response."""
     _request_bytes = 0
@@ -249,8 +254,11 @@ class Apis:
                 result = finished(handled) if isinstance(handled, Generator) else handled
                 if result is None:
                     return ()
-                if cache is not None and isinstance(result, Message):
-                    cache.put(frame, request, result)
+                if cache is not None:
+                    if isinstance(result, Message):
+                        cache.put(frame, request, result)
+                    elif route.is_pipelined and isinstance(result, Deferred):
+                        cache.put(frame, request, None)
             if isinstance(result, Message):
                 return self._encoded(route, correlation_id, result)
         except Exception as error:
@@ -266,9 +274,14 @@ class Apis:
     ) -> DeferredResponse:
         work, then = result if isinstance(result, Deferred) else (result, _identity)
         # Only a coroutine still uses the request; a future no longer does.
-        held_bytes = nbytes if isinstance(work, Coroutine) else 0
+        is_running = isinstance(work, Coroutine)
         respond = self._responder(route, correlation_id, then)
-        return DeferredResponse(work, respond, held_bytes=held_bytes)
+        return DeferredResponse(
+            work,
+            respond,
+            held_bytes=nbytes if is_running else 0,
+            is_pipelined=route.is_pipelined and not is_running,
+        )
 
     def _encoded(self, route: _Route, correlation_id: int, response: Message) -> Response:
         """The response as a frame; deferred if it takes longer than a slice to encode."""
@@ -411,6 +424,9 @@ class Apis:
         def respond(done: asyncio.Future[object]) -> Response:
             try:
                 response = then(done.result())
+                if isinstance(response, list):
+                    # A cached response is encoded already.
+                    return cast("list[Chunk]", response)
                 if not isinstance(response, Message):
                     return ()
                 return self._encoded(route, correlation_id, response)
@@ -481,6 +497,7 @@ class Apis:
             self._handler(api.key, self._forwarding(api.key, key, cast("Handler", module.handle))),
             _HEADS[len(response_header(api.key, version, 0))],
             api.key not in _ENCODED_AT_ONCE,
+            api.key == ApiKey.PRODUCE and self._pipelines,
             elements_max,
             min(elements_max, at_once),
             metrics.counter(f"kafka.network:type=RequestMetrics,name=RequestsPerSec,{request}"),

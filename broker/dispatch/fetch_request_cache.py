@@ -101,7 +101,7 @@ class FetchRequestCache:
         )
         return [before + length, records, end]
 
-    def put(self, frame: memoryview, request: Message, response: Message) -> None:
+    def put(self, frame: memoryview, request: Message, response: Message | None) -> None:
         """See `RequestCache`."""
         assert isinstance(request, FetchRequest), "This cache holds Fetch requests only."
         if request.session_epoch != FINAL_EPOCH or request.session_id != NO_SESSION:

@@ -11,7 +11,7 @@ than 0, a flexible version. Other requests, and those refused before the append,
 
 import asyncio
 from struct import Struct
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ...clients.errors import ErrorCode, ProtocolError
 from ...clients.protocol.codec import encode_bytes
@@ -24,6 +24,9 @@ from ...storage.log.log_validator import plain_work
 from ..handlers.produce import answered, objection, topic_name
 from ..request.context import BrokerContext, Deferred, RequestContext
 from .request_cache import CACHED_MAX, NUMBERS, PLACEHOLDERS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 FIRST_CACHED_VERSION = 9
 """The first flexible version; librdkafka uses 10, Kafka's own clients the newest."""
@@ -84,12 +87,19 @@ class ProduceRequestCache:
         outcome = self._broker.replica_manager.append_records(appending)
         if isinstance(outcome, asyncio.Future):
 
-            def respond(_: object) -> ProduceResponse:
-                return self._answered(request, entry)
+            def respond(_: object) -> "list[Chunk] | ProduceResponse":
+                return self._responded(cached, entry, correlation_id)
 
-            return Deferred(cast("asyncio.Future[object]", outcome), respond)
+            # The dispatch sends an encoded response as it is.
+            then = cast("Callable[[object], ProduceResponse]", respond)
+            return Deferred(cast("asyncio.Future[object]", outcome), then)
+        return self._responded(cached, entry, correlation_id)
+
+    def _responded(
+        self, cached: _CachedRequest, entry: AppendEntry, correlation_id: int
+    ) -> list[Chunk] | ProduceResponse:
         if entry.error:
-            return self._answered(request, entry)
+            return self._answered(cached.request, entry)
         response = cached.response
         framed = response.pack(
             response.size - 4,
@@ -105,19 +115,22 @@ class ProduceRequestCache:
     def _answered(self, request: ProduceRequest, entry: AppendEntry) -> ProduceResponse:
         return answered(self._broker, self._context, request, [entry])
 
-    def put(self, frame: memoryview, request: Message, response: Message) -> None:
+    def put(self, frame: memoryview, request: Message, response: Message | None) -> None:
         """See `RequestCache`."""
         assert isinstance(request, ProduceRequest), "This cache holds Produce requests only."
-        assert isinstance(response, ProduceResponse), "A Produce request has a Produce response."
         if request.transactional_id is not None or len(request.topic_data) != 1:
             return
         (topic,) = request.topic_data
         if len(topic.partition_data) != 1:
             return
         (data,) = topic.partition_data
-        (result,) = response.responses[0].partition_responses
-        if not isinstance(data.records, memoryview) or result.error_code != ErrorCode.NONE:
+        if not isinstance(data.records, memoryview):
             return
+        if response is not None:
+            assert isinstance(response, ProduceResponse), "A Produce request has such a response."
+            (result,) = response.responses[0].partition_responses
+            if result.error_code != ErrorCode.NONE:
+                return
         length = unsigned_varint(len(data.records) + 1)
         at = len(frame) - len(_NO_TAGS) - len(data.records) - len(length)
         if frame[at : at + len(length)] != memoryview(length) or _records(frame, at) is None:

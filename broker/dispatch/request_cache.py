@@ -31,6 +31,9 @@ class RequestCache(Protocol):
         """
         ...
 
-    def put(self, frame: memoryview, request: Message, response: Message, /) -> None:
-        """Cache a request that was answered at once, if it is of the cached kind."""
+    def put(self, frame: memoryview, request: Message, response: Message | None, /) -> None:
+        """Cache a request, if it is of the cached kind and has succeeded.
+
+        `response` is None while a Produce that has succeeded here waits for followers.
+        """
         ...

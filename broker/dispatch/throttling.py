@@ -57,6 +57,7 @@ class ThrottlingApis(Apis):
 
     _caches_requests = False
     _paces_fetches = False
+    _pipelines = False
 
     def __init__(self, broker: NodeContext, quotas: ClientQuotas) -> None:
         super().__init__(broker)

@@ -1,6 +1,8 @@
 """One client's connection: frames in, responses out, in order (`SocketServer.Processor`).
 
-A connection has at most one request in progress; Kafka calls the channel muted meanwhile. Nothing
+A connection has at most one request in progress; Kafka calls the channel muted meanwhile. Only
+while Produce requests wait for followers are those behind them handled, up to a limit
+(`ordered_answers.py`). Nothing
 more is read until the response is made and the client has read it: TCP flow control holds back a
 client that sends faster than it reads. If the last read brought more than the request in progress,
 those bytes are kept; they are at most one read. A disconnect is still noticed (`Receiver.hung_up`),
@@ -28,6 +30,7 @@ from ...clients.errors import ProtocolError
 from ...clients.protocol.connection import FrameBuffers, FrameReader
 from ...clients.protocol.primitives import size_of
 from ...clients.protocol.schema import Chunk
+from .ordered_answers import OrderedAnswers
 from .receive_budget import ReceiveBudget, UnsentAnswers
 from .transport import Transport
 from .turns import REQUESTS_A_TURN, Turns
@@ -101,16 +104,26 @@ class DeferredResponse(NamedTuple):
 
     The chunks of `at_once` are sent first: a client above its quota gets its response, and its next
     request is not read until `work` is done. `held_bytes` of the request stay in memory until then.
+    Later requests may be handled meanwhile if it `is_pipelined`: its own is done, and a
+    future tells when it may be answered.
     """
 
     work: Work
     respond: "Callable[[asyncio.Future[object]], Response]"
     at_once: Sequence[Chunk] = ()
     held_bytes: int = 0
+    is_pipelined: bool = False
 
 
 Response = Sequence[Chunk] | DeferredResponse
 """The chunks of a framed response (empty if none is sent), or a deferred response."""
+
+
+class _Answered(NamedTuple):
+    """Work that is done, and how its response is made."""
+
+    done: asyncio.Future[object]
+    respond: Callable[[asyncio.Future[object]], Response]
 
 
 class ConnectedClient:
@@ -181,7 +194,9 @@ class Connection:
         "_is_hung_up",
         "_is_muted",
         "_is_silenced",
+        "_last",
         "_loop",
+        "_owed",
         "_owner",
         "_pending",
         "_rest",
@@ -214,6 +229,9 @@ class Connection:
         self._is_silenced = False
         """No more responses are sent: an earlier one was cancelled."""
         self._pending: asyncio.Future[object] | None = None
+        self._owed: OrderedAnswers[Response] = OrderedAnswers()
+        self._last: _Answered | None = None
+        """The answer to the request in progress, which waits for those that are owed."""
         self._loop = asyncio.get_running_loop()
         self.last_active = self._loop.time()
 
@@ -243,13 +261,16 @@ class Connection:
                 self._keep(view)
             elif (frame := self._frames.only_frame(view)) is not None:
                 answer = self._owner.answer(self.client, frame)
-                if not isinstance(answer, DeferredResponse):
+                if isinstance(answer, DeferredResponse):
+                    self._defer(answer)
+                elif len(self._owed):
+                    self._owe(answer)
+                else:
                     # The usual case: nothing is incomplete, kept or queued after the request.
                     if answer:
                         self._transport.send(answer)
                         self._flush()
                     return
-                self._defer(answer)
             else:
                 rest = self._handle_all(view)
                 if rest is not None:
@@ -313,6 +334,8 @@ class Connection:
         answer = self._owner.answer(self.client, frame)
         if isinstance(answer, DeferredResponse):
             self._defer(answer)
+        elif len(self._owed):
+            self._owe(answer)
         elif answer:
             self._send(answer)
 
@@ -325,15 +348,35 @@ class Connection:
         if len(answer) > 1 or self._corked > _CORK_BYTES:
             self._flush()
 
+    def _owe(self, answer: Sequence[Chunk]) -> None:
+        """Send a response after those that are owed."""
+        if answer:
+            self._owed.add_chunks(answer)
+            self._wait_if_full()
+
+    def _wait_if_full(self) -> None:
+        if self._owed.is_full and self.state is _READY:
+            self._move(ConnectionEvent.DEFER)
+
     def _defer(self, answer: DeferredResponse) -> None:
         if answer.at_once and not self._is_silenced:
-            self._transport.send(answer.at_once)
+            if len(self._owed):
+                self._owed.add_chunks(answer.at_once)
+            else:
+                self._transport.send(answer.at_once)
         # Earlier responses must not wait for the one that is deferred now.
         self._corked = 0
-        if not self._transport.flush():
+        is_sent = self._transport.flush()
+        if not is_sent:
             self._owner.unsent_answers.owe(self, self._transport.unsent_bytes)
         if self.state is ConnectionState.CLOSED:
             _discard(answer.work)
+            return
+        if answer.is_pipelined and is_sent and not self._is_hung_up:
+            future = self._owner.adopt(answer.work)
+            self._owed.add_later(future, answer.respond)
+            future.add_done_callback(self._pay)
+            self._wait_if_full()
             return
         self._move(ConnectionEvent.DEFER)
         future = self._owner.adopt(answer.work)
@@ -346,12 +389,56 @@ class Connection:
         if self._is_hung_up:
             self.hung_up()
 
+    def _pay(self, _: asyncio.Future[object]) -> None:
+        """Send the owed responses that are ready; handle more requests if there is room again."""
+        if self.state is ConnectionState.CLOSED or not len(self._owed):
+            return
+        was_full = self._owed.is_full
+        self.last_active = self._loop.time()
+        try:
+            for work, respond, chunks in self._owed.take_ready():
+                if work is not None and work.cancelled():
+                    self.close()
+                    return
+                answer = chunks if respond is None or work is None else respond(work)
+                assert not isinstance(answer, DeferredResponse), "It has done all its work."
+                if answer:
+                    self._send(answer)
+        except Refused as error:
+            self._refuse(error)
+            return
+        self._paid(was_full)
+
+    def _paid(self, was_full: bool) -> None:
+        """Go on after some owed responses are sent."""
+        last = self._last
+        is_waiting = self.state is ConnectionState.WAITING
+        if is_waiting and last is not None and not len(self._owed):
+            self._last = None
+            self._answered(last.done, last.respond)
+        elif (
+            is_waiting
+            and was_full
+            and not self._owed.is_full
+            and self._pending is None
+            and last is None
+        ):
+            self._budget.unwatch(self)
+            self._move(ConnectionEvent.ANSWER)
+            self._flush()
+            self._continue()
+        elif self._corked and self.state is not ConnectionState.CLOSED:
+            self._flush()
+
     def _answered(
         self,
         done: asyncio.Future[object],
         respond: Callable[[asyncio.Future[object]], Response],
     ) -> None:
         self._pending = None
+        if len(self._owed):
+            self._last = _Answered(done, respond)
+            return
         self._budget.unwatch(self)
         now = self._loop.time()
         if done.cancelled():
@@ -566,6 +653,8 @@ class Connection:
         self._rest = None
         self._give_up_waiting()
         self._pending = None
+        self._last = None
+        self._owed.give_up()
         self._owner.unsent_answers.owe(self, 0)
         if self._charged_bytes:
             self._budget.forget(self)

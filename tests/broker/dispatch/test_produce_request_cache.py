@@ -15,7 +15,7 @@ from tierlog.broker.request.context import BrokerContext, Deferred, RequestConte
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
 from tierlog.clients.protocol.api import ApiKey
-from tierlog.clients.protocol.codec import encode_bytes
+from tierlog.clients.protocol.codec import decode, encode_bytes
 from tierlog.clients.protocol.header import RequestHeader, encode_request_header
 from tierlog.clients.protocol.messages.produce import (
     PartitionProduceData,
@@ -206,8 +206,10 @@ def test_an_answer_that_must_wait_for_followers_comes_when_they_have_the_records
         assert not later.work.done()
         for follower in (SECOND, THIRD):
             leader.follow(follower, 4)
-        answer = later.then(await later.work)
-        assert isinstance(answer, ProduceResponse)
+        # It is encoded already: a frame of size, correlation id and response.
+        (answered,) = cast("list[bytes]", later.then(await later.work))
+        assert int.from_bytes(answered[:4]) == len(answered) - 4
+        answer = decode(ProduceResponse, 9, answered, 9)[0]
         (result,) = answer.responses[0].partition_responses
         assert (result.error_code, result.base_offset) == (0, 3)
         leader.change(leader=SECOND)
