@@ -301,9 +301,7 @@ class Broker:
 
         def configure_logs(values: ConfigValues) -> None:
             log_manager.default_config = topic_defaults.log_config()
-            if self._member is None:
-                # A member's controller hears of them also in a process without a broker.
-                controller.use_topic_defaults(log_manager.default_config)
+            controller.use_topic_defaults(log_manager.default_config)
             log_manager.producer_expiration_ms = values.integer("producer.id.expiration.ms")
             compaction.config = cleaner_config(values)
 

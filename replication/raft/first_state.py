@@ -52,7 +52,7 @@ def _begin_behind(node: RaftNode, persisted: ElectionState, deadline_ms: int, no
         leader_id=leader_id,
         voted_key=voted_key,
         leader_address=address,
-        deadline_ms=node.fetch_deadline(now_ms),
+        deadline_ms=node.options.fetch_deadline(now_ms, node.random),
         update_voter_ms=now_ms + node.options.fetch_timeout_ms,
     )
     node.begin(follower, is_durable=False)

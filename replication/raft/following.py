@@ -258,7 +258,7 @@ def _begin_download(node: RaftNode, state: Follower, snapshot_id: OffsetAndEpoch
 
 def _has_heard(node: RaftNode, state: Follower, now_ms: int) -> None:
     state.has_fetched = True
-    state.deadline_ms = node.fetch_deadline(now_ms)
+    state.deadline_ms = node.options.fetch_deadline(now_ms, node.random)
 
 
 def _truncate(node: RaftNode, leader_end: OffsetAndEpoch) -> None:

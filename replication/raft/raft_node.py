@@ -245,7 +245,7 @@ class RaftNode:
                 leader_id=leader_id,
                 voted_key=state.voted_key if epoch == state.epoch else None,
                 leader_address=address,
-                deadline_ms=self.fetch_deadline(now_ms),
+                deadline_ms=self.options.fetch_deadline(now_ms, self.random),
                 update_voter_ms=now_ms + self.options.fetch_timeout_ms,
             ),
         )
@@ -395,18 +395,6 @@ class RaftNode:
         """The end of a new election timeout: uniform between the configured one and its double."""
         timeout_ms = self.options.election_timeout_ms
         return now_ms + timeout_ms + self.random.randrange(timeout_ms)
-
-    def fetch_deadline(self, now_ms: int) -> int:
-        """The end of a new fetch timeout.
-
-        A leader answers all its followers when records are committed, so that their timers begin,
-        and would end, in the same moment. Then each asks for votes at once and gets its own only:
-        the election is lost, and takes one or two seconds more. Kafka's followers wait equally
-        long.
-        """
-        options = self.options
-        spread_ms = options.fetch_timeout_spread_ms
-        return now_ms + options.fetch_timeout_ms + (spread_ms and self.random.randrange(spread_ms))
 
     def voter_address(self, node_id: int) -> Address | None:
         """A voter's address on the listener of the quorum."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from random import Random
 
 from ...clients.kafka_uuid import ZERO_UUID, Uuid
 from .voter_set import Address, KRaftVersionRange, Voter, VoterKey
@@ -54,3 +55,14 @@ class RaftOptions:
     def begin_epoch_interval_ms(self) -> int:
         """How often a voter that does not fetch is reminded of its leader."""
         return self.fetch_timeout_ms // 2
+
+    def fetch_deadline(self, now_ms: int, random: Random) -> int:
+        """The end of a new fetch timeout.
+
+        A leader answers all its followers when records are committed, so that their timers begin,
+        and would end, in the same moment. Then each asks for votes at once and gets its own only:
+        the election is lost, and takes one or two seconds more. Kafka's followers wait equally
+        long.
+        """
+        spread_ms = self.fetch_timeout_spread_ms
+        return now_ms + self.fetch_timeout_ms + (spread_ms and random.randrange(spread_ms))

@@ -71,5 +71,5 @@ def leader_is_updated(node: RaftNode, now_ms: int) -> Verdict:
     state = node.state
     if isinstance(state, Follower):
         state.has_updated_leader = True
-        state.deadline_ms = node.fetch_deadline(now_ms)
+        state.deadline_ms = node.options.fetch_deadline(now_ms, node.random)
     return Verdict.DONE
