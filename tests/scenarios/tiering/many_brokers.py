@@ -50,6 +50,7 @@ from .one_broker import (
     EARLIEST,
     EARLIEST_LOCAL,
     LATEST,
+    LATEST_TIERED,
     PROPERTIES,
     OneBroker,
     finish,
@@ -116,16 +117,16 @@ class Replica(OneBroker):
 
     def epochs(self, topic: str) -> dict[int, int]:
         """The leader epochs in its checkpoint, and where each begins."""
-        lines = self._epoch_file(topic).decode().splitlines()[2:]
+        lines = self.epoch_file(topic).decode().splitlines()[2:]
         return {int(epoch): int(start) for epoch, start in (line.split() for line in lines)}
 
-    def _epoch_file(self, topic: str) -> bytes:
+    def epoch_file(self, topic: str) -> bytes:
+        """Its epoch checkpoint."""
         return (self.directory(topic) / "leader-epoch-checkpoint").read_bytes()
 
-    def state_at(self, topic: str, offset: int) -> tuple[bytes, bytes]:
-        """The bytes of its epoch checkpoint, and of its producer snapshot at an offset."""
-        snapshot = self.directory(topic) / f"{offset:020}.snapshot"
-        return self._epoch_file(topic), snapshot.read_bytes()
+    def snapshot_at(self, topic: str, offset: int) -> bytes:
+        """Its producer snapshot at an offset."""
+        return (self.directory(topic) / f"{offset:020}.snapshot").read_bytes()
 
     def log_bytes(self, topic: str, start: int) -> bytes:
         """The records that it has on its disk, from the segment that begins at an offset on."""
@@ -192,7 +193,11 @@ class ManyBrokers:
         assert not answer.responses[0].partitions[0].error_code, answer
 
     def lead(self, topic: str, node_id: int) -> None:
-        """Make a replica in sync the leader: a clean election, which begins the next epoch."""
+        """Make a replica in sync the leader: a clean election, which begins the next epoch.
+
+        The former one has copied all that it may: what two leaders copy at once is not told here.
+        """
+        self.wait_until_copied(topic)
         others = [each for each in self.partition(topic).replica_nodes if each != node_id]
         self._reassign(topic, [node_id, *others])
         wait_until(
@@ -206,6 +211,16 @@ class ManyBrokers:
             answer = client.ask(request, 2, ElectLeadersResponse)
         assert not answer.error_code, answer
         self.wait_for_leader(topic, node_id)
+
+    def wait_until_copied(self, topic: str) -> None:
+        """Until the leader knows that the tier has all its closed segments."""
+        leader = self[self.partition(topic).leader_id]
+
+        def is_so() -> bool:
+            starts = leader.local_starts(topic)
+            return bool(starts) and leader.offset(topic, LATEST_TIERED)[0] == starts[-1] - 1
+
+        wait_until(is_so, WITHIN_S, lambda: f"{leader.local_starts(topic)}")
 
     def kill(self, node_id: int, topic: str) -> None:
         """End a broker at once, and wait until it leads the topic no more and is out of its ISR."""
@@ -339,6 +354,15 @@ class ManyBrokers:
             WITHIN_S,
             lambda: f"in the tier: {self.tier_starts(topic)}, not {starts}",
         )
+
+    def expect_same_state(self, topic: str, offset: int) -> None:
+        """A has led up to an offset, and B has its state there from the tier: the same bytes.
+
+        Kafka 4.3.1 leaves an empty producer snapshot there after KIP-1023's start.
+        """
+        assert self[B].epoch_file(topic) == self[A].epoch_file(topic)
+        if self[B].member.kind == "tierlog":
+            assert self[B].snapshot_at(topic, offset) == self[A].snapshot_at(topic, offset)
 
     def wait_for_epochs(self, topic: str, node_id: int, epochs: Mapping[int, int]) -> None:
         """Until its epoch checkpoint has just these; Kafka writes it in the background."""

@@ -50,7 +50,7 @@ def new_follower(many: ManyBrokers) -> None:
     many.expect_states_built(B, "new", at_least=1)
     assert many[B].local_starts("new")[0] == 3
     many.wait_for_epochs("new", B, epochs)
-    assert many[B].state_at("new", 3) == many[A].state_at("new", 3)
+    many.expect_same_state("new", 3)
 
     many.lead("new", B)
     assert many[B].read("new", 0, 8) == numbered(range(8))
@@ -90,7 +90,7 @@ def follower_far_behind(many: ManyBrokers) -> None:
     many.expect_states_built(B, "far", at_least=1)
     assert many[B].local_starts("far") == [9]
     many.wait_for_epochs("far", B, {0: 0, 1: 3, 2: 5, 3: 7})
-    assert many[B].state_at("far", 9) == many[A].state_at("far", 9)
+    many.expect_same_state("far", 9)
     many.wait_for_isr("far", many.partition("far").replica_nodes)
     many.lead("far", B)
     assert many[B].bounds("far") == Bounds(0, 9, 12)
@@ -187,7 +187,7 @@ def divergence_in_the_tier(many: ManyBrokers) -> None:
     many.wait_until_same("two", A, B)
     many.expect_states_built(B, "two", at_least=1)
     many.wait_for_epochs("two", B, {0: 0, epoch: 5})
-    assert many[B].state_at("two", local_start) == many[A].state_at("two", local_start)
+    many.expect_same_state("two", local_start)
     many.lead("two", B)
     assert many[B].bounds("two") == Bounds(0, local_start, 10)
     assert many[B].read("two", 0, 10) == numbered(range(10))
@@ -276,7 +276,7 @@ def from_the_last_tiered(many: ManyBrokers) -> None:
     many.wait_until_same("pending", A, B, C)
     assert many[B].local_starts("pending") == [9]
     many.expect_states_built(B, "pending", at_least=1)
-    assert many[B].state_at("pending", 9) == many[A].state_at("pending", 9)
+    many.expect_same_state("pending", 9)
     many.lead("pending", B)
     assert many[B].bounds("pending") == Bounds(0, 9, 11)
     assert many[B].read("pending", 0, 11) == numbered(range(11))
