@@ -22,18 +22,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManyBrokers]:
 
 @pytest.mark.parametrize(
     "story",
-    [
-        stories.new_follower,
-        stories.follower_not_far_behind,
-        stories.follower_far_behind,
-        stories.hard_failures,
-        stories.unclean_election,
-        stories.divergence_in_the_tier,
-        stories.copying_begins_again,
-        stories.behind_the_local_start,
-        stories.behind_the_log_start,
-        stories.from_the_last_tiered,
-    ],
+    [stories.new_follower, stories.behind_the_log_start, stories.from_the_last_tiered],
     ids=lambda story: story.__name__,
 )
 def test_kafka_does_the_same(many: ManyBrokers, story: stories.Story) -> None:
