@@ -9,7 +9,10 @@ runs it starts another. It prints a line for each commit and each abort. `java/C
 same with Kafka's own clients.
 """
 
+import os
+import queue
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import cast
@@ -19,12 +22,17 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 SESSION_MS = 10_000
 TRANSACTION_MS = 60_000
 _CALL_S = 60.0
+_HUNG_S = 20.0
 _POLL_S = 0.2
 _RETRY_S = 0.1
 
 
 class AbortError(Exception):
     """The transaction must be aborted."""
+
+
+class HungError(Exception):
+    """A call of the client has not returned, and the client is of no more use."""
 
 
 def error_of(error: KafkaException) -> KafkaError:
@@ -49,6 +57,34 @@ def persist(call: Callable[[], object], within_s: float = _CALL_S) -> None:
             if error.fatal() or not error.retriable() or time.monotonic() > deadline:
                 raise
             time.sleep(_RETRY_S)
+
+
+def send_offsets(
+    producer: Producer, positions: list[TopicPartition], member: object, within_s: float = _HUNG_S
+) -> None:
+    """Add positions to the transaction; a call that never returns is an error, too.
+
+    librdkafka 2.16 forgets a broker that is missing in Metadata, and with it the request that waits
+    for this broker as the coordinator of a group: then `send_offsets_to_transaction` outlives its
+    own timeout. Raises AbortError, KafkaException or HungError.
+    """
+    outcome: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
+
+    def call() -> None:
+        try:
+            persist(lambda: producer.send_offsets_to_transaction(positions, member, _CALL_S))
+        except (AbortError, KafkaException) as error:
+            outcome.put(error)
+        else:
+            outcome.put(None)
+
+    threading.Thread(target=call, daemon=True).start()
+    try:
+        raised = outcome.get(timeout=within_s)
+    except queue.Empty:
+        raise HungError(f"send_offsets_to_transaction took more than {within_s:g} s") from None
+    if raised is not None:
+        raise raised
 
 
 def rewind(consumer: Consumer, places: Sequence[TopicPartition]) -> None:
@@ -113,14 +149,19 @@ class _Copier:
         consumer, producer = self._consumer, self._producer
         positions = [each for each in consumer.position(consumer.assignment()) if each.offset >= 0]
         member = consumer.consumer_group_metadata()
-        persist(lambda: producer.send_offsets_to_transaction(positions, member, _CALL_S))
+        send_offsets(producer, positions, member)
         persist(lambda: producer.commit_transaction(_CALL_S))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     stated = sys.argv[1:] if arguments is None else arguments
     bootstrap, source, target, name, records = stated
-    _Copier(bootstrap, source, target, name, int(records)).run()
+    try:
+        _Copier(bootstrap, source, target, name, int(records)).run()
+    except HungError as error:
+        print(error, file=sys.stderr, flush=True)
+        # A client that hangs does not close either.
+        os._exit(1)
     return 0
 
 

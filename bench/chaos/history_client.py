@@ -8,17 +8,18 @@ transactions. After so many acts a last process reads every partition to its end
 the standard output, one event a line.
 """
 
+import os
 import random
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NoReturn, cast
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
-from .copier import AbortError, persist
+from .copier import AbortError, HungError, persist, send_offsets
 from .history import Act, Event, Phase, Read
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ _STEPS_MAX = 5
 _ABORTS = 0.1
 _CRASHES = 0.03
 _READ_WITHIN_S = 180.0
+_ABANDONED: list[object] = []
 _PLAIN = 0
 """The place of the process without transactions."""
 
@@ -236,7 +238,7 @@ class _Process:
             places = [each for each in self._consumer.position(self._places()) if each.offset >= 0]
             if places:
                 member = self._consumer.consumer_group_metadata()
-                persist(lambda: self._producer.send_offsets_to_transaction(places, member, _CALL_S))
+                send_offsets(self._producer, places, member)
             self._commit()
         except AbortError:
             self._note(Act.ABORT, Phase.INVOKE)
@@ -291,18 +293,24 @@ def _run(stated: Stated, journal: Journal, place: int, errors: list[str]) -> Non
     """One process after the other in the same place, until the history is long enough."""
     chance = random.Random(f"{stated.seed} {place}")
     positions: Sequence[int] = [0] * stated.partitions
+    abandoned: list[_Process] = []  # a client that hangs would hang whoever frees it
     while not journal.is_full:
         process = _Process(stated, journal, place, positions, str(chance.random()))
         try:
             process.start()
             while not journal.is_full:
                 process.work()
+        except HungError:
+            process.crash()
+            abandoned.append(process)
         except (KafkaException, AbortError, _CrashError) as error:
             process.crash()
             if error.args:
                 errors.append(f"{type(error).__name__}: {error}")
         positions = process.positions
-        process.close()
+        if process not in abandoned:
+            process.close()
+    _ABANDONED.extend(abandoned)
 
 
 def run(stated: Stated) -> Journal:
@@ -324,13 +332,15 @@ def run(stated: Stated) -> Journal:
     return journal
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
     bootstrap, topic, *numbers = sys.argv[1:] if arguments is None else arguments
     journal = run(Stated(bootstrap, topic, *(int(each) for each in numbers)))
     for event in journal.events:
         print(event.encoded())
-    return 0
+    sys.stdout.flush()
+    # Clients that hang do not close.
+    os._exit(0)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()
