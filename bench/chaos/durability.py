@@ -28,6 +28,8 @@ INTERVAL_S = 10.0
 _IN_SYNC_WITHIN_S = 180.0
 _READ_WITHIN_S = 300.0
 _READ_AT_ONCE = 5_000
+_ASK_S = 30.0
+_POLL_S = 0.5
 
 
 @dataclass(slots=True)
@@ -138,10 +140,7 @@ def read_back(bootstrap: str, topic: str, partitions: int) -> dict[int, list[Rea
     )
     with contextlib.closing(consumer):
         places = [TopicPartition(topic, each, 0) for each in range(partitions)]
-        ends = {
-            each.partition: consumer.get_watermark_offsets(each, timeout=_READ_WITHIN_S)[1]
-            for each in places
-        }
+        ends = {each.partition: _end(consumer, each) for each in places}
         read: dict[int, list[ReadBack]] = {each: [] for each in range(partitions)}
         consumer.assign(places)
         deadline = time.monotonic() + _READ_WITHIN_S
@@ -151,11 +150,25 @@ def read_back(bootstrap: str, topic: str, partitions: int) -> dict[int, list[Rea
             for message in consumer.consume(_READ_AT_ONCE, 1.0):
                 error = message.error()
                 if error is not None:
+                    if error.retriable() or error.name() == "_TRANSPORT":
+                        continue
                     raise KafkaException(error)
                 number = int((message.value() or b"").split(maxsplit=1)[0])
                 partition, offset = cast("int", message.partition()), cast("int", message.offset())
                 read[partition].append(ReadBack(offset, number))
     return read
+
+
+def _end(consumer: Consumer, place: TopicPartition) -> int:
+    """The high watermark of a partition, however often the client has to look for its leader."""
+    deadline = time.monotonic() + _READ_WITHIN_S
+    while True:
+        try:
+            return consumer.get_watermark_offsets(place, timeout=_ASK_S)[1]
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_POLL_S)
 
 
 def _position(consumer: Consumer, place: TopicPartition) -> int:
