@@ -167,6 +167,8 @@ def kill_when_healthy(
         killed = time.monotonic()
         time.sleep(chance.uniform(0.0, 0.5))
         node.spawn()
+        # Until it is fenced, a dead node is still in sync in the eyes of the others.
+        node.up(_HEALTHY_WITHIN_S)
         watch.wait_for_all(_HEALTHY_WITHIN_S)
         recovered_s.append(time.monotonic() - killed)
     return recovered_s
