@@ -214,6 +214,10 @@ class NetworkClient:
         return ids
 
     async def _connected(self, node: _Node, deadline: float) -> Channel:
+        channel = node.channel
+        if channel is not None and channel.is_open and not self._is_closed:
+            # The usual case needs neither the lock nor a timer.
+            return channel
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout_at(deadline), node.connecting:
