@@ -35,7 +35,7 @@ examples:
 """
 
 _REPEATS_MAX = 1_000
-_SCALES = "smoke: a quick check; small: 15 to 20 minutes; full: about an hour"
+_SCALES = "smoke: a quick check; small: about 20 minutes; full: about two hours"
 
 
 def default_targets(scale: Scale) -> tuple[str, ...]:
