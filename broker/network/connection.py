@@ -1,13 +1,13 @@
 """One client's connection: frames in, responses out, in order (`SocketServer.Processor`).
 
 A connection has at most one request in progress; Kafka calls the channel muted meanwhile. Only
-while Produce requests wait for followers are those behind them handled, up to a limit
-(`ordered_answers.py`). Nothing
-more is read until the response is made and the client has read it: TCP flow control holds back a
-client that sends faster than it reads. If the last read brought more than the request in progress,
-those bytes are kept; they are at most one read. A disconnect is still noticed (`Receiver.hung_up`),
-and cancels what the request waits for. If the client has only closed its sending side, it still
-gets the responses to earlier requests, but none to the cancelled one or to later ones.
+while Produce requests wait for followers are others of their kind handled, up to a limit
+(`ordered_answers.py`). Nothing more is read until the response is made and the client has read it:
+TCP flow control holds back a client that sends faster than it reads. If the last read brought more
+than the request in progress, those bytes are kept; they are at most one read. A disconnect is still
+noticed (`Receiver.hung_up`), and cancels what the request waits for. If the client has only closed
+its sending side, it still gets the responses to earlier requests, but none to the cancelled one or
+to later ones.
 
 Requests that arrive together are answered together: responses are queued until the whole read is
 processed, and then sent in one call. A read with more requests than one turn allows takes several
@@ -30,7 +30,7 @@ from ...clients.errors import ProtocolError
 from ...clients.protocol.connection import FrameBuffers, FrameReader
 from ...clients.protocol.primitives import size_of
 from ...clients.protocol.schema import Chunk
-from .ordered_answers import OrderedAnswers
+from .ordered_answers import OrderedAnswers, may_go_ahead, put_back
 from .receive_budget import ReceiveBudget, UnsentAnswers
 from .transport import Transport
 from .turns import REQUESTS_A_TURN, Turns
@@ -199,6 +199,7 @@ class Connection:
         "_owed",
         "_owner",
         "_pending",
+        "_refusal",
         "_rest",
         "_transport",
         "_turns",
@@ -232,6 +233,8 @@ class Connection:
         self._owed: OrderedAnswers[Response] = OrderedAnswers()
         self._last: _Answered | None = None
         """The answer to the request in progress, which waits for those that are owed."""
+        self._refusal: Exception | None = None
+        """Why the connection is closed once what is owed is sent."""
         self._loop = asyncio.get_running_loop()
         self.last_active = self._loop.time()
 
@@ -260,6 +263,9 @@ class Connection:
             if self.state is not _READY:
                 self._keep(view)
             elif (frame := self._frames.only_frame(view)) is not None:
+                if len(self._owed) and not may_go_ahead(frame):
+                    self._hold_up(view)
+                    return
                 answer = self._owner.answer(self.client, frame)
                 if isinstance(answer, DeferredResponse):
                     self._defer(answer)
@@ -276,7 +282,7 @@ class Connection:
                 if rest is not None:
                     self._keep(rest)
         except (ProtocolError, Refused) as error:
-            self._refuse(error)
+            self._refuse_in_turn(error)
             return
         if self.state is not ConnectionState.CLOSED:
             self._settle()
@@ -302,6 +308,9 @@ class Connection:
             for frame in frames.feed(view):
                 if deadline is None:
                     deadline = self._turns.deadline(time())
+                if len(self._owed) and not may_go_ahead(frame):
+                    self._move(ConnectionEvent.DEFER)
+                    return put_back(frame, view[frames.position :])
                 self._handle(frame)
                 left -= 1
                 if self.state is not _READY or not left or time() >= deadline:
@@ -323,11 +332,21 @@ class Connection:
         if frame is None:
             return
         try:
+            if len(self._owed) and not may_go_ahead(frame):
+                self._hold_up(put_back(frame))
+                self._frames.release()
+                return
             self._handle(frame)
             self._frames.release()
         except (ProtocolError, Refused) as error:
-            self._refuse(error)
+            self._refuse_in_turn(error)
             return
+        self._settle()
+
+    def _hold_up(self, rest: memoryview) -> None:
+        """Keep a request until what is owed is sent."""
+        self._move(ConnectionEvent.DEFER)
+        self._keep(rest)
         self._settle()
 
     def _handle(self, frame: memoryview) -> None:
@@ -411,17 +430,19 @@ class Connection:
 
     def _paid(self, was_full: bool) -> None:
         """Go on after some owed responses are sent."""
-        last = self._last
+        last, is_all = self._last, not len(self._owed)
         is_waiting = self.state is ConnectionState.WAITING
-        if is_waiting and last is not None and not len(self._owed):
+        if is_waiting and is_all and self._refusal is not None:
+            self._refuse(self._refusal)
+        elif is_waiting and is_all and last is not None:
             self._last = None
             self._answered(last.done, last.respond)
         elif (
             is_waiting
-            and was_full
-            and not self._owed.is_full
+            and (is_all or (was_full and not self._owed.is_full))
             and self._pending is None
             and last is None
+            and self._refusal is None
         ):
             self._budget.unwatch(self)
             self._move(ConnectionEvent.ANSWER)
@@ -535,7 +556,7 @@ class Connection:
             if rest is not None and self.state is _READY:
                 self._rest, rest = self._handle_all(rest, deadline), None
         except (ProtocolError, Refused) as error:
-            self._refuse(error)
+            self._refuse_in_turn(error)
             return
         if rest is not None and self.state is not ConnectionState.CLOSED:
             self._rest = rest
@@ -632,6 +653,14 @@ class Connection:
         if not sent and self.state is _READY:
             self._move(ConnectionEvent.BLOCK)
             self._owner.unsent_answers.owe(self, self._transport.unsent_bytes)
+
+    def _refuse_in_turn(self, error: Exception) -> None:
+        """Close the connection once what is owed to earlier requests is sent."""
+        if self.state is _READY and len(self._owed):
+            self._move(ConnectionEvent.DEFER)
+            self._refusal = error
+        else:
+            self._refuse(error)
 
     def _refuse(self, error: Exception) -> None:
         # The client still gets the responses to the requests before the bad frame.

@@ -1,12 +1,15 @@
 """The responses that a connection still owes, in the order of their requests.
 
-A Produce that waits for followers is in the log already, so the requests behind it can be handled
+A Produce that waits for followers is in the log already, so those behind it can be handled
 meanwhile: followers fetch what several of them have appended at once. The order of appends and of
-responses is that of the requests, as in Kafka, where the connection is muted instead.
+responses is that of the requests, as in Kafka, where the connection is muted instead. A request of
+another kind is handled only once nothing is owed: it may ask for what was produced before it, and
+its response may be too large to be kept.
 """
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from struct import Struct
 from typing import Generic, NamedTuple, TypeVar
 
 from ...clients.protocol.schema import Chunk
@@ -15,7 +18,21 @@ OWED_MAX = 5
 """The most responses owed before no more requests are handled: what an idempotent producer has in
 flight (max.in.flight.requests.per.connection)."""
 
+_SIZE = Struct(">i")
+_PRODUCE = b"\0\0"
+"""How a Produce request begins: its ApiKey is 0."""
+
 ResponseT = TypeVar("ResponseT")
+
+
+def may_go_ahead(frame: memoryview) -> bool:
+    """Whether a request can be handled while responses to others are owed."""
+    return frame[: len(_PRODUCE)] == _PRODUCE
+
+
+def put_back(frame: memoryview, rest: memoryview | bytes = b"") -> memoryview:
+    """A copy of a request with its size before it, and of the bytes behind it."""
+    return memoryview(b"".join((_SIZE.pack(len(frame)), frame, rest)))
 
 
 class Owed(NamedTuple, Generic[ResponseT]):

@@ -1,11 +1,20 @@
-"""Produce requests that wait for followers hold up neither each other nor the order of answers."""
+"""Produce requests that wait for followers hold up neither each other nor the order of answers.
+
+Other requests behind them are handled once they are answered, as in Kafka: a client that asks on
+the same connection sees what it has produced.
+"""
 
 import asyncio
 from collections.abc import Callable
 
 import pytest
 
-from tierlog.broker.network.connection import ConnectedClient, DeferredResponse, Response
+from tierlog.broker.network.connection import (
+    ConnectedClient,
+    DeferredResponse,
+    Refused,
+    Response,
+)
 from tierlog.broker.network.ordered_answers import OWED_MAX
 from tierlog.broker.network.socket_listener import SocketNetwork, SocketOptions
 from tierlog.broker.network.transport import Network, StreamNetwork
@@ -15,8 +24,18 @@ from tierlog.tests.broker.socket_peers import frame, running, saying, until
 NETWORKS: list[Callable[[], Network]] = [lambda: SocketNetwork(SocketOptions()), StreamNetwork]
 
 
+def produce(name: bytes) -> bytes:
+    """A request that begins like Produce, whose ApiKey is 0."""
+    return b"\0\0" + name
+
+
+P1, P2, P3 = produce(b"p1"), produce(b"p2"), produce(b"p3")
+ALONE, REFUSED = produce(b"alone"), produce(b"refused")
+
+
 class Gates:
-    """Answers each request: `p…` waits with others behind it, `w…` alone, the rest at once."""
+    """Answers each request: Produce waits with others of its kind behind it, that of a transaction
+    alone, the rest at once. One is refused."""
 
     def __init__(self) -> None:
         self.gates: dict[bytes, asyncio.Future[object]] = {}
@@ -25,10 +44,13 @@ class Gates:
     def answer(self, client: ConnectedClient, request: memoryview) -> Response:
         body = bytes(request)
         self.handled.append(body)
-        if body[:1] not in (b"p", b"w"):
+        if body == REFUSED:
+            raise Refused("It has no response that could say so.")
+        is_produce = body[:2] == b"\0\0"
+        if not is_produce:
             return framed([body])
         gate = self.gates[body] = asyncio.get_running_loop().create_future()
-        return DeferredResponse(gate, saying(body), is_pipelined=body[:1] == b"p")
+        return DeferredResponse(gate, saying(body), is_pipelined=body != ALONE)
 
     def is_ahead(self, requests: list[bytes]) -> bool:
         """Whether as many of the requests as may be are handled."""
@@ -48,13 +70,13 @@ def test_what_is_ready_first_is_answered_in_the_order_of_the_requests(
         gates = Gates()
         async with running(gates.answer, network=network()) as broker:
             peer = await broker.connect()
-            requests = [b"p1", b"at once", b"p2", b"p3"]
+            requests = [P1, P2, P3]
             peer.writer.write(b"".join(map(frame, requests)))
             await until(lambda: gates.handled == requests)
-            gates.open(b"p2", b"p3")
+            gates.open(P2, P3)
             other = await broker.connect()
             assert await other.ask(b"of another") == b"of another"
-            gates.open(b"p1")
+            gates.open(P1)
             assert [await peer.answer() for _ in requests] == requests
             assert await peer.ask(b"next") == b"next"
 
@@ -67,7 +89,7 @@ def test_only_so_many_requests_are_handled_ahead(network: Callable[[], Network])
         gates = Gates()
         async with running(gates.answer, network=network()) as broker:
             peer = await broker.connect()
-            requests = [b"p%d" % number for number in range(OWED_MAX + 2)]
+            requests = [produce(b"%d" % number) for number in range(OWED_MAX + 2)]
             peer.writer.write(b"".join(map(frame, requests)))
             await until(lambda: len(gates.handled) == OWED_MAX)
             other = await broker.connect()
@@ -86,15 +108,16 @@ def test_a_request_that_waits_alone_is_answered_after_those_before_it() -> None:
         gates = Gates()
         async with running(gates.answer) as broker:
             peer = await broker.connect()
-            requests = [b"p1", b"w2", b"behind"]
+            requests = [P1, ALONE, P3]
             peer.writer.write(b"".join(map(frame, requests)))
-            await until(lambda: b"w2" in gates.gates)
-            gates.open(b"w2")
+            await until(lambda: ALONE in gates.gates)
+            gates.open(ALONE)
             other = await broker.connect()
             assert await other.ask(b"of another") == b"of another"
-            assert b"behind" not in gates.handled
-            gates.open(b"p1")
-            assert [await peer.answer() for _ in requests] == requests
+            assert P3 not in gates.handled
+            gates.open(P1)
+            assert [await peer.answer() for _ in range(2)] == [P1, ALONE]
+            await until(lambda: P3 in gates.gates)
 
     asyncio.run(story())
 
@@ -104,9 +127,56 @@ def test_nothing_waits_for_a_client_that_has_gone() -> None:
         gates = Gates()
         async with running(gates.answer) as broker:
             peer = await broker.connect()
-            peer.writer.write(frame(b"p1") + frame(b"p2"))
+            peer.writer.write(frame(P1) + frame(P2))
             await until(lambda: len(gates.gates) == 2)
             peer.writer.close()
             await until(lambda: all(gate.cancelled() for gate in gates.gates.values()))
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_another_request_is_handled_once_the_produces_before_it_are_answered(
+    network: Callable[[], Network],
+) -> None:
+    async def story() -> None:
+        gates = Gates()
+        async with running(gates.answer, network=network()) as broker:
+            peer = await broker.connect()
+            large = b"large" * 100_000
+            requests = [P1, P2, b"ListOffsets", P3, large]
+            peer.writer.write(b"".join(map(frame, requests)))
+            await until(lambda: len(gates.gates) == 2)
+            other = await broker.connect()
+            assert await other.ask(b"of another") == b"of another"
+            gates.open(P1)
+            assert await peer.answer() == P1
+            assert gates.handled == [P1, P2, b"of another"]
+            gates.open(P2)
+            await until(lambda: P3 in gates.gates)
+            gates.open(P3)
+            assert [await peer.answer() for _ in requests[1:]] == requests[1:]
+            assert await peer.ask(b"next") == b"next"
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("bad", [frame(REFUSED), b"\xff\xff\xff\xff"])
+def test_what_is_owed_is_answered_before_a_bad_request_ends_the_connection(
+    network: Callable[[], Network], bad: bytes
+) -> None:
+    async def story() -> None:
+        gates = Gates()
+        async with running(gates.answer, network=network()) as broker:
+            peer = await broker.connect()
+            peer.writer.write(frame(P1) + frame(P2) + bad + frame(b"behind"))
+            await until(lambda: len(gates.gates) == 2)
+            other = await broker.connect()
+            assert await other.ask(b"of another") == b"of another"
+            gates.open(P1, P2)
+            assert [await peer.answer() for _ in range(2)] == [P1, P2]
+            assert await peer.is_closed_by_the_server()
+            assert b"behind" not in gates.handled
 
     asyncio.run(story())
