@@ -3,7 +3,9 @@
 Every in-sync replica holds all records below the high watermark: consumers see nothing beyond it,
 and acks=all is answered when it has passed the records. The set that counts is the *maximal* ISR:
 every replica that is in sync or may be by the time the controller has answered. So the high
-watermark never passes a replica that could be elected.
+watermark never passes a replica that could be elected. For min ISR only the members count that the
+controller has taken in: while they are too few, others that lack the records may be elected
+(KIP-966).
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -22,7 +24,8 @@ class IsrView(NamedTuple):
 
     leader_id: int
     maximal_isr: Collection[int]
-    effective_min_isr: int
+    # Whether the ISR that the controller has committed is smaller than min ISR.
+    is_under_min_isr: bool
     max_lag_ms: int
     # Whether a replica may join the ISR.
     is_eligible: Callable[[Replica], bool] = every_replica
@@ -42,7 +45,7 @@ def next_high_watermark(
     join the ISR, and must then hold everything below the high watermark. One that may not join does
     not hold it back (KAFKA-15021). Below min ISR, the high watermark doesn't move.
     """
-    if len(view.maximal_isr) < view.effective_min_isr:
+    if view.is_under_min_isr:
         return current
     lowest = leader_end_offset
     for replica in followers:

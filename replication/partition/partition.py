@@ -311,7 +311,7 @@ class Partition:
         view = IsrView(
             self._node_id,
             self.isr_state.maximal_isr,
-            self.min_isr,
+            len(self.isr_state.isr) < self.min_isr,
             self._max_lag_ms,
             self._may_join,
         )

@@ -75,6 +75,26 @@ def test_a_follower_that_has_caught_up_holds_the_high_watermark_while_it_joins()
     with_leader(story)
 
 
+def test_nothing_is_committed_by_members_that_the_controller_has_not_taken_in() -> None:
+    """The replicas that left below min ISR may still be elected (KIP-966), and lack the records."""
+
+    async def story(leader: Leader) -> None:
+        partition = led(leader)
+        leader.change(isr=[LEADER])
+        leader.append(b"a", acks=1)
+        leader.follow(SECOND, 1, broker_epoch=20)
+        proposal = partition.propose_expansion(SECOND)
+        assert proposal is not None
+        leader.follow(SECOND, 1, broker_epoch=20)
+        leader.append(b"b", acks=1)
+        leader.follow(SECOND, 2, broker_epoch=20)
+        assert leader.high_watermark == 0
+        assert partition.take_isr_answer(answer(proposal), 0)
+        assert leader.high_watermark == 2
+
+    with_leader(story)
+
+
 def test_a_follower_that_lags_holds_the_high_watermark_until_it_has_left() -> None:
     async def story(leader: Leader) -> None:
         partition = led(leader)

@@ -50,7 +50,7 @@ def test_the_high_watermark_never_falls_and_never_passes_an_in_sync_replica(
         follower = Replica(broker_id)
         follower.log_end_offset = end
         followers.append(follower)
-    view = IsrView(1, isr, min_isr, 30_000)
+    view = IsrView(1, isr, len(isr) < min_isr, 30_000)
     after = next_high_watermark(current, leader_end, followers, view, now_ms=1_000_000)
     assert after >= current
     if after > current:
