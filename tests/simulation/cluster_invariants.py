@@ -55,7 +55,7 @@ class ClusterInvariants:
     def check_read(self, name: TopicPartition, offset: int) -> None:
         """P3: nobody reads what was never committed."""
         high_watermark = max(each.high_watermark(name) for each in self._members)
-        assert offset < high_watermark, f"{name}: {offset} is read, above {high_watermark} (P3)"
+        assert offset < high_watermark, f"{name}: {offset} is read, above {high_watermark}"
 
     def check_acknowledged(self, name: TopicPartition, offset: int) -> None:
         """P1: what is acknowledged is on as many replicas as must be in sync."""
@@ -84,7 +84,7 @@ class ClusterInvariants:
                     _check_reassignment(name, old_topic.partitions[index], partition)
         for broker_id, broker in before.brokers.items() if before else ():
             now = image.brokers.get(broker_id)
-            assert now is None or now.epoch >= broker.epoch, f"epoch of {broker_id} goes back (C4)"
+            assert now is None or now.epoch >= broker.epoch, f"epoch of {broker_id} goes back"
 
     def _count_isr(self, before: PartitionImage, now: PartitionImage) -> None:
         counts = self._truth.promises.counts
@@ -94,17 +94,17 @@ class ClusterInvariants:
     def _check_partition(self, name: str, image: ClusterImage, partition: PartitionImage) -> None:
         # Its eligible replicas may all have lost their claim by restarts after a power failure.
         is_led_again = partition.isr or partition.elr or partition.last_known_elr
-        assert is_led_again, f"{name}: the ISR is empty, and so are its eligible replicas (C2)"
-        assert set(partition.isr) <= set(partition.replicas), f"{name}: {partition} (C2)"
+        assert is_led_again, f"{name}: the ISR is empty, and so are its eligible replicas"
+        assert set(partition.isr) <= set(partition.replicas), f"{name}: {partition}"
         assert len(set(partition.replicas)) == len(partition.replicas), f"{name}: {partition}"
         if partition.leader >= 0:
-            assert partition.leader in partition.isr, f"{name}: {partition} (C1)"
+            assert partition.leader in partition.isr, f"{name}: {partition}"
             broker = image.brokers.get(partition.leader)
-            assert broker is not None, f"{name}: led by nobody (C1)"
-            assert not broker.fenced, f"{name}: led by {partition.leader}, which is fenced (C5)"
+            assert broker is not None, f"{name}: led by nobody"
+            assert not broker.fenced, f"{name}: led by {partition.leader}, which is fenced"
         if len(partition.isr) > 1:
             fenced = [each for each in partition.isr if image.brokers[each].fenced]
-            assert not fenced, f"{name}: {fenced} are fenced and in the ISR (C5)"
+            assert not fenced, f"{name}: {fenced} are fenced and in the ISR"
 
     # -- Leaders --------------------------------------------------------------------------------
 
@@ -115,7 +115,7 @@ class ClusterInvariants:
         high_watermark = replica.log.high_watermark
         key = (member.id, member.starts, name, topic_id, epoch)
         before = self._high_watermarks.get(key, -1)
-        assert high_watermark >= before, f"{name}: the high watermark goes back (P3)"
+        assert high_watermark >= before, f"{name}: the high watermark goes back"
         self._high_watermarks[key] = high_watermark
         image = self._image
         current = image.partition(*name) if image else None
@@ -145,7 +145,7 @@ class ClusterInvariants:
             end = follower.log.log_end_offset
             assert end >= replica.log.high_watermark, (
                 f"{name}: {other.id} is in the ISR and ends at {end}, below the high watermark"
-                f" {replica.log.high_watermark} of {replica.node_id} (P4)"
+                f" {replica.log.high_watermark} of {replica.node_id}"
             )
 
     # -- What is committed ----------------------------------------------------------------------
@@ -166,7 +166,7 @@ class ClusterInvariants:
                 content = self._truth.content(member, name)
                 assert committed.agrees_with(content, replica.log.high_watermark), (
                     f"{name}: the log of {member.id} below its high watermark"
-                    f" {replica.log.high_watermark} differs from what was committed (P2, P3)"
+                    f" {replica.log.high_watermark} differs from what was committed"
                 )
 
 
@@ -204,10 +204,10 @@ def _offset(image: ClusterImage) -> int:
 
 def _check_epochs(name: str, before: PartitionImage, now: PartitionImage) -> None:
     """C4: epochs only grow, and another leader has another epoch."""
-    assert now.leader_epoch >= before.leader_epoch, f"{name}: the leader epoch goes back (C4)"
-    assert now.partition_epoch >= before.partition_epoch, f"{name}: the epoch goes back (C4)"
+    assert now.leader_epoch >= before.leader_epoch, f"{name}: the leader epoch goes back"
+    assert now.partition_epoch >= before.partition_epoch, f"{name}: the epoch goes back"
     if now.leader not in (before.leader, -1):
-        assert now.leader_epoch > before.leader_epoch, f"{name}: another leader, same epoch (C4)"
+        assert now.leader_epoch > before.leader_epoch, f"{name}: another leader, same epoch"
 
 
 def _check_reassignment(name: str, before: PartitionImage, now: PartitionImage) -> None:
@@ -215,4 +215,4 @@ def _check_reassignment(name: str, before: PartitionImage, now: PartitionImage) 
     new = {*before.adding_replicas, *(set(now.replicas) - set(before.replicas))}
     joined = (new & set(now.replicas)) - set(now.adding_replicas)
     if now.partition_epoch <= before.partition_epoch + 3 and joined:
-        assert joined <= set(now.isr), f"{name}: {before} ends as {now} (C7)"
+        assert joined <= set(now.isr), f"{name}: {before} ends as {now}"
