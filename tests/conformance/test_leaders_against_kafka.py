@@ -193,9 +193,9 @@ def play(side: Side) -> None:
     brokers = side.brokers
     brokers.register(FOLLOWER)
     brokers.beat(FOLLOWER)
-    brokers.create_topic("one", [LEADER, FOLLOWER], min_isr="1")
-    brokers.create_topic("two", [LEADER, FOLLOWER], min_isr="2")
-    for topic in ("one", "two"):
+    for topic, min_isr in (("one", "1"), ("two", "2")):
+        # Just now, so that the follower has the whole lag to fetch first.
+        brokers.create_topic(topic, [LEADER, FOLLOWER], min_isr=min_isr)
         side.wait_until_led(topic)
         # A record is not for consumers before the follower has it.
         side.produce(topic, 1)
