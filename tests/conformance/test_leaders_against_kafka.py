@@ -53,7 +53,7 @@ from ..waiting import wait_until
 from .lone_controllers import PlayedBrokers
 from .side_by_side import OUR_OWN, plain
 
-pytestmark = [pytest.mark.long, pytest.mark.requires("java", "mvn")]
+pytestmark = [pytest.mark.long, pytest.mark.requires("java", "mvn"), pytest.mark.timeout(600)]
 
 LEADER, FOLLOWER, STRANGER = 11, 12, 13
 LAG_S = 10

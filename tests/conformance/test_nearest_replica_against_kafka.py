@@ -33,7 +33,12 @@ from tierlog.clients.protocol.primitives import size_of
 
 from ..waiting import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.requires("java", "mvn")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.long,
+    pytest.mark.requires("java", "mvn"),
+    pytest.mark.timeout(900),
+]
 
 LEADER, SECOND, THIRD = 11, 12, 13
 RACKS = {LEADER: "a", SECOND: "b", THIRD: "c"}

@@ -11,7 +11,12 @@ import pytest
 from tierlog.tests.scenarios.tiering import replica_stories as stories
 from tierlog.tests.scenarios.tiering.many_brokers import ManyBrokers, many_brokers
 
-pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.requires("java", "mvn")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.long,
+    pytest.mark.requires("java", "mvn"),
+    pytest.mark.timeout(900),
+]
 
 
 @pytest.fixture(scope="module")

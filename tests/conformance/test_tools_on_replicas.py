@@ -20,7 +20,12 @@ from tierlog.clients.producer.producer import Producer
 from ..waiting import wait_until
 from .cluster_processes import ToolsOnClusters, both_clusters
 
-pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.requires("java", "mvn")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.long,
+    pytest.mark.requires("java", "mvn"),
+    pytest.mark.timeout(900),
+]
 
 A, B, C = 11, 12, 13
 QUICK = {"broker.session.timeout.ms": "6000", "broker.heartbeat.interval.ms": "1000"}

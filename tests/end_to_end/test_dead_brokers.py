@@ -13,7 +13,7 @@ from tierlog.bench.cluster import Cluster, ClusterNode, combined
 from ..waiting import wait_until
 from .replicated_topics import create, leader_of, produce
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(600)]
 
 _SESSION_S = 600
 _WITHIN_S = 90

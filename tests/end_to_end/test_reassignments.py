@@ -14,7 +14,7 @@ from ..waiting import wait_until
 from .reassigned_topics import WITHIN_S, ReassignedTopics
 from .replicated_topics import consume, produce, run
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(600)]
 
 OTHER = 4
 """A broker that is no controller: the cluster works without it."""

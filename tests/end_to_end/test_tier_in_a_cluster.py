@@ -24,7 +24,7 @@ from tierlog.tiering.store.object_keys import ObjectKey, parse_object_key
 
 from ..waiting import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(900)]
 
 T = TypeVar("T")
 _WITHIN_S = 180

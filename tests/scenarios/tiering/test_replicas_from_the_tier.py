@@ -7,7 +7,7 @@ import pytest
 from . import replica_stories as stories
 from .many_brokers import ManyBrokers, many_brokers
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
