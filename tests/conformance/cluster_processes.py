@@ -95,7 +95,7 @@ class ToolsOnClusters:
         def last() -> list[str]:
             return [said.text for said in self.said_at(node_id, tool, *arguments)]
 
-        wait_until(lambda: all(line in text for text in last()), 60, lambda: f"{line!r} {last()}")
+        wait_until(lambda: all(line in text for text in last()), 180, lambda: f"{line!r} {last()}")
 
 
 def masked(said: Said, cluster: Cluster, masks: Masks) -> str:

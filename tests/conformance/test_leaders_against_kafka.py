@@ -164,7 +164,7 @@ class Side:
             del self.said[before:]
             return "'records': b''" not in answer
 
-        wait_until(has_grown, 60, f"{topic} ends at {end}")
+        wait_until(has_grown, 180, f"{topic} ends at {end}")
 
     def isr(self, topic: str) -> list[int]:
         request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
@@ -175,7 +175,7 @@ class Side:
 
     def wait_for_isr(self, topic: str, *members: int) -> None:
         wait_until(
-            lambda: self.isr(topic) == sorted(members), 120, lambda: f"{topic} {self.isr(topic)}"
+            lambda: self.isr(topic) == sorted(members), 180, lambda: f"{topic} {self.isr(topic)}"
         )
 
     def wait_until_led(self, topic: str) -> None:
@@ -186,7 +186,7 @@ class Side:
             self.fetch(topic, 0)
             return "'error_code': 0, 'high_watermark': 0" in str(self.said.pop())
 
-        wait_until(is_led, 60, f"{topic} is led")
+        wait_until(is_led, 180, f"{topic} is led")
 
 
 def play(side: Side) -> None:
@@ -282,7 +282,7 @@ def elect_uncleanly(side: Side) -> None:
     brokers.ask(request, 3)
     brokers.beat(FOLLOWER, fence=True)
     side.wait_for_isr(topic, LEADER)
-    wait_until(lambda: side.produce(topic, 1) == 0, 60, f"{topic} is led")
+    wait_until(lambda: side.produce(topic, 1) == 0, 180, f"{topic} is led")
     del side.said[:-1]
     side.fetch(topic, 0, leader_epoch=1)
     brokers.beat(FOLLOWER)

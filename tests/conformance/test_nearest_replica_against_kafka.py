@@ -44,7 +44,7 @@ LEADER, SECOND, THIRD = 11, 12, 13
 RACKS = {LEADER: "a", SECOND: "b", THIRD: "c"}
 SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 TOPIC, RECORDS = "near", 300
-_WITHIN_S = 60
+_WITHIN_S = 180
 
 
 class Racks(NamedTuple):

@@ -37,7 +37,7 @@ OF_ELIGIBLE_REPLICAS = (
 )
 WITHOUT_DIRECTORIES = ((r'"log_dirs":\["[^\]]*"\]', '"log_dirs":[D]'),)
 VALUE = b"v" * 10_000
-_WITHIN_S = 60
+_WITHIN_S = 180
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from .replicated_topics import create, leader_of, produce
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(600)]
 
 _SESSION_S = 600
-_WITHIN_S = 90
+_WITHIN_S = 180
 _SETTINGS = {
     "broker.session.timeout.ms": str(_SESSION_S * 1_000),
     "broker.heartbeat.interval.ms": "1000",

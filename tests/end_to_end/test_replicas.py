@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 NODES = (1, 2, 3)
 PARTITIONS = 3
-_WITHIN_S = 90
+_WITHIN_S = 180
 _SETTINGS = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
 
 
