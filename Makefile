@@ -34,7 +34,7 @@ help:
 	@echo 'make setup    .venv with tierlog in it, and nothing that only tests need'
 	@echo 'make check    format, lint, types, import contracts and unit tests: the quick loop'
 	@echo 'make test     everything that must hold: check, real clients, Kafka tools, simulations'
-	@echo 'make test-long  more seeds of the simulations, and kills: MINUTES=20 of them'
+	@echo 'make test-long  more seeds of the simulations, and kills: MINUTES=20 of them, and CLUSTER_MINUTES=15'
 	@echo 'make simulate brokers, quorums and clusters in virtual time; SEED=7 runs one again, SEED=0-99 many'
 	@echo 'make format   rewrite the code as the formatter wants it'
 	@echo 'make diagrams docs/state-machines.md anew, from the tables in the code'
