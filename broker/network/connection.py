@@ -30,7 +30,7 @@ from ...clients.errors import ProtocolError
 from ...clients.protocol.connection import FrameBuffers, FrameReader
 from ...clients.protocol.primitives import size_of
 from ...clients.protocol.schema import Chunk
-from .ordered_answers import OrderedAnswers, may_go_ahead, put_back
+from .ordered_answers import Answered, OrderedAnswers, may_go_ahead, put_back
 from .receive_budget import ReceiveBudget, UnsentAnswers
 from .transport import Transport
 from .turns import REQUESTS_A_TURN, Turns
@@ -117,13 +117,6 @@ class DeferredResponse(NamedTuple):
 
 Response = Sequence[Chunk] | DeferredResponse
 """The chunks of a framed response (empty if none is sent), or a deferred response."""
-
-
-class _Answered(NamedTuple):
-    """Work that is done, and how its response is made."""
-
-    done: asyncio.Future[object]
-    respond: Callable[[asyncio.Future[object]], Response]
 
 
 class ConnectedClient:
@@ -231,7 +224,7 @@ class Connection:
         """No more responses are sent: an earlier one was cancelled."""
         self._pending: asyncio.Future[object] | None = None
         self._owed: OrderedAnswers[Response] = OrderedAnswers()
-        self._last: _Answered | None = None
+        self._last: Answered[Response] | None = None
         """The answer to the request in progress, which waits for those that are owed."""
         self._refusal: Exception | None = None
         """Why the connection is closed once what is owed is sent."""
@@ -458,7 +451,7 @@ class Connection:
     ) -> None:
         self._pending = None
         if len(self._owed):
-            self._last = _Answered(done, respond)
+            self._last = Answered(done, respond)
             return
         self._budget.unwatch(self)
         now = self._loop.time()

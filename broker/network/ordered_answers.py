@@ -35,6 +35,13 @@ def put_back(frame: memoryview, rest: memoryview | bytes = b"") -> memoryview:
     return memoryview(b"".join((_SIZE.pack(len(frame)), frame, rest)))
 
 
+class Answered(NamedTuple, Generic[ResponseT]):
+    """Work that is done, and how its response is made."""
+
+    done: asyncio.Future[object]
+    respond: Callable[[asyncio.Future[object]], ResponseT]
+
+
 class Owed(NamedTuple, Generic[ResponseT]):
     """A response: what it waits for and how it is made then, or its chunks."""
 
