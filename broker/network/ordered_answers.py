@@ -14,6 +14,9 @@ from typing import Generic, NamedTuple, TypeVar
 
 from ...clients.protocol.schema import Chunk
 
+OWED_BYTES_MAX = 256 * 1024
+"""How many bytes of responses in memory are owed before no more requests are handled."""
+
 OWED_MAX = 5
 """The most responses owed before no more requests are handled: what an idempotent producer has in
 flight (max.in.flight.requests.per.connection)."""
@@ -53,10 +56,12 @@ class Owed(NamedTuple, Generic[ResponseT]):
 class OrderedAnswers(Generic[ResponseT]):
     """Empty while no request waits for followers."""
 
-    __slots__ = ("_owed",)
+    __slots__ = ("_owed", "nbytes")
 
     def __init__(self) -> None:
         self._owed: list[Owed[ResponseT]] = []
+        self.nbytes = 0
+        """The bytes in memory of the responses that are ready; records in files are not."""
 
     def __len__(self) -> int:
         return len(self._owed)
@@ -64,7 +69,7 @@ class OrderedAnswers(Generic[ResponseT]):
     @property
     def is_full(self) -> bool:
         """Whether no more requests are to be handled now."""
-        return len(self._owed) >= OWED_MAX
+        return len(self._owed) >= OWED_MAX or self.nbytes >= OWED_BYTES_MAX
 
     def add_later(
         self,
@@ -74,18 +79,33 @@ class OrderedAnswers(Generic[ResponseT]):
         """Owe a response that can be made when `work` is done."""
         self._owed.append(Owed(work, respond))
 
+    def put_back(
+        self,
+        work: asyncio.Future[object],
+        respond: Callable[[asyncio.Future[object]], ResponseT],
+    ) -> None:
+        """Owe the response that was removed last again: it waits for more work."""
+        self._owed.insert(0, Owed(work, respond))
+
     def add_chunks(self, chunks: Sequence[Chunk]) -> None:
         """Owe a response that is ready, but for those before it."""
         self._owed.append(Owed(None, None, chunks))
+        self.nbytes += _bytes_in(chunks)
 
     def take_ready(self) -> Iterator[Owed[ResponseT]]:
         """Remove and return those at the front that can be sent now."""
         while self._owed and ((work := self._owed[0].work) is None or work.done()):
-            yield self._owed.pop(0)
+            first = self._owed.pop(0)
+            self.nbytes -= _bytes_in(first.chunks)
+            yield first
 
     def give_up(self) -> None:
         """Owe nothing any more, and cancel what the responses wait for."""
-        owed, self._owed = self._owed, []
+        owed, self._owed, self.nbytes = self._owed, [], 0
         for each in owed:
             if each.work is not None:
                 each.work.cancel()
+
+
+def _bytes_in(chunks: Sequence[Chunk]) -> int:
+    return sum(len(each) for each in chunks if isinstance(each, bytes))
