@@ -420,7 +420,6 @@ class Connection:
                     return
                 answer = chunks if respond is None or work is None else respond(work)
                 if isinstance(answer, DeferredResponse):
-                    # A long response is made in steps.
                     self._owe_still(answer)
                     break
                 if answer:
@@ -442,22 +441,23 @@ class Connection:
         self._owed.put_back(future, answer.respond)
         future.add_done_callback(self._pay)
 
+    def _owe_still(self, answer: DeferredResponse) -> None:
+        """Owe a response first that is being made in steps, because it is long."""
+        future = self._owner.adopt(answer.work)
+        self._owed.owe_first(future, answer.respond)
+        future.add_done_callback(self._pay)
+
     def _paid(self, was_full: bool) -> None:
         """Go on after some owed responses are sent."""
         last, is_all = self._last, not len(self._owed)
         is_waiting = self.state is ConnectionState.WAITING
+        is_free = self._pending is None and last is None and self._refusal is None
         if is_waiting and is_all and self._refusal is not None:
             self._refuse(self._refusal)
         elif is_waiting and is_all and last is not None:
             self._last = None
             self._answered(last.done, last.respond)
-        elif (
-            is_waiting
-            and (is_all or (was_full and not self._owed.is_full))
-            and self._pending is None
-            and last is None
-            and self._refusal is None
-        ):
+        elif is_waiting and is_free and (is_all or (was_full and not self._owed.is_full)):
             self._budget.unwatch(self)
             self._move(ConnectionEvent.ANSWER)
             self._flush()

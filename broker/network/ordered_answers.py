@@ -79,7 +79,7 @@ class OrderedAnswers(Generic[ResponseT]):
         """Owe a response that can be made when `work` is done."""
         self._owed.append(Owed(work, respond))
 
-    def put_back(
+    def owe_first(
         self,
         work: asyncio.Future[object],
         respond: Callable[[asyncio.Future[object]], ResponseT],

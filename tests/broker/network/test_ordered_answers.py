@@ -196,3 +196,54 @@ def test_an_answer_that_is_made_in_steps_keeps_its_place() -> None:
             assert await peer.ask(b"next") == b"next"
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("bad", [frame(REFUSED), b"\xff\xff\xff\xff"])
+def test_what_is_owed_is_answered_before_a_bad_request_ends_the_connection(
+    network: Callable[[], Network], bad: bytes
+) -> None:
+    async def story() -> None:
+        gates = Gates()
+        async with running(gates.answer, network=network()) as broker:
+            peer = await broker.connect()
+            peer.writer.write(frame(P1) + frame(P2) + bad + frame(b"behind"))
+            await until(lambda: len(gates.gates) == 2)
+            other = await broker.connect()
+            assert await other.ask(b"of another") == b"of another"
+            gates.open(P1, P2)
+            assert [await peer.answer() for _ in range(2)] == [P1, P2]
+            assert await peer.is_closed_by_the_server()
+            assert b"behind" not in gates.handled
+
+    asyncio.run(story())
+
+
+def test_an_answer_that_is_made_in_steps_keeps_its_place() -> None:
+    """As that to a Produce with thousands of topics: its connection hung."""
+
+    async def story() -> None:
+        steps: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        gates = Gates()
+
+        def answer(client: ConnectedClient, request: memoryview) -> Response:
+            response = gates.answer(client, request)
+            if request == P1:
+                assert isinstance(response, DeferredResponse)
+                in_steps = DeferredResponse(steps, saying(P1))
+                return response._replace(respond=lambda done: in_steps)
+            return response
+
+        async with running(answer) as broker:
+            peer = await broker.connect()
+            requests = [P1, P2, P3]
+            peer.writer.write(b"".join(map(frame, requests)))
+            await until(lambda: gates.handled == requests)
+            gates.open(P1, P2, P3)
+            other = await broker.connect()
+            assert await other.ask(b"of another") == b"of another"
+            steps.set_result(None)
+            assert [await peer.answer() for _ in requests] == requests
+            assert await peer.ask(b"next") == b"next"
+
+    asyncio.run(story())
