@@ -18,7 +18,11 @@ pytestmark = pytest.mark.slow
 NODES = (1, 2, 3)
 PARTITIONS = 3
 _WITHIN_S = 180
-_SETTINGS = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
+_SETTINGS = {
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    "auto.leader.rebalance.enable": "false",
+}
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +87,11 @@ def test_a_leader_that_stops_hands_over_and_follows_when_it_is_back(cluster: Clu
     assert leader_of(cluster, cluster.bootstrap, "handed-over") == 2
     cluster.nodes[2].stop()
     others = f"{cluster.nodes[1].bootstrap},{cluster.nodes[3].bootstrap}"
-    assert leader_of(cluster, others, "handed-over") in (1, 3)
+
+    def is_handed_over() -> bool:
+        return leader_of(cluster, others, "handed-over") in (1, 3)
+
+    wait_until(is_handed_over, _WITHIN_S, cluster.log_tails)
     produce(others, "handed-over", [b"meanwhile"] * 100)
     cluster.nodes[2].start()
     produce(cluster.bootstrap, "handed-over", [b"afterwards"] * 100)

@@ -34,6 +34,7 @@ _VALUE = bytes(100)
 _SETTINGS = {
     "broker.session.timeout.ms": "6000",
     "broker.heartbeat.interval.ms": "500",
+    "auto.leader.rebalance.enable": "false",
     "remote.log.storage.system.enable": "true",
     "remote.log.manager.task.interval.ms": "500",
     "remote.log.manager.task.retry.backoff.max.ms": "1000",
