@@ -216,6 +216,7 @@ def test_a_broker_is_restored_from_its_tier_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 @pytest.mark.requires("java", "mvn")
 @pytest.mark.parametrize("target", [TierlogTarget(), KafkaTarget()], ids=lambda each: each.name)
 def test_a_broker_of_three_is_rebuilt_while_producers_go_on(target: Target, tmp_path: Path) -> None:
