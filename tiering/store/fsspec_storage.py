@@ -62,6 +62,13 @@ _PROBE_SUFFIX = "probe.tmp"
 _SUFFIXES = (LOG_SUFFIX, *(index.value for index in IndexType), _PROBE_SUFFIX)
 """Suffixes of a segment's other objects; an interrupted probe may have left its own."""
 
+_OF_FOLLOWERS = {
+    IndexType.LEADER_EPOCH: "leader epochs",
+    IndexType.PRODUCER_SNAPSHOT: "producers",
+}
+"""What an empty replica begins with. It is checked against the manifest: an epoch that begins
+elsewhere, or the producers of another segment, would show nowhere else, and be believed for ever."""
+
 Describe = Callable[[TopicIdPartition], TopicDescription | None]
 """Returns a topic's description for the manifests of a partition; None if it is unknown."""
 
@@ -75,6 +82,10 @@ def _bytes_max(metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> int
     if entry is None:
         return PART_BYTES_MAX
     return entry * (metadata.segment_size_bytes // BATCH_OVERHEAD + _SPARE_ENTRIES)
+
+
+def _part_of(content: bytes) -> Part:
+    return Part(len(content), crc32c(content))
 
 
 def _unknown(_: TopicIdPartition) -> None:
@@ -151,7 +162,16 @@ class FsspecStorage:
         if index_type is IndexType.TRANSACTION:
             return await self._transaction_index(metadata)
         key = object_key(metadata, index_type.value)
-        return await self._objects.read_small(key, _bytes_max(metadata, index_type))
+        content = await self._objects.read_small(key, _bytes_max(metadata, index_type))
+        what = _OF_FOLLOWERS.get(index_type)
+        if what is not None:
+            parts = await self._parts(metadata)
+            if parts is not None and parts.get(index_type.value) != _part_of(content):
+                raise RemoteStorageError(
+                    f"The {what} of remote segment {metadata.segment_id} in {self} are damaged: "
+                    "they differ from what was copied, and no replica may begin with them"
+                )
+        return content
 
     async def _transaction_index(self, metadata: RemoteLogSegmentMetadata) -> bytes:
         """The transaction index, checked against the manifest: truncation at an entry's end shows
@@ -174,7 +194,7 @@ class FsspecStorage:
             raise RemoteStorageError(
                 f"{what} is missing, so aborted records cannot be filtered out"
             )
-        if parts is not None and expected != (len(content), crc32c(content)):
+        if parts is not None and expected != _part_of(content):
             raise RemoteStorageError(
                 f"{what} is damaged: it differs from what was copied, so aborted records cannot "
                 "be filtered out"
