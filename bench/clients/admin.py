@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition, admin as client
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition, admin as client
 from confluent_kafka.cimpl import NewTopic
 
 if TYPE_CHECKING:
@@ -39,9 +39,11 @@ def create_topic(
     *,
     partitions: int = 1,
     replication_factor: int = 1,
+    is_new_cluster: bool = False,
 ) -> None:
     """Create a topic and wait until the leader of each partition serves it.
 
+    In a new cluster, a topic that exists was created by an attempt whose answer was lost.
     Raises KafkaException if the broker refuses, TimeoutError if a partition is not served in time.
     """
     admin = _admin(bootstrap)
@@ -53,7 +55,12 @@ def create_topic(
     )
     # The client does not type the results of its futures.
     created = admin.create_topics([new_topic])  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    _wait_for(cast("dict[str, Future[None]]", created))
+    try:
+        _wait_for(cast("dict[str, Future[None]]", created))
+    except KafkaException as error:
+        code = cast("KafkaError", error.args[0]).code()
+        if not is_new_cluster or code != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
     deadline = time.monotonic() + _TIMEOUT_S
     while led_partitions(bootstrap, topic, admin) < partitions:
         if time.monotonic() > deadline:

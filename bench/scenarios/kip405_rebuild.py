@@ -172,7 +172,12 @@ def _create_topic(
     from ..clients.admin import create_topic
 
     create_topic(
-        cluster.bootstrap, topic, settings, partitions=partitions, replication_factor=NODES
+        cluster.bootstrap,
+        topic,
+        settings,
+        partitions=partitions,
+        replication_factor=NODES,
+        is_new_cluster=True,
     )
 
 

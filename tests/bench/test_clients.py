@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import KafkaException
 
 from tierlog.bench.clients.admin import create_topic, end_offsets, holds, led_partitions
 from tierlog.bench.clients.client_process import ClientError, run_client, start_client
@@ -23,6 +24,13 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def order(bootstrap: str, topic: str, load: Load | SteadyLoad) -> tuple[str, ...]:
     return ("--bootstrap", bootstrap, "--topic", topic, *load.arguments())
+
+
+def test_in_a_new_cluster_a_topic_that_exists_was_created_by_a_lost_attempt(bootstrap: str) -> None:
+    create_topic(bootstrap, "again")
+    with pytest.raises(KafkaException, match="already exists"):
+        create_topic(bootstrap, "again")
+    create_topic(bootstrap, "again", is_new_cluster=True)
 
 
 def test_a_load_reaches_its_client_as_it_was_meant() -> None:
