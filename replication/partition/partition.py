@@ -359,7 +359,7 @@ class Partition:
         replica_id, epoch = replica
         follower = self.check_follower(replica_id, knows_epoch=knows_epoch)
         broker = None if self._broker_of is None else self._broker_of(replica_id)
-        if broker is not None and NO_BROKER_EPOCH < epoch < broker.epoch:
+        if broker is not None and epoch != NO_BROKER_EPOCH and epoch < broker.epoch:
             raise KafkaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
                 f"Broker {replica_id} has fetched {self.topic_partition} with epoch {epoch}, but "

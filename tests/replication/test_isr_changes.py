@@ -247,3 +247,17 @@ def test_the_dead_do_not_hold_back_deletions() -> None:
         assert partition.low_watermark == 1
 
     with_leader(story)
+
+
+@pytest.mark.parametrize("epoch", [-5, 0, 19])
+def test_a_fetch_of_a_broker_that_has_restarted_since_moves_nothing(epoch: int) -> None:
+    async def story(leader: Leader) -> None:
+        leader.append(b"a", acks=1)
+        leader.follow(THIRD, 1, broker_epoch=30)
+        refused = leader.follow(SECOND, 1, broker_epoch=epoch)
+        assert (refused.error_code, refused.records) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, b"")
+        assert leader.high_watermark == 0
+        leader.follow(SECOND, 1, broker_epoch=20)
+        assert leader.high_watermark == 1
+
+    with_leader(story)

@@ -67,7 +67,7 @@ _OF_FOLLOWERS = {
     IndexType.PRODUCER_SNAPSHOT: "producers",
 }
 """What an empty replica begins with. It is checked against the manifest: an epoch that begins
-elsewhere, or the producers of another segment, would show nowhere else, and be believed for ever."""
+elsewhere, or producers of another segment, would show nowhere else, and be believed for ever."""
 
 Describe = Callable[[TopicIdPartition], TopicDescription | None]
 """Returns a topic's description for the manifests of a partition; None if it is unknown."""
