@@ -18,7 +18,7 @@ from tierlog.tests.compatibility import ran
 
 _PROGRAM = Path(__file__).parent / "java" / "Tools.java"
 _FLAGS = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8")
-_TIMEOUT_S = 60
+_TIMEOUT_S = 180
 _STOP_TIMEOUT_S = 30
 
 
