@@ -64,7 +64,7 @@ class BrokerNode:
         """The broker's server.properties."""
         raise NotImplementedError
 
-    def start(self, timeout_s: float = 60) -> float:
+    def start(self, timeout_s: float = 180) -> float:
         """Start it; returns the seconds from process creation to the first Metadata response.
 
         Raises NotUpError, with the end of the broker's log, if it does not respond in time.

@@ -20,7 +20,7 @@ SIZES = (20, 200, 3_000, 20_000, 300_000)
 
 _PAUSE_S = 0.15
 _IN_FLIGHT_MAX = 20
-_FLUSH_S = 120
+_FLUSH_S = 240
 _CONSUME_S = 0.5
 _SILENT_MAX = 120
 _ABORTED_EVERY = 3
@@ -162,7 +162,7 @@ class Transactions(_Worker):
             {
                 "bootstrap.servers": bootstrap,
                 "transactional.id": name,
-                "transaction.timeout.ms": 60_000,
+                "transaction.timeout.ms": 300_000,
                 "retry.backoff.ms": 50,
                 "log_level": 0,
             }

@@ -25,7 +25,7 @@ from ..waiting import wait_until
 
 _METADATA_VERSION = 9
 _ASK_S = 10.0
-_PATIENCE_S = 120.0
+_PATIENCE_S = 240.0
 _PREFERRED = 0
 _ELECT_VERSION = 2
 _ALREADY = 84

@@ -38,7 +38,7 @@ from .replica_states import ReplicaStates, differences, end_on_disk
 pytestmark = [
     pytest.mark.long,
     pytest.mark.requires("java", "mvn"),
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(1200),
 ]
 
 PLAIN, EXACT = "plain", "exact"
@@ -54,13 +54,13 @@ PROPERTIES: Mapping[str, str] = {
     "unclean.leader.election.enable": "false",
     # Who leads is decided by the story alone.
     "auto.leader.rebalance.enable": "false",
-    "broker.session.timeout.ms": "6000",
+    "broker.session.timeout.ms": "9000",
     "broker.heartbeat.interval.ms": "500",
     "controlled.shutdown.enable": "true",
 }
 TAIL = 6
 PROGRESS = 20
-PATIENCE_S = 120.0
+PATIENCE_S = 240.0
 
 
 def coordinated_by(partition: int) -> str:
@@ -184,7 +184,7 @@ class Story:
         """A controlled shutdown: somebody else leads before the node goes."""
         for topic in self.topics:
             self.states.elect_preferred(topic, node)
-        node.stop(60)
+        node.stop(180)
         for topic in (*self.topics, *INTERNAL):
             self.states.wait_until_led_by_others(topic, node.node_id)
         self.make_progress()
