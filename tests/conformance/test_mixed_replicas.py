@@ -1,8 +1,8 @@
 """Brokers of Apache Kafka and of ours follow and lead each other's partitions in one cluster.
 
 Writers of every codec, transactions with coordinators everywhere and the offsets of groups go on
-while each node in turn is killed with records that nobody else has, and stopped in order. Then the
-replicas are the same on all disks, byte for byte, and so are their leader epochs.
+while a node of each kind is killed with records that nobody else has, and stopped in order. Then
+the replicas are the same on all disks, byte for byte, and so are their leader epochs.
 """
 
 import os
@@ -255,10 +255,11 @@ def test_each_kind_follows_and_leads_the_other(kinds: tuple[Kind, ...], tmp_path
             story.make_progress()
             story.groups.move_on()
             story.everybody_in_sync()
-            for node in cluster.brokers:
+            # The last two are of different kinds.
+            for node in cluster.brokers[1:]:
                 story.kill_with_a_tail(node)
                 print("killed", node.node_id, node.kind, time.monotonic() - began)
-            for node in cluster.brokers:
+            for node in cluster.brokers[1:]:
                 story.stop_and_start(node)
                 print("stopped", node.node_id, node.kind, time.monotonic() - began)
             for topic in story.topics:
