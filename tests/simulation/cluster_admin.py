@@ -124,7 +124,7 @@ class ClusterAdmin:
 
     async def _reassign(self) -> None:
         topic = self.chance.choice([*TOPICS, TEMPORARY, *([ARCHIVE.topic] * 3 * self.has_tier)])
-        replicas = self.chance.sample(IDS, self.chance.choice((2, 3, 3)))
+        replicas: list[int] = self.chance.sample(IDS, self.chance.choice((2, 3, 3)))
         await self._change_replicas(topic, replicas)
 
     async def _cancel(self) -> None:

@@ -16,6 +16,10 @@ from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.loop import SimulatedLoop
 
 
+def _ignore(_: TopicPartition, __: int) -> None:
+    """What is done about a record as long as nobody checks it."""
+
+
 @dataclass(slots=True)
 class Promises:
     """What clients were promised of each partition, and what they have seen."""
@@ -23,7 +27,7 @@ class Promises:
     acknowledged: dict[TopicPartition, dict[int, bytes]] = field(
         default_factory=dict[TopicPartition, dict[int, bytes]]
     )
-    on_acknowledged: Callable[[TopicPartition, int], None] = lambda *_: None
+    on_acknowledged: Callable[[TopicPartition, int], None] = _ignore
     copied: int = 0
     """How many records the copier's committed offset says are copied."""
     counts: Counter[str] = field(default_factory=Counter[str])

@@ -110,8 +110,8 @@ def _part_from_clients(story: "ClusterStory", member: Member) -> bool:
 def _cut_one_way(story: "ClusterStory", member: Member) -> bool:
     """Nothing comes through in one direction of one link."""
     other = story.chance.choice([each for each in story.members if each is not member])
-    link = (member.host, other.host)
-    _cut(story, [link if story.chance.random() < 0.5 else link[::-1]])
+    ends = (member, other) if story.chance.random() < 0.5 else (other, member)
+    _cut(story, [(ends[0].host, ends[1].host)])
     return True
 
 

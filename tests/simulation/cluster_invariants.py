@@ -53,12 +53,12 @@ class ClusterInvariants:
                 self._ends[key] = end
 
     def check_read(self, name: TopicPartition, offset: int) -> None:
-        """P3: nobody reads what was never committed."""
+        """Nobody reads what was never committed."""
         high_watermark = max(each.high_watermark(name) for each in self._members)
         assert offset < high_watermark, f"{name}: {offset} is read, above {high_watermark}"
 
     def check_acknowledged(self, name: TopicPartition, offset: int) -> None:
-        """P1: what is acknowledged is on as many replicas as must be in sync."""
+        """What is acknowledged is on as many replicas as must be in sync."""
         holders = [each.id for each in self._members if each.log_end(name) > offset]
         assert len(holders) >= MIN_ISR, (
             f"{name}: {offset} was acknowledged, and only {holders} have it"
@@ -67,7 +67,7 @@ class ClusterInvariants:
     # -- Images ---------------------------------------------------------------------------------
 
     def _check_published(self, member: Member, offset: int) -> None:
-        """C9: the image of a process only grows."""
+        """The image of a process only grows."""
         key = (member.id, member.starts)
         assert offset >= self._published.get(key, -1), f"the image of {member.id} goes back"
         self._published[key] = offset
@@ -131,7 +131,7 @@ class ClusterInvariants:
     def _check_maximal_isr(
         self, name: TopicPartition, replica: Partition, image: ClusterImage
     ) -> None:
-        """P4: each member of the maximal ISR that can be asked has all below the high watermark."""
+        """Each member of the maximal ISR that can be asked has all below the high watermark."""
         for other in self._members:
             state = replica.isr_state
             if other.id not in {*state.isr, *state.asked_isr} or not other.is_serving:
@@ -151,7 +151,7 @@ class ClusterInvariants:
     # -- What is committed ----------------------------------------------------------------------
 
     def check_committed(self) -> None:
-        """P2, P3: what is committed stays, byte by byte, and is the same on all."""
+        """What is committed stays, byte by byte, and is the same on all."""
         image = self._truth.image
         for name, partition in self._truth.partitions():
             assert image is not None
@@ -203,7 +203,7 @@ def _offset(image: ClusterImage) -> int:
 
 
 def _check_epochs(name: str, before: PartitionImage, now: PartitionImage) -> None:
-    """C4: epochs only grow, and another leader has another epoch."""
+    """Epochs only grow, and another leader has another epoch."""
     assert now.leader_epoch >= before.leader_epoch, f"{name}: the leader epoch goes back"
     assert now.partition_epoch >= before.partition_epoch, f"{name}: the epoch goes back"
     if now.leader not in (before.leader, -1):
@@ -211,7 +211,7 @@ def _check_epochs(name: str, before: PartitionImage, now: PartitionImage) -> Non
 
 
 def _check_reassignment(name: str, before: PartitionImage, now: PartitionImage) -> None:
-    """C7: a new replica is being added until it is in sync."""
+    """A new replica is being added until it is in sync."""
     new = {*before.adding_replicas, *(set(now.replicas) - set(before.replicas))}
     joined = (new & set(now.replicas)) - set(now.adding_replicas)
     if now.partition_epoch <= before.partition_epoch + 3 and joined:

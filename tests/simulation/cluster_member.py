@@ -8,15 +8,18 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, TypeAlias
 
 from tierlog.broker.broker import Broker, Dependencies, StartError
 from tierlog.broker.config.config import BrokerConfig, read_config
+from tierlog.broker.config.dynamic_config import DynamicConfig
+from tierlog.broker.network.socket_server import SocketServer
 from tierlog.broker.network.transport import StreamNetwork
+from tierlog.broker.node_storage import NodeStorage
 from tierlog.broker.request.context import BrokerContext
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.controller.controller import Controller
+from tierlog.replication.housekeeping.log_compaction import LogCompaction
 from tierlog.replication.leader.replica_manager import ReplicaManager
 from tierlog.storage.directory.log_dir import LogDir, MetaProperties
 from tierlog.storage.manager.log_manager import LogManager
@@ -76,10 +79,6 @@ TIER_PROPERTIES = {
 }
 
 
-Parts: TypeAlias = Any
-"""What a broker is built of, which is handed on."""
-
-
 @lru_cache(64)
 def _config(node_id: int, more: tuple[tuple[str, str], ...]) -> BrokerConfig:
     host = f"broker{node_id}"
@@ -95,8 +94,17 @@ class _WatchedBroker(Broker):
 
     context: BrokerContext | None = None
 
-    def _build_broker(self, *parts: Parts) -> BrokerContext:
-        self.context = super()._build_broker(*parts)
+    def _build_broker(
+        self,
+        server: SocketServer,
+        storage: NodeStorage,
+        controller: Controller,
+        dynamic_config: DynamicConfig,
+        compaction: LogCompaction,
+    ) -> BrokerContext:
+        self.context = super()._build_broker(
+            server, storage, controller, dynamic_config, compaction
+        )
         return self.context
 
 

@@ -31,10 +31,10 @@ class ClusterLoop(SimulatedLoop):
         super().__init__(seed, time_limit_s)
         self._paused: dict[Process, deque[asyncio.Handle]] = {}
 
-    def _remember(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def _remember(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         # A process holds its tasks while it lives: only those of dead ones are collected.
         if not str(context.get("message")).startswith("Task was destroyed"):
-            super()._remember(loop, context)
+            super()._remember(self, context)
 
     def close(self) -> None:
         """End what dead processes have left waiting for ever, so that nobody hears of it later."""

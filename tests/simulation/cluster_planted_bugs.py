@@ -72,6 +72,14 @@ def _yes(*_: object, **__: object) -> bool:
     return True
 
 
+def _one(*_: object) -> int:
+    return 1
+
+
+def _no_error(*_: object) -> ErrorCode:
+    return ErrorCode.NONE
+
+
 def _nothing(*_: object, **__: object) -> None:
     return None
 
@@ -88,7 +96,7 @@ def moves_the_high_watermark_over_the_shrunk_isr(patch: pytest.MonkeyPatch) -> N
         return after._replace(isr=after.asked_isr, maximal_isr=after.asked_isr)
 
     patch.setattr(partition, "shrinking", shrinking)
-    patch.setattr(partition, "effective_min_isr", lambda *_: 1)
+    patch.setattr(partition, "effective_min_isr", _one)
 
 
 def counts_the_committed_isr(patch: pytest.MonkeyPatch) -> None:
@@ -110,17 +118,21 @@ def counts_the_committed_isr(patch: pytest.MonkeyPatch) -> None:
 
 def moves_the_high_watermark_alone(patch: pytest.MonkeyPatch) -> None:
     """The leader's own log counts, and no follower's."""
-    patch.setattr(partition, "next_high_watermark", lambda current, end, *_: max(current, end))
+
+    def next_high_watermark(current: int, end: int, *_: object) -> int:
+        return max(current, end)
+
+    patch.setattr(partition, "next_high_watermark", next_high_watermark)
 
 
 def answers_before_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
     """acks=all is answered when the leader has the records."""
-    patch.setattr(Partition, "check_replicated", lambda *_: ErrorCode.NONE)
+    patch.setattr(Partition, "check_replicated", _no_error)
 
 
 def checks_no_min_isr(patch: pytest.MonkeyPatch) -> None:
     """acks=all is answered however few are in sync."""
-    patch.setattr(partition, "effective_min_isr", lambda *_: 1)
+    patch.setattr(partition, "effective_min_isr", _one)
 
 
 def takes_who_is_behind_into_the_isr(patch: pytest.MonkeyPatch) -> None:
@@ -194,14 +206,22 @@ def shows_what_is_not_committed(patch: pytest.MonkeyPatch) -> None:
     def read(self: UnifiedLog, offset: int, size: int, _: object, *rest: Loose) -> Loose:
         return original(self, offset, size, FetchIsolation.LOG_END, *rest)
 
+    def visible_end(self: UnifiedLog, _: object) -> int:
+        return self.log_end_offset
+
     patch.setattr(UnifiedLog, "read", read)
-    patch.setattr(UnifiedLog, "visible_end", lambda self, _: self.log_end_offset)
+    patch.setattr(UnifiedLog, "visible_end", visible_end)
 
 
 def answers_stale_leaders(patch: pytest.MonkeyPatch) -> None:
     """A leader answers whoever asks, whatever leader epoch it follows."""
     original = _private(Partition, "leader_log")
-    patch.setattr(Partition, "leader_log", lambda self, _=-1: original(self))
+
+    def leader_log(self: Partition, _: int = -1) -> UnifiedLog:
+        log: UnifiedLog = original(self)
+        return log
+
+    patch.setattr(Partition, "leader_log", leader_log)
 
 
 # -- Followers ---------------------------------------------------------------------------------

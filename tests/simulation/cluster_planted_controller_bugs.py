@@ -24,8 +24,8 @@ Loose: TypeAlias = Any
 _private: Callable[[object, str], Loose] = getattr
 
 
-def _yes(*_: object, **__: object) -> bool:
-    return True
+def _no_error(*_: object) -> ErrorCode:
+    return ErrorCode.NONE
 
 
 def _nothing(*_: object, **__: object) -> None:
@@ -34,12 +34,20 @@ def _nothing(*_: object, **__: object) -> None:
 
 def elects_fenced_brokers(patch: pytest.MonkeyPatch) -> None:
     """A leader may be fenced."""
-    patch.setattr(LiveBrokers, "is_active", lambda self, broker_id: broker_id in self.brokers)
+
+    def is_active(self: LiveBrokers, broker_id: int) -> bool:
+        return broker_id in self.brokers
+
+    patch.setattr(LiveBrokers, "is_active", is_active)
 
 
 def elects_outside_the_isr(patch: pytest.MonkeyPatch) -> None:
     """Any live replica may lead."""
-    patch.setattr(Candidates, "is_valid", lambda self, broker_id: self.may_lead(broker_id))
+
+    def is_valid(self: Candidates, broker_id: int) -> bool:
+        return self.may_lead(broker_id)
+
+    patch.setattr(Candidates, "is_valid", is_valid)
 
 
 def elects_uncleanly(patch: pytest.MonkeyPatch) -> None:
@@ -134,7 +142,7 @@ def keeps_the_epoch_of_the_last_incarnation(patch: pytest.MonkeyPatch) -> None:
 
 def takes_stale_isrs(patch: pytest.MonkeyPatch) -> None:
     """A leader's ISR counts, whatever has happened since it asked."""
-    patch.setattr(alter_partition, "_check_epochs", lambda *_: ErrorCode.NONE)
+    patch.setattr(alter_partition, "_check_epochs", _no_error)
 
 
 def votes_for_any_log(patch: pytest.MonkeyPatch) -> None:

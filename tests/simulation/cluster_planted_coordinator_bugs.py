@@ -18,12 +18,17 @@ from tierlog.broker.coordinator.transaction.transaction_coordinator import Trans
 from tierlog.broker.request import transactional_append
 from tierlog.broker.request.transaction_membership import Attempt
 from tierlog.clients.errors import ErrorCode
+from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.partition.append_data import AppendRequest
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 Loose: TypeAlias = Any
 """What the patched function gets or gives, which is handed on."""
 _private: Callable[[object, str], Loose] = getattr
+
+
+def _no(*_: object) -> bool:
+    return False
 
 
 def _nothing(*_: object, **__: object) -> None:
@@ -58,12 +63,16 @@ def takes_a_lost_connection_for_marked(patch: pytest.MonkeyPatch) -> None:
 
 def verifies_nothing(patch: pytest.MonkeyPatch) -> None:
     """A partition takes records of a transaction that it does not know, from anybody."""
-    patch.setattr(transactional_append, "refusals", lambda *_: {})
+
+    def refusals(*_: object) -> dict[TopicPartition, ErrorCode]:
+        return {}
+
+    patch.setattr(transactional_append, "refusals", refusals)
 
 
 def drops_the_guard(patch: pytest.MonkeyPatch) -> None:
     """A verification that was overtaken by the end of the transaction still counts."""
-    patch.setattr(Attempt, "_is_overtaken", lambda *_: False)
+    patch.setattr(Attempt, "_is_overtaken", _no)
 
 
 def shows_offsets_before_their_commit(patch: pytest.MonkeyPatch) -> None:
@@ -81,11 +90,11 @@ def shows_offsets_before_their_commit(patch: pytest.MonkeyPatch) -> None:
 def commits_aborted_offsets(patch: pytest.MonkeyPatch) -> None:
     """The offsets of an aborted transaction count."""
     original = _private(GroupShard, "end_transaction")
-    patch.setattr(
-        GroupShard,
-        "end_transaction",
-        lambda self, producer_id, _, now_ms: original(self, producer_id, True, now_ms),
-    )
+
+    def end_transaction(self: GroupShard, producer_id: int, _: bool, now_ms: int) -> Loose:
+        return original(self, producer_id, True, now_ms)
+
+    patch.setattr(GroupShard, "end_transaction", end_transaction)
 
 
 def answers_a_marker_before_its_offsets(patch: pytest.MonkeyPatch) -> None:
@@ -106,7 +115,7 @@ def forgets_pending_offsets_at_load(patch: pytest.MonkeyPatch) -> None:
 
 def takes_pending_offsets_for_stable(patch: pytest.MonkeyPatch) -> None:
     """Nobody waits for the end of a transaction with offsets."""
-    patch.setattr(PendingOffsets, "has", lambda *_: False)
+    patch.setattr(PendingOffsets, "has", _no)
 
 
 def gives_the_same_producer_id_twice(patch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 """Rules of the tier of a whole cluster, each broken once: see `cluster_planted_bugs.py`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -8,6 +8,7 @@ import pytest
 
 from tierlog.broker.tier.image_topics import ImageTopics, MemberTopics
 from tierlog.clients.errors import ErrorCode
+from tierlog.clients.kafka_uuid import Uuid
 from tierlog.replication.follower.fetch_state import FollowedPartition
 from tierlog.storage.log import unified_log
 from tierlog.storage.log.log_retention import RetentionBounds
@@ -23,6 +24,10 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 Loose: TypeAlias = Any
 """What the patched function gets or gives, which is handed on."""
 _private: Callable[[object, str], Loose] = getattr
+
+
+def _yes(*_: object) -> bool:
+    return True
 
 
 def _nothing(*_: object, **__: object) -> None:
@@ -51,7 +56,7 @@ def deletes_above_the_copied_offset(patch: pytest.MonkeyPatch) -> None:
         return of_log._replace(highest_remote_offset=of_log.high_watermark)
 
     patch.setattr(unified_log, "RetentionBounds", bounds)
-    patch.setattr(UnifiedLog, "_is_safe_in_tier", lambda *_: True)
+    patch.setattr(UnifiedLog, "_is_safe_in_tier", _yes)
 
 
 def keeps_the_copied_offset_of_an_old_term(patch: pytest.MonkeyPatch) -> None:
@@ -100,18 +105,24 @@ def deletes_what_it_has_not_heard_of(patch: pytest.MonkeyPatch) -> None:
         vars(self)["_patience"] = patience._replace(gone=0)
         return original(self, *rest)
 
+    def was_deleted(self: MemberTopics, topic_id: Uuid) -> bool:
+        return topic_id not in self.image().topics_by_id
+
+    def watched_partitions(self: MemberTopics) -> Collection[int] | None:
+        return ImageTopics.watched_partitions(self)
+
     patch.setattr(PartitionRemovals, "look", look)
-    patch.setattr(
-        MemberTopics, "was_deleted", lambda self, each: each not in self.image().topics_by_id
-    )
-    patch.setattr(
-        MemberTopics, "watched_partitions", lambda self: ImageTopics.watched_partitions(self)
-    )
+    patch.setattr(MemberTopics, "was_deleted", was_deleted)
+    patch.setattr(MemberTopics, "watched_partitions", watched_partitions)
 
 
 def removes_nothing_of_deleted_topics(patch: pytest.MonkeyPatch) -> None:
     """The objects of a deleted topic stay for ever."""
-    patch.setattr(PartitionRemovals, "look", lambda *_: [])
+
+    def look(*_: object) -> list[Loose]:
+        return []
+
+    patch.setattr(PartitionRemovals, "look", look)
 
 
 def truncates_before_aux_is_at_hand(patch: pytest.MonkeyPatch) -> None:
@@ -128,7 +139,7 @@ def truncates_before_aux_is_at_hand(patch: pytest.MonkeyPatch) -> None:
 
 def leads_on_in_the_tier(patch: pytest.MonkeyPatch) -> None:
     """Who has ceased to lead goes on to copy and to delete."""
-    patch.setattr(LeaderTerm, "is_current", property(lambda _: True))
+    patch.setattr(LeaderTerm, "is_current", property(_yes))
     patch.setattr(LeaderTerm, "end", _nothing)
 
 

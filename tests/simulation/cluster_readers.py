@@ -19,12 +19,16 @@ PARTITION = TopicPartition("orders", 0)
 TIMEOUT_MS = 2500
 
 
+def _ignore(_: TopicPartition, __: int) -> None:
+    """What is done about a record as long as nobody checks it."""
+
+
 @dataclass(slots=True)
 class GroupTruth:
     """What the members of a group have seen and committed together."""
 
     seen: dict[int, bytes] = field(default_factory=dict[int, bytes])
-    check_read: Callable[[TopicPartition, int], None] = lambda *_: None
+    check_read: Callable[[TopicPartition, int], None] = _ignore
     committed: int = 0
     """The highest offset of which a commit was acknowledged."""
 
@@ -87,6 +91,6 @@ class GroupReader:
                     await self._check_committed(reader, min(floor, end))
 
     async def _check_committed(self, reader: Consumer, floor: int) -> None:
-        """P8: whoever coordinates, it knows of what was committed."""
+        """Whoever coordinates, it knows of what was committed."""
         committed = (await reader.committed([PARTITION])).get(PARTITION, -1)
         assert committed >= floor, f"{floor} was committed, and the group is at {committed}"

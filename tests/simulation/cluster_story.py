@@ -10,7 +10,7 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -107,7 +107,7 @@ class _Unexpected(logging.Handler):
 
 
 @contextmanager
-def unexpected_errors() -> Iterator[list[str]]:
+def unexpected_errors() -> Generator[list[str], None, None]:
     """What is logged with a traceback meanwhile; nothing reaches the screen."""
     logger, handler = logging.getLogger("tierlog"), _Unexpected()
     level, propagate = logger.level, logger.propagate

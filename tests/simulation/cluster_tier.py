@@ -1,4 +1,4 @@
-"""What must be true of the tier of a simulated cluster when all has healed: P1, P9 and P10."""
+"""What must be true of the tier of a simulated cluster when all has healed."""
 
 from typing import TYPE_CHECKING
 

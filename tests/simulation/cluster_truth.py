@@ -81,7 +81,7 @@ class ClusterTruth:
         return len(ends) == 1
 
     def check_end(self) -> None:
-        """P1, P2, P5, P6: nothing is lost, double, out of order, or different on two disks."""
+        """Nothing is lost, double, out of order, or different on two disks."""
         for name, partition in self.partitions():
             contents = {
                 member.id: self.content(member, name)
@@ -108,13 +108,13 @@ class ClusterTruth:
         self._check_images(image)
 
     def _check_tails(self, name: TopicPartition, contents: dict[int, bytes]) -> None:
-        """P2: what several have on their disks is the same."""
+        """What several have on their disks is the same."""
         shortest = min(contents.values(), key=len)
         for member_id, content in contents.items():
             assert content.endswith(shortest), f"{name}: the log of {member_id} differs"
 
     def _check_epochs(self, name: TopicPartition, partition: PartitionImage) -> None:
-        """P2: the leader epochs of all replicas are the same."""
+        """The leader epochs of all replicas are the same."""
         entries = {
             member.id: list(replica.log.leader_epochs.entries)
             for member in self.members
@@ -131,7 +131,7 @@ class ClusterTruth:
         assert all(a < b for a, b in pairwise(first)), f"{name}: epochs {first} do not rise"
 
     def _check_images(self, image: ClusterImage) -> None:
-        """C9, P5: all have the same image, and no replica that it gives to others."""
+        """All have the same image, and no replica that it gives to others."""
         for member in self.members:
             assert member.controller is not None
             own = member.controller.image
@@ -184,7 +184,7 @@ class ClusterTruth:
         return values
 
     def _check_copies(self, image: ClusterImage) -> None:
-        """P7: what was copied is what was there to copy, once and in its order, and on both."""
+        """What was copied is what was there to copy, once and in its order, and on both."""
         if image.partition("copies", 0) is None:
             return
         source = self.written_values(TopicPartition("orders", 0))
@@ -213,7 +213,7 @@ class ClusterTruth:
         self.check_values(name, values)
 
     def check_values(self, name: TopicPartition, values: dict[int, bytes]) -> None:
-        """P1, P6: what was acknowledged is there, and nothing is double or out of order."""
+        """What was acknowledged is there, and nothing is double or out of order."""
         acknowledged = self.promises.acknowledged.get(name, {})
         last_of: dict[bytes, bytes] = {}
         for offset, value in acknowledged.items():
