@@ -4,6 +4,8 @@ A bug is planted by replacing a small part of the production code by its name. T
 followers and logs; the two neighbours have those of coordinators, of the tier and of controllers.
 """
 
+import re
+import traceback
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeAlias
 
@@ -44,13 +46,20 @@ class Found(NamedTuple):
     error: BaseException
 
 
+_MISFIT = re.compile("TypeError: [^\\n]* (argument|takes|missing)|(Attribute|Name)Error: ")
+"""Complaints about a bug that is not planted well: its code has another signature by now."""
+
+
 def is_about(name: str, plan: Plan) -> bool:
     """Whether a story has what the bug is about."""
     return plan.has_tier or name not in TIER_BUGS
 
 
 def find(name: str, seeds: Iterable[int]) -> Found | None:
-    """Tell stories over a broken cluster until one of them complains."""
+    """Tell stories over a broken cluster until one of them complains.
+
+    Raises AssertionError if the planted bug itself does not fit the code that it replaces.
+    """
     with pytest.MonkeyPatch.context() as patch:
         CLUSTER_BUGS[name](patch)
         for seed in seeds:
@@ -60,6 +69,9 @@ def find(name: str, seeds: Iterable[int]) -> Found | None:
             try:
                 ClusterStory(plan).tell()
             except Exception as error:
+                text = "".join(traceback.format_exception(error))
+                misfit = _MISFIT.search(text)
+                assert misfit is None, f"{name} does not fit the code any more: {text}"
                 return Found(seed, error)
     return None
 
@@ -257,10 +269,10 @@ def appends_late_answers(patch: pytest.MonkeyPatch) -> None:
     """An answer counts, whatever was asked since, and by whomever it is led now."""
     original = _private(FollowedPartition, "fetched")
 
-    def fetched(self: FollowedPartition, ask: Ask, answer: Fetched, now_ms: int) -> None:
+    def fetched(self: FollowedPartition, ask: Ask, answer: Fetched, *times: Loose) -> None:
         if ask is not self.outstanding and answer.records:
             self.outstanding = ask
-        original(self, ask, answer, now_ms)
+        original(self, ask, answer, *times)
 
     patch.setattr(FollowedPartition, "fetched", fetched)
     patch.setattr(FollowedPartition, "leave", _nothing)

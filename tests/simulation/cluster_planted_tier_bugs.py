@@ -129,10 +129,10 @@ def truncates_before_aux_is_at_hand(patch: pytest.MonkeyPatch) -> None:
     """A follower empties its log as soon as it hears that the rest is in the tier."""
     original = _private(FollowedPartition, "fetched")
 
-    def fetched(self: FollowedPartition, ask: Loose, answer: Loose, now_ms: int) -> None:
+    def fetched(self: FollowedPartition, ask: Loose, answer: Loose, *times: Loose) -> None:
         if answer.error is ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:
             self.log.truncate_fully_and_start_at(0)
-        original(self, ask, answer, now_ms)
+        original(self, ask, answer, *times)
 
     patch.setattr(FollowedPartition, "fetched", fetched)
 

@@ -1,4 +1,4 @@
-"""The stories find every rule that is broken: `cluster_planted_bugs.py` and its neighbours."""
+"""The stories find the rules that are broken: `cluster_planted_bugs.py` and its neighbours."""
 
 from itertools import chain
 
@@ -7,52 +7,82 @@ import pytest
 from .cluster_planted_bugs import CLUSTER_BUGS, UNSEEN, find
 
 SEEDS_AT_MOST = 500
-QUICK = (
-    "moves_the_high_watermark_alone",
-    "answers_before_the_high_watermark",
-    "elects_outside_the_isr",
-)
-"""Those that the first story finds at once."""
+SEEN_AT_LEAST = 38
 FIRST = {
-    "removes_nothing_of_deleted_topics": 28,
-    "syncs_nothing": 30,
-    "counts_the_committed_isr": 37,
-    "finishes_before_the_upload_ends": 10,
-    "completes_before_it_has_caught_up": 27,
-    "elects_uncleanly": 35,
-    "follows_only_once": 6,
-    "writes_duplicates": 1,
-    "loses_markers_with_their_coordinator": 3,
-    "forgets_producers_as_a_follower": 1,
-    "verifies_nothing": 1,
-    "takes_who_is_behind_into_the_isr": 10,
-    "shows_offsets_before_their_commit": 3,
-    "commits_aborted_offsets": 3,
     "answers_a_marker_before_its_offsets": 1,
+    "answers_before_the_high_watermark": 0,
+    "checks_no_min_isr": 0,
+    "cleans_up_finished_copies": 10,
+    "commits_aborted_offsets": 3,
+    "completes_before_it_has_caught_up": 27,
+    "counts_the_committed_isr": 37,
+    "cuts_nothing": 0,
+    "deletes_above_the_copied_offset": 3,
+    "elects_outside_the_isr": 0,
+    "elects_uncleanly": 35,
+    "fences_and_moves_nothing": 0,
+    "finishes_before_the_upload_ends": 10,
+    "follows_only_once": 6,
+    "forgets_pending_offsets_at_load": 1,
+    "forgets_producers_as_a_follower": 1,
+    "forgets_the_life_before": 0,
+    "forgets_to_raise_the_leader_epoch": 0,
+    "gives_the_same_producer_id_twice": 1,
+    "keeps_producers_at_truncation": 0,
+    "keeps_replicas_that_were_moved_away": 0,
+    "keeps_the_copied_offset_of_an_old_term": 3,
+    "keeps_what_followers_had_in_former_terms": 0,
+    "knows_no_epochs": 0,
+    "leads_on_in_the_tier": 21,
+    "loads_nothing": 0,
+    "loses_markers_with_their_coordinator": 3,
+    "moves_the_high_watermark_alone": 0,
+    "moves_the_high_watermark_over_the_shrunk_isr": 0,
+    "removes_nothing_of_deleted_topics": 28,
+    "sees_no_divergence": 0,
+    "shows_offsets_before_their_commit": 3,
     "shows_what_is_not_committed": 5,
     "stops_without_handing_over": 2,
-    "forgets_pending_offsets_at_load": 1,
-    "gives_the_same_producer_id_twice": 1,
-    "keeps_the_copied_offset_of_an_old_term": 3,
-    "deletes_above_the_copied_offset": 3,
-    "cleans_up_finished_copies": 10,
-    "leads_on_in_the_tier": 21,
+    "syncs_nothing": 30,
+    "takes_its_end_for_committed": 0,
+    "takes_its_end_for_the_high_watermark": 0,
+    "takes_who_is_behind_into_the_isr": 10,
+    "truncates_to_the_high_watermark": 0,
+    "verifies_nothing": 1,
     "votes_for_any_log": 22,
+    "writes_duplicates": 1,
 }
-"""The first seed that finds a bug, where it is not seed 0. A change of the stories moves them."""
+"""A seed that finds a bug, which is told first. A change of the code may move it: then all are."""
+QUICK = (
+    "answers_before_the_high_watermark",
+    "deletes_above_the_copied_offset",
+    "elects_outside_the_isr",
+    "fences_and_moves_nothing",
+    "forgets_pending_offsets_at_load",
+    "forgets_to_raise_the_leader_epoch",
+    "knows_no_epochs",
+    "moves_the_high_watermark_alone",
+    "truncates_to_the_high_watermark",
+)
+"""Those whose stories complain within a second of processor time."""
 
 
-@pytest.mark.parametrize("name", QUICK)
-def test_a_story_finds_the_broken_rule(name: str) -> None:
-    complaint = find(name, range(SEEDS_AT_MOST))
-    assert complaint is not None
+def _params() -> list[object]:
+    return [
+        pytest.param(name, marks=() if name in QUICK else pytest.mark.long)
+        for name in sorted(FIRST)
+    ]
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", sorted(CLUSTER_BUGS.keys() - UNSEEN.keys()))
+@pytest.mark.parametrize("name", _params())
 def test_the_seeds_find_the_broken_rule(name: str) -> None:
-    """The seed that has found it before is told first."""
-    seeds = chain([FIRST.get(name, 0)], range(SEEDS_AT_MOST))
-    complaint = find(name, seeds)
+    complaint = find(name, chain([FIRST[name]], range(SEEDS_AT_MOST)))
     assert complaint is not None
     print(f"{name}: seed {complaint.seed}: {complaint.error}")
+
+
+def test_each_planted_bug_is_seen_or_explained() -> None:
+    assert FIRST.keys() | UNSEEN.keys() == CLUSTER_BUGS.keys()
+    assert not FIRST.keys() & UNSEEN.keys()
+    assert len(FIRST) >= SEEN_AT_LEAST
+    assert max(FIRST.values()) < SEEDS_AT_MOST
