@@ -9,7 +9,7 @@ from tierlog.tests.simulation.network import on_host
 from tierlog.tests.simulation.object_store import Fault as StoreFault, Weather
 
 if TYPE_CHECKING:
-    from tierlog.tests.simulation.cluster_story import ClusterStory
+    from .cluster_story import ClusterStory
 
 CLIENT = "client"
 

@@ -19,17 +19,18 @@ from tierlog.clients.topic_partition import TopicPartition
 from tierlog.tests.simulation.cluster_admin import ARCHIVE, ClusterAdmin
 from tierlog.tests.simulation.cluster_clients import Client, LoadingProducer, Promises
 from tierlog.tests.simulation.cluster_copier import Copier
-from tierlog.tests.simulation.cluster_faults import CLIENT, FAULTS
 from tierlog.tests.simulation.cluster_invariants import ClusterInvariants
 from tierlog.tests.simulation.cluster_member import IDS, TIER_PROPERTIES, Member
 from tierlog.tests.simulation.cluster_network import ClusterLoop, ClusterNetwork
 from tierlog.tests.simulation.cluster_readers import GroupReader, GroupTruth
-from tierlog.tests.simulation.cluster_tier import check_tier
 from tierlog.tests.simulation.cluster_truth import ClusterTruth
 from tierlog.tests.simulation.disk import UNLIMITED_BYTES, Survival
 from tierlog.tests.simulation.loop import running
 from tierlog.tests.simulation.network import is_alive, on_host
 from tierlog.tests.simulation.object_store import SimulatedPool, SimulatedStore, Weather, register
+
+from .cluster_faults import CLIENT, FAULTS
+from .cluster_tier import check_tier
 
 HEALED_S = 60.0
 """How long a healed cluster may take, in virtual time, until all replicas are in sync."""

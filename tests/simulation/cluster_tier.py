@@ -15,7 +15,7 @@ from tierlog.tiering.store.object_keys import parse_object_key
 from tierlog.tiering.tier_owner import OWNER_KEY
 
 if TYPE_CHECKING:
-    from tierlog.tests.simulation.cluster_story import ClusterStory
+    from .cluster_story import ClusterStory
 
 GONE_S = 120.0
 """How long until the objects of deleted topics are gone."""
