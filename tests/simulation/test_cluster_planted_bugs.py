@@ -11,7 +11,7 @@ SEEN_AT_LEAST = 38
 FIRST = {
     "answers_a_marker_before_its_offsets": 1,
     "answers_before_the_high_watermark": 0,
-    "checks_no_min_isr": 0,
+    "checks_no_min_isr": 7,
     "cleans_up_finished_copies": 10,
     "commits_aborted_offsets": 3,
     "completes_before_it_has_caught_up": 27,
@@ -25,7 +25,7 @@ FIRST = {
     "follows_only_once": 6,
     "forgets_pending_offsets_at_load": 1,
     "forgets_producers_as_a_follower": 1,
-    "forgets_the_life_before": 0,
+    "forgets_the_life_before": 8,
     "forgets_to_raise_the_leader_epoch": 0,
     "gives_the_same_producer_id_twice": 1,
     "keeps_producers_at_truncation": 0,
