@@ -23,7 +23,7 @@ FIRST = {
     "fences_and_moves_nothing": 0,
     "finishes_before_the_upload_ends": 10,
     "follows_only_once": 6,
-    "forgets_pending_offsets_at_load": 1,
+    "forgets_pending_offsets_at_load": 0,
     "forgets_producers_as_a_follower": 1,
     "forgets_the_life_before": 8,
     "forgets_to_raise_the_leader_epoch": 0,
