@@ -120,5 +120,4 @@ def test_a_new_cluster_has_the_features_that_kafka_formatted_it_with(
         levels = dict(re.findall(r"Feature: (\S+)\s.*FinalizedVersionLevel: (\S+)", said))
     assert levels["transaction.version"] == "1"
     assert levels.get("group.version", "0") == "0"
-    # What tierlog does not serve, it does not finalize.
-    assert "eligible.leader.replicas.version" not in levels
+    assert levels["eligible.leader.replicas.version"] == "1"
