@@ -30,7 +30,7 @@ ResponseT = TypeVar("ResponseT")
 
 def may_go_ahead(frame: memoryview) -> bool:
     """Whether a request can be handled while responses to others are owed."""
-    return frame[: len(_PRODUCE)] == _PRODUCE
+    return frame[: len(_PRODUCE)].tobytes() == _PRODUCE
 
 
 def put_back(frame: memoryview, rest: memoryview | bytes = b"") -> memoryview:

@@ -226,12 +226,14 @@ def test_an_answer_that_is_made_in_steps_keeps_its_place() -> None:
         steps: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         gates = Gates()
 
+        def in_steps(_: asyncio.Future[object]) -> Response:
+            return DeferredResponse(steps, saying(P1))
+
         def answer(client: ConnectedClient, request: memoryview) -> Response:
             response = gates.answer(client, request)
-            if request == P1:
+            if bytes(request) == P1:
                 assert isinstance(response, DeferredResponse)
-                in_steps = DeferredResponse(steps, saying(P1))
-                return response._replace(respond=lambda done: in_steps)
+                return response._replace(respond=in_steps)
             return response
 
         async with running(answer) as broker:
