@@ -29,7 +29,7 @@ class RaftOptions:
     election_timeout_ms: int = 1000
     fetch_timeout_ms: int = 2000
     fetch_timeout_spread_ms: int = 0
-    """By how much at most, drawn each time, a follower waits longer than the fetch timeout."""
+    """How widely the waits of followers are drawn, each time anew, around the fetch timeout."""
     election_backoff_max_ms: int = 1000
     request_timeout_ms: int = 2000
     retry_backoff_ms: int = 20
@@ -62,7 +62,9 @@ class RaftOptions:
         A leader answers all its followers when records are committed, so that their timers begin,
         and would end, in the same moment. Then each asks for votes at once and gets its own only:
         the election is lost, and takes one or two seconds more. Kafka's followers wait equally
-        long.
+        long. The waits are as often shorter as longer: a voter that has a leader refuses the first
+        who asks, so that one that always waited longer would win each election against Kafka's.
         """
         spread_ms = self.fetch_timeout_spread_ms
-        return now_ms + self.fetch_timeout_ms + (spread_ms and random.randrange(spread_ms))
+        drawn_ms = random.randrange(spread_ms) - spread_ms // 2 if spread_ms else 0
+        return now_ms + self.fetch_timeout_ms + drawn_ms

@@ -127,8 +127,9 @@ def test_followers_that_lose_their_leader_in_one_moment_do_not_miss_it_in_one() 
         )
         member.start()
         deadlines.add(member.follower_state().deadline_ms)
-    assert min(deadlines) >= 2_000
-    assert max(deadlines) < 2_250
+    # As often shorter as longer than the timeout, which is Kafka's exactly.
+    assert 1_875 <= min(deadlines) < 1_900
+    assert 2_100 < max(deadlines) < 2_125
     assert len(deadlines) > 100
 
 
