@@ -51,6 +51,7 @@ class ReplicaFetchers:
         self._running: dict[FetcherId, _Running] = {}
         self._where: dict[TopicIdPartition, FetcherId] = {}
         self._tasks = TaskOwner(_FETCHERS_MAX)
+        self._is_stopped = False
 
     # -- Metadata -----------------------------------------------------------------------------
 
@@ -69,7 +70,9 @@ class ReplicaFetchers:
 
     def follow(self, replicas: Iterable[FollowedReplica]) -> None:
         """Follow these partitions; nothing changes for one whose leader, epoch and log are as
-        they were."""
+        they were, nor after `stop`: metadata is published until the controller has ended."""
+        if self._is_stopped:
+            return
         added: dict[FetcherId, list[FollowedReplica]] = {}
         moved: list[TopicIdPartition] = []
         for replica in replicas:
@@ -182,6 +185,7 @@ class ReplicaFetchers:
 
     async def stop(self) -> None:
         """End all fetchers: from here on, no log changes."""
+        self._is_stopped = True
         self._where.clear()
         self._running.clear()
         await self._tasks.stop()

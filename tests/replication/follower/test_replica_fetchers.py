@@ -79,6 +79,20 @@ def test_a_cut_connection_delays_and_loses_nothing() -> None:
     with_two_nodes(story)
 
 
+def test_what_is_published_during_a_stop_is_followed_no_more(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The simulation of whole clusters showed a publication that failed (seed 518)."""
+
+    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+        await follower.fetchers.stop()
+        both(leader, follower, *created())
+        assert not follower.fetchers.fetchers
+        assert not [each for each in caplog.records if each.levelname == "ERROR"]
+
+    with_two_nodes(story)
+
+
 @pytest.mark.parametrize("jump_ms", [-3_600_000, 3_600_000])
 def test_a_clock_that_is_set_stops_no_follower(jump_ms: int) -> None:
     async def story(leader: ServedLeader, follower: FollowingNode) -> None:
