@@ -171,15 +171,17 @@ class Sender:
 
     def _send_ready(self, partitions: list[TopicPartition], tasks: TaskOwner) -> None:
         by_leader: dict[int, list[TopicPartition]] = {}
+        leaderless: set[str] = set()
         for partition in partitions:
             leader = self._metadata.leader(partition)
             if leader is None:
                 self._metadata.mark_stale()
+                leaderless.add(partition.topic)
             else:
                 by_leader.setdefault(leader.leader_id, []).append(partition)
         if self._metadata.is_stale and not self._is_refreshing:
             self._is_refreshing = True
-            tasks.start(self._refresh(), "producer metadata")
+            tasks.start(self._refresh(leaderless), "producer metadata")
         for node_id, led in by_leader.items():
             if self._requests >= _REQUESTS_MAX:
                 return  # the next response wakes the sender
@@ -210,9 +212,14 @@ class Sender:
             self._is_identifying = False
             self.wake()
 
-    async def _refresh(self) -> None:
+    async def _refresh(self, leaderless: set[str]) -> None:
+        """Refresh the view, with the topics of batches that have no leader.
+
+        A broker that lags may have denied such a topic, so that the view has lost it
+        (`Sender.sendProducerData` in Kafka names it again, too).
+        """
         try:
-            await self._metadata.refresh(())
+            await self._metadata.refresh(leaderless)
             # Pause, or a partition that still has no leader would cause another refresh at once.
             await asyncio.sleep(self._backoff.delay_seconds(1, self._random))
         except KafkaError as error:

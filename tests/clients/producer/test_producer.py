@@ -12,6 +12,7 @@ from tierlog.clients.producer.partitioner import partition_for_key
 from tierlog.clients.producer.producer import Producer
 from tierlog.clients.producer.sender import ProducerOptions
 from tierlog.clients.protocol.messages.init_producer_id import InitProducerIdRequest
+from tierlog.clients.protocol.messages.metadata import MetadataRequest
 from tierlog.clients.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
@@ -143,6 +144,32 @@ def test_a_new_leader_is_found_and_nothing_is_lost_or_reordered() -> None:
         assert values(partition) == [b"%d" % number for number in range(20)]
 
     with_a_producer(story, broker_count=2)
+
+
+def test_a_broker_that_lags_and_denies_the_topic_does_not_strand_what_is_queued() -> None:
+    """The batch stays queued, and nobody sends another record that would bring the topic back."""
+
+    async def story(cluster: ModelCluster, producer: Producer) -> None:
+        (partition,) = cluster.create_topic("t", 1)
+        await producer.send("t", b"first")
+        topics, refuse = dict(cluster.topics), refusing(ErrorCode.NOT_LEADER_OR_FOLLOWER, 2)
+        denials = 0
+
+        def lag(broker: ModelBroker, request: Message) -> Message | None:
+            nonlocal denials
+            cluster.topics = dict(topics)
+            if isinstance(request, MetadataRequest) and not denials:
+                denials += 1
+                cluster.topics.clear()
+            return refuse(broker, request)
+
+        cluster.control = lag
+        async with asyncio.timeout(5):
+            await producer.send("t", b"second")
+        assert denials == 1
+        assert values(partition) == [b"first", b"second"]
+
+    with_a_producer(story)
 
 
 def test_retriable_errors_are_retried_until_the_delivery_timeout() -> None:
