@@ -142,18 +142,6 @@ class ClusterAdmin:
             for result in each.partitions:
                 _raise_for(result.error_code)
 
-    async def restore(self) -> None:
-        """Give every partition its three replicas again; raises KafkaError."""
-        for topic, count in TOPICS.items():
-            partitions = [
-                ReassignablePartition(partition_index=index, replicas=list(IDS))
-                for index in range(count)
-            ]
-            request = AlterPartitionReassignmentsRequest(
-                timeout_ms=TIMEOUT_MS, topics=[ReassignableTopic(name=topic, partitions=partitions)]
-            )
-            await self._network.request_any(request, AlterPartitionReassignmentsResponse)
-
     async def _elect(self) -> None:
         request = ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=TIMEOUT_MS)
         answer = await self._network.request_any(request, ElectLeadersResponse)

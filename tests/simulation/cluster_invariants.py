@@ -14,8 +14,9 @@ from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.metadata.cluster_image import ClusterImage, PartitionImage
 from tierlog.replication.partition.partition import Partition
 from tierlog.tests.simulation.cluster_member import Member
-from tierlog.tests.simulation.cluster_truth import ClusterTruth
+from tierlog.tests.simulation.cluster_truth import ClusterTruth, is_stranded
 
+MIN_ISR_CONFIG = "min.insync.replicas"
 MIN_ISR = 2
 """`min.insync.replicas` of the cluster; some topics have a larger one for a while."""
 
@@ -77,6 +78,8 @@ class ClusterInvariants:
             for index, partition in topic.partitions.items():
                 name = f"{topic.name}-{index} at {image.offset}"
                 self._check_partition(name, image, partition)
+                if is_stranded(partition):
+                    _check_stranding(name, TopicPartition(topic.name, index), image, before)
                 old_topic = before.topics_by_id.get(topic.topic_id) if before else None
                 if old_topic and index in old_topic.partitions:
                     _check_epochs(name, old_topic.partitions[index], partition)
@@ -92,9 +95,6 @@ class ClusterInvariants:
         counts["ISR shrunk"] += len(now.isr) < len(before.isr)
 
     def _check_partition(self, name: str, image: ClusterImage, partition: PartitionImage) -> None:
-        # Its eligible replicas may all have lost their claim by restarts after a power failure.
-        is_led_again = partition.isr or partition.elr or partition.last_known_elr
-        assert is_led_again, f"{name}: the ISR is empty, and so are its eligible replicas"
         assert set(partition.isr) <= set(partition.replicas), f"{name}: {partition}"
         assert len(set(partition.replicas)) == len(partition.replicas), f"{name}: {partition}"
         if partition.leader >= 0:
@@ -200,6 +200,29 @@ class _Committed:
 
 def _offset(image: ClusterImage) -> int:
     return image.offset
+
+
+def _check_stranding(
+    where: str, name: TopicPartition, image: ClusterImage, before: ClusterImage | None
+) -> None:
+    """Only another `min.insync.replicas` takes all claims to lead from a partition.
+
+    Without a leader a partition keeps eligible replicas, or the last leader once restarts after
+    power failures have taken those. A `ClearElrRecord` clears both, also while the ISR is empty
+    (`TopicDelta.maybeClearElr` of Kafka looks at nothing else).
+    """
+    old = before.partition(*name) if before else None
+    if old is not None and is_stranded(old):
+        return
+    is_cleared = old and before and _min_isr(before, name.topic) != _min_isr(image, name.topic)
+    assert is_cleared, f"{where}: the ISR is empty, and so are its eligible replicas"
+
+
+def _min_isr(image: ClusterImage, topic: str) -> tuple[str | None, str | None]:
+    return (
+        image.topic_config(topic).get(MIN_ISR_CONFIG),
+        image.broker_config(None).get(MIN_ISR_CONFIG),
+    )
 
 
 def _check_epochs(name: str, before: PartitionImage, now: PartitionImage) -> None:

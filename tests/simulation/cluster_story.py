@@ -22,6 +22,7 @@ from tierlog.tests.simulation.cluster_copier import Copier
 from tierlog.tests.simulation.cluster_invariants import ClusterInvariants
 from tierlog.tests.simulation.cluster_member import IDS, TIER_PROPERTIES, Member
 from tierlog.tests.simulation.cluster_network import ClusterLoop, ClusterNetwork
+from tierlog.tests.simulation.cluster_operator import ClusterOperator
 from tierlog.tests.simulation.cluster_readers import GroupReader, GroupTruth
 from tierlog.tests.simulation.cluster_truth import ClusterTruth
 from tierlog.tests.simulation.disk import UNLIMITED_BYTES, Survival
@@ -180,6 +181,8 @@ class ClusterStory:
         await self._be_chaotic_with_clients()
         await self.until(self.truth.is_healed, HEALED_S, "all replicas are in sync")
         self.healing_s = self.loop.time() - self.healing_since_s
+        self._operator.is_over = True
+        await self._operating
         self.truth.check_end()
         self.look()
         if self.tier is not None:
@@ -228,6 +231,9 @@ class ClusterStory:
         await self._be_chaotic()
         self.healing_since_s = self.loop.time()
         self._heal()
+        with on_host(CLIENT):
+            self._operator = ClusterOperator(self.loop, self.truth)
+            self._operating = self.loop.create_task(self._operator.run())
         for each in clients:
             each.is_over = True
         await self.until(lambda: all(each.done() for each in tasks), HEALED_S, "clients end")

@@ -13,6 +13,11 @@ from tierlog.tests.simulation.cluster_member import LOG_DIR, Member
 from tierlog.tests.simulation.disk import SimulatedDirectory, SimulatedFile
 
 
+def is_stranded(partition: PartitionImage) -> bool:
+    """Whether nobody has a claim to lead: only an unclean election ends that."""
+    return not (partition.isr or partition.elr or partition.last_known_elr)
+
+
 class ClusterTruth:
     """See the module."""
 
@@ -38,6 +43,18 @@ class ClusterTruth:
     def replica(self, member: Member, name: TopicPartition) -> Partition | None:
         """A member's replica of a partition."""
         return member.replicas.partitions.get(name) if member.replicas else None
+
+    def fullest_first(self, name: TopicPartition, replicas: Sequence[int]) -> list[int]:
+        """The replicas; the first one has all that any of them has of the newest leader."""
+
+        def progress(member: Member) -> tuple[int, int]:
+            replica = self.replica(member, name)
+            if replica is None:
+                return -1, -1
+            return replica.log.leader_epochs.latest_epoch, replica.log.log_end_offset
+
+        fullest = max((each for each in self.members if each.id in replicas), key=progress).id
+        return [fullest, *(each for each in replicas if each != fullest)]
 
     def content(self, member: Member, name: TopicPartition) -> bytes:
         """The bytes of a partition's segments on a member's disk, one after the other."""

@@ -137,6 +137,22 @@ def test_clearing_the_eligible_leader_replicas_is_a_change_of_each_partition_tha
         fold(image, ClearElrRecord(topic_name="never"))
 
 
+def test_clearing_strands_a_partition_without_isr() -> None:
+    """Kafka's `TopicDelta.maybeClearElr` looks only at what it clears, not at the ISR."""
+    no_leader = PartitionChangeRecord(
+        partition_id=0,
+        topic_id=A,
+        leader=-1,
+        isr=[],
+        eligible_leader_replicas=[1],
+        last_known_elr=[1],
+    )
+    before = fold(EMPTY, *topic("a", A), no_leader)
+    partition = fold(before, ClearElrRecord(topic_name="a")).topics_by_name["a"].partitions[0]
+    assert (partition.isr, partition.elr, partition.last_known_elr) == ((), (), ())
+    assert partition.leader == -1
+
+
 def test_features_and_producer_ids() -> None:
     image = fold(
         EMPTY,
