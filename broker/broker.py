@@ -359,6 +359,7 @@ class Broker:
             lambda: member.controller.image,
             lambda: member.broker_epoch,
             following.following_hooks(replica_manager, self.metrics, throttles),
+            None if self._remote is None else self._remote.fetch_aux,
         )
         self._started.push_async_callback(fetchers.stop)
         replica_manager.fetch_with(fetchers)
@@ -493,7 +494,7 @@ class Broker:
             TierResources(dependencies.environment, dependencies.files, pool),
             log_manager,
             lambda: self.listeners,
-            image,
+            topics,
             writers.own_name,
             self._supervisor,
         )

@@ -51,6 +51,7 @@ ON_REQUEST: tuple[Scenario, ...] = (
     RESTARTS,
     FAILOVER,
     THREE_NODES,
+    REPLICATED,
     CHAOS,
     CHAOS_TRANSACTIONS,
 )

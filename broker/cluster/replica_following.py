@@ -15,6 +15,7 @@ from ...clients.supervisor import Supervisor
 from ...clients.topic_partition import TopicPartition
 from ...replication.follower.replica_fetcher import FetcherTools
 from ...replication.follower.replica_fetchers import ReplicaFetchers
+from ...replication.follower.tier_reads import FetchAux
 from ...replication.leader.replica_manager import ReplicaManager
 from ...replication.leader.replica_selection import RackAwareSelection
 from ...replication.metadata.cluster_image import ClusterImage
@@ -97,6 +98,7 @@ def make_replica_fetchers(
     image: Callable[[], ClusterImage],
     broker_epoch: Callable[[], int],
     hooks: FollowingHooks,
+    fetch_aux: FetchAux | None = None,
 ) -> ReplicaFetchers:
     """The fetchers of this broker, which follow nothing yet.
 
@@ -114,6 +116,7 @@ def make_replica_fetchers(
         supervisor,
         address_of,
         broker_epoch,
+        fetch_aux,
         throttle=hooks.throttle,
         on_high_watermark=hooks.on_high_watermark,
         count_bytes=hooks.count_bytes,

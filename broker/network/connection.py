@@ -364,13 +364,7 @@ class Connection:
         """Send a response after those that are owed."""
         if answer:
             self._owed.add_chunks(answer)
-            self._count_unsent()
             self._wait_if_full()
-
-    def _count_unsent(self) -> None:
-        """Count what is unsent or owed; closes the connections with most of it if it is much."""
-        nbytes = self._transport.unsent_bytes + self._owed.nbytes
-        self._owner.unsent_answers.owe(self, nbytes)
 
     def _wait_if_full(self) -> None:
         if self._owed.is_full and self.state is _READY:
@@ -385,8 +379,8 @@ class Connection:
         # Earlier responses must not wait for the one that is deferred now.
         self._corked = 0
         is_sent = self._transport.flush()
-        if not is_sent or self._owed.nbytes:
-            self._count_unsent()
+        if not is_sent:
+            self._owner.unsent_answers.owe(self, self._transport.unsent_bytes)
         if self.state is ConnectionState.CLOSED:
             _discard(answer.work)
             return
@@ -411,7 +405,7 @@ class Connection:
         """Send the owed responses that are ready; handle more requests if there is room again."""
         if self.state is ConnectionState.CLOSED or not len(self._owed):
             return
-        was_full, owed_bytes = self._owed.is_full, self._owed.nbytes
+        was_full = self._owed.is_full
         self.last_active = self._loop.time()
         try:
             for work, respond, chunks in self._owed.take_ready():
@@ -428,18 +422,6 @@ class Connection:
             self._refuse(error)
             return
         self._paid(was_full)
-        if owed_bytes and self.state is not ConnectionState.CLOSED:
-            self._count_unsent()
-
-    def _owe_still(self, answer: DeferredResponse) -> None:
-        """Owe the first response again, which needs more work, ahead of those behind it."""
-        if answer.at_once:
-            self._send(answer.at_once)
-        future = self._owner.adopt(answer.work)
-        if answer.held_bytes:
-            self._budget.hold(answer.held_bytes, future)
-        self._owed.put_back(future, answer.respond)
-        future.add_done_callback(self._pay)
 
     def _owe_still(self, answer: DeferredResponse) -> None:
         """Owe a response first that is being made in steps, because it is long."""
@@ -512,11 +494,11 @@ class Connection:
     def progressed(self) -> None:
         """The peer has read some of the unsent bytes."""
         self.last_active = self._loop.time()
-        self._count_unsent()
+        self._owner.unsent_answers.owe(self, self._transport.unsent_bytes)
 
     def drained(self) -> None:
         """The peer has read all unsent bytes."""
-        self._owner.unsent_answers.owe(self, self._owed.nbytes)
+        self._owner.unsent_answers.owe(self, 0)
         if self.state is ConnectionState.BLOCKED:
             self._move(ConnectionEvent.DRAIN)
             self._continue()
@@ -666,7 +648,7 @@ class Connection:
         sent = self._transport.flush()
         if not sent and self.state is _READY:
             self._move(ConnectionEvent.BLOCK)
-            self._count_unsent()
+            self._owner.unsent_answers.owe(self, self._transport.unsent_bytes)
 
     def _refuse_in_turn(self, error: Exception) -> None:
         """Close the connection once what is owed to earlier requests is sent."""
@@ -678,26 +660,10 @@ class Connection:
 
     def _refuse(self, error: Exception) -> None:
         # The client still gets the responses to the requests before the bad frame.
-        if len(self._owed) and self.state is _READY:
-            self._refuse_later(error)
-            return
         self._transport.flush()
         if self.state is not ConnectionState.CLOSED:
             self._owner.report(self.client, str(error))
             self.close()
-
-    def _refuse_later(self, error: Exception) -> None:
-        """Handle no more requests, and close once all that is owed is sent."""
-
-        def respond(_: asyncio.Future[object]) -> Response:
-            raise Refused(str(error)) from error
-
-        done: asyncio.Future[object] = self._loop.create_future()
-        done.set_result(None)
-        self._last = _Answered(done, respond)
-        self._move(ConnectionEvent.DEFER)
-        self._flush()
-        self._transport.pause_reading()
 
     def close(self) -> None:
         """Close at once."""

@@ -14,9 +14,6 @@ from typing import Generic, NamedTuple, TypeVar
 
 from ...clients.protocol.schema import Chunk
 
-OWED_BYTES_MAX = 256 * 1024
-"""How many bytes of responses in memory are owed before no more requests are handled."""
-
 OWED_MAX = 5
 """The most responses owed before no more requests are handled: what an idempotent producer has in
 flight (max.in.flight.requests.per.connection)."""
@@ -56,12 +53,10 @@ class Owed(NamedTuple, Generic[ResponseT]):
 class OrderedAnswers(Generic[ResponseT]):
     """Empty while no request waits for followers."""
 
-    __slots__ = ("_owed", "nbytes")
+    __slots__ = ("_owed",)
 
     def __init__(self) -> None:
         self._owed: list[Owed[ResponseT]] = []
-        self.nbytes = 0
-        """The bytes in memory of the responses that are ready; records in files are not."""
 
     def __len__(self) -> int:
         return len(self._owed)
@@ -69,7 +64,7 @@ class OrderedAnswers(Generic[ResponseT]):
     @property
     def is_full(self) -> bool:
         """Whether no more requests are to be handled now."""
-        return len(self._owed) >= OWED_MAX or self.nbytes >= OWED_BYTES_MAX
+        return len(self._owed) >= OWED_MAX
 
     def add_later(
         self,
@@ -90,22 +85,15 @@ class OrderedAnswers(Generic[ResponseT]):
     def add_chunks(self, chunks: Sequence[Chunk]) -> None:
         """Owe a response that is ready, but for those before it."""
         self._owed.append(Owed(None, None, chunks))
-        self.nbytes += _bytes_in(chunks)
 
     def take_ready(self) -> Iterator[Owed[ResponseT]]:
         """Remove and return those at the front that can be sent now."""
         while self._owed and ((work := self._owed[0].work) is None or work.done()):
-            first = self._owed.pop(0)
-            self.nbytes -= _bytes_in(first.chunks)
-            yield first
+            yield self._owed.pop(0)
 
     def give_up(self) -> None:
         """Owe nothing any more, and cancel what the responses wait for."""
-        owed, self._owed, self.nbytes = self._owed, [], 0
+        owed, self._owed = self._owed, []
         for each in owed:
             if each.work is not None:
                 each.work.cancel()
-
-
-def _bytes_in(chunks: Sequence[Chunk]) -> int:
-    return sum(len(each) for each in chunks if isinstance(each, bytes))

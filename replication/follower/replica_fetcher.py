@@ -12,6 +12,7 @@ Rules:
 - the leader's address is looked up for each request: it may change while the broker is down;
 - a lost request or response delays its partitions by `replica.fetch.backoff.ms`;
 - an unexpected error in one partition's records stops that partition only;
+- what a partition needs from the tier is read beside the fetches (`tier_reads.py`);
 - while the followers' quota is exceeded, throttled partitions that are not in sync are not fetched
   (KIP-73, `RemoteLeaderEndPoint.shouldFollowerThrottle`).
 """
@@ -33,7 +34,6 @@ from ...clients.protocol.primitives import size_of
 from ...clients.protocol.schema import Message
 from ...clients.supervisor import Supervisor
 from ...clients.topic_partition import TopicIdPartition, TopicPartition
-from ...storage.log.aux_state import AuxRequest, AuxState, MalformedAuxStateError
 from ...storage.log.unified_log import UnifiedLog
 from .fetch_state import FetchState, FollowedPartition
 from .followed_partitions import Asked, FollowedPartitions
@@ -96,9 +96,8 @@ class FetcherTools(NamedTuple):
     """Where another broker serves brokers; None if it is not registered with such a listener."""
     broker_epoch: Callable[[], int]
     """The epoch of this broker's registration."""
-    fetch_aux: Callable[[AuxRequest], Awaitable[AuxState]] | None = None
-    """Reads a log's state from the tier; None if there is no tier. Raises RemoteStorageError,
-    MalformedAuxStateError."""
+    fetch_aux: FetchAux | None = None
+    """Reads a log's state from the tier; None if there is no tier."""
     throttle: "ThrottledReplicas | None" = None
     """The followers' replication quota."""
     on_high_watermark: Callable[[TopicPartition], None] | None = None
@@ -242,7 +241,6 @@ class ReplicaFetcher:
         while True:
             epochs: list[Asked] = []
             offsets: list[Asked] = []
-            tier: list[Asked] = []
             for part in self.followed.asks(self._now_ms(), self._pause()):
                 if isinstance(part.ask, FetchAsk):
                     self._session.add(part)

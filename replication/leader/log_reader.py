@@ -127,10 +127,7 @@ class LogReader:
     ) -> int:
         """Append one partition's result; return how many bytes of the limit it uses."""
         partition = self.partition_for(fetch_partition)
-        log = partition.leader_log(fetch_partition.current_leader_epoch)
-        if params.is_from_follower:
-            knows_epoch = fetch_partition.current_leader_epoch >= 0
-            partition.check_follower(params.replica_id, knows_epoch=knows_epoch)
+        log = readable_log(partition, params, fetch_partition)
         offset, isolation = fetch_partition.fetch_offset, params.isolation
         if self.selection is not None or fetch_partition.last_fetched_epoch >= 0:
             instead = self._instead_of_records(params, fetch_partition, partition, log)
@@ -254,10 +251,17 @@ class LogReader:
 def readable_log(
     partition: Partition, params: FetchParams, fetch_partition: FetchPartition
 ) -> UnifiedLog:
-    """The log to read from. Raises as `Partition.leader_log` and `Partition.local_log` do."""
-    if params.rack is None:
-        return partition.leader_log(fetch_partition.current_leader_epoch)
-    return partition.local_log(fetch_partition.current_leader_epoch)
+    """The log to read from.
+
+    Raises as `Partition.leader_log`, `Partition.check_follower` and `Partition.local_log` do.
+    """
+    leader_epoch = fetch_partition.current_leader_epoch
+    if params.rack is not None:
+        return partition.local_log(leader_epoch)
+    log = partition.leader_log(leader_epoch)
+    if params.is_from_follower:
+        partition.check_follower(params.replica_id, knows_epoch=leader_epoch >= 0)
+    return log
 
 
 def tell_leader(answer: PartitionData, leader: CurrentLeader | None) -> None:

@@ -327,6 +327,10 @@ class Partition:
         find = self._broker_of
         return find is None or is_eligible(find(replica.broker_id), replica.broker_epoch)
 
+    def follower(self, broker_id: int) -> Replica | None:
+        """As leader: what is known of another replica; None if it is not one of this partition."""
+        return self._followers.get(broker_id)
+
     def check_follower(self, replica_id: int, *, knows_epoch: bool) -> Replica:
         """The replica of a broker that says that it follows (`followerReplicaOrThrow`).
 

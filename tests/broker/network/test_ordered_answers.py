@@ -9,10 +9,14 @@ from collections.abc import Callable
 
 import pytest
 
-from tierlog.broker.network.connection import ConnectedClient, DeferredResponse, Response
-from tierlog.broker.network.ordered_answers import OWED_BYTES_MAX, OWED_MAX
+from tierlog.broker.network.connection import (
+    ConnectedClient,
+    DeferredResponse,
+    Refused,
+    Response,
+)
+from tierlog.broker.network.ordered_answers import OWED_MAX
 from tierlog.broker.network.socket_listener import SocketNetwork, SocketOptions
-from tierlog.broker.network.socket_server import ConnectionLimits
 from tierlog.broker.network.transport import Network, StreamNetwork
 from tierlog.clients.protocol.connection import frame as framed
 from tierlog.tests.broker.socket_peers import frame, running, saying, until
@@ -131,68 +135,27 @@ def test_nothing_waits_for_a_client_that_has_gone() -> None:
     asyncio.run(story())
 
 
-def test_what_is_owed_is_still_sent_when_a_later_request_cannot_be_read() -> None:
+@pytest.mark.parametrize("network", NETWORKS)
+def test_another_request_is_handled_once_the_produces_before_it_are_answered(
+    network: Callable[[], Network],
+) -> None:
     async def story() -> None:
         gates = Gates()
-        async with running(gates.answer) as broker:
+        async with running(gates.answer, network=network()) as broker:
             peer = await broker.connect()
-            requests = [b"p1", b"at once", b"p2"]
-            peer.writer.write(b"".join(map(frame, requests)) + b"\xff" * 8)
-            await until(lambda: gates.handled == requests)
-            other = await broker.connect()
-            assert await other.ask(b"of another") == b"of another"
-            gates.open(b"p1", b"p2")
-            assert [await peer.answer() for _ in requests] == requests
-            assert await peer.is_closed_by_the_server()
-
-    asyncio.run(story())
-
-
-def test_long_answers_behind_one_that_waits_are_bounded_and_counted() -> None:
-    """However many clients wait, what is ready for them fits into the bound for all of them."""
-
-    async def story() -> None:
-        gates = Gates()
-        long = b"a" * OWED_BYTES_MAX
-        limits = ConnectionLimits(max_unsent_bytes=7 * len(long) // 2)
-        async with running(gates.answer, limits) as broker:
-            first, *others = [await broker.connect() for _ in range(4)]
-            for number, peer in enumerate((first, *others)):
-                peer.writer.write(frame(b"p%d" % number) + frame(long) + frame(b"behind"))
-                await until(lambda: gates.handled.count(long) == number + 1)  # noqa: B023
-            assert await first.is_closed_by_the_server()
-            assert b"behind" not in gates.handled
-            gates.open(b"p1", b"p2", b"p3")
-            for number, peer in enumerate(others, 1):
-                answers = [await peer.answer() for _ in range(3)]
-                assert answers == [b"p%d" % number, long, b"behind"]
-
-    asyncio.run(story())
-
-
-def test_an_answer_that_is_made_in_steps_keeps_its_place() -> None:
-    async def story() -> None:
-        steps: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        gates = Gates()
-
-        def answer(client: ConnectedClient, request: memoryview) -> Response:
-            response = gates.answer(client, request)
-            if request == b"p1":
-                assert isinstance(response, DeferredResponse)
-                in_steps = DeferredResponse(steps, saying(b"p1"))
-                return response._replace(respond=lambda done: in_steps)
-            return response
-
-        async with running(answer) as broker:
-            peer = await broker.connect()
-            requests = [b"p1", b"at once", b"p2"]
+            large = b"large" * 100_000
+            requests = [P1, P2, b"ListOffsets", P3, large]
             peer.writer.write(b"".join(map(frame, requests)))
-            await until(lambda: gates.handled == requests)
-            gates.open(b"p1", b"p2")
+            await until(lambda: len(gates.gates) == 2)
             other = await broker.connect()
             assert await other.ask(b"of another") == b"of another"
-            steps.set_result(None)
-            assert [await peer.answer() for _ in requests] == requests
+            gates.open(P1)
+            assert await peer.answer() == P1
+            assert gates.handled == [P1, P2, b"of another"]
+            gates.open(P2)
+            await until(lambda: P3 in gates.gates)
+            gates.open(P3)
+            assert [await peer.answer() for _ in requests[1:]] == requests[1:]
             assert await peer.ask(b"next") == b"next"
 
     asyncio.run(story())

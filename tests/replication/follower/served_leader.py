@@ -201,11 +201,17 @@ class FollowingNode(Node):
             lambda topic: topic.follower_replication_throttled_replicas,
         )
         self.replicated_bytes = 0
+        self.tier_states: dict[int, AuxState] = {}
+        """What the tier has for each partition."""
+        self.tier_requests: list[AuxRequest] = []
+        self.held: asyncio.Event | None = None
+        """While a test sets it, the tier answers nothing before the event."""
         tools = FetcherTools(
             self.environment,
             self.supervisor,
             self._address,
             lambda: 20,
+            self._fetch_aux,
             throttle=self.throttle,
             on_high_watermark=self.replicas.on_high_watermark,
             count_bytes=self._count,
@@ -215,6 +221,15 @@ class FollowingNode(Node):
 
     def _count(self, nbytes: int) -> None:
         self.replicated_bytes += nbytes
+
+    async def _fetch_aux(self, request: AuxRequest) -> AuxState:
+        self.tier_requests.append(request)
+        if self.held is not None:
+            await self.held.wait()
+        state = self.tier_states.get(request.topic_id_partition.partition)
+        if state is None:
+            raise RemoteStorageError("The tier lacks it.")
+        return state
 
     def _address(self, broker_id: int) -> Address | None:
         if self.leader is None or broker_id != self.leader.node_id:
