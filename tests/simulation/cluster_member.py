@@ -182,7 +182,8 @@ class Member:
         before = self._last_high_watermarks.get(name, -1)
         return before if replica is None else max(before, replica.log.high_watermark)
 
-    def _note_ends(self) -> None:
+    def note_ends(self) -> None:
+        """Remember how far the replicas are: a follower's high watermark may step back."""
         if self.replicas is not None:
             for name, replica in self.replicas.partitions.items():
                 self._last_high_watermarks[name] = self.high_watermark(name)
@@ -241,7 +242,7 @@ class Member:
         if broker is None or process is None or not self.is_serving:
             return
         self.is_serving = False
-        self._note_ends()
+        self.note_ends()
         await broker.stop()
         if self.process is process:
             self._network.kill(process)
@@ -250,7 +251,7 @@ class Member:
     def end(self, survival: Survival) -> None:
         """End the process at once; `survival` says what becomes of what was not synced."""
         assert self.process is not None
-        self._note_ends()
+        self.note_ends()
         self._files.is_alive = False
         self._network.kill(self.process)
         self.disk.lose_power(survival, self._loop.random)
