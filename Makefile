@@ -15,9 +15,10 @@ SEED ?= 0-99
 # How long `make test-long` begins further seeds: half of it those of the quorum, half all others.
 MINUTES ?= 20
 QUORUM_SEEDS ?= 0-4999
-# Those of whole clusters have a time of their own. Of 0-1999 one complains still: at 1576 the high
-# watermark of a follower stays behind while nothing is produced.
-CLUSTER_SEEDS ?= 0-699
+# Those of whole clusters have a time of their own, and the order of sets fixed. CLUSTER_SEEDS=0-1999
+# is the whole; of those, 1576 complains still: the high watermark of a follower stays behind while
+# nothing is produced.
+CLUSTER_SEEDS ?= 0-299
 CLUSTER_MINUTES ?= 15
 SERVE_ARGS ?=
 
@@ -105,7 +106,7 @@ test: lint
 test-long: setup-test
 	$(BIN)/python -m tierlog.tests.simulation.quorum_figures $(QUORUM_SEEDS) --workers $(WORKERS) \
 		--minutes $$(( ($(MINUTES) + 1) / 2 ))
-	$(BIN)/python -m tierlog.tests.simulation.cluster_figures $(CLUSTER_SEEDS) --workers $(WORKERS) \
+	PYTHONHASHSEED=0 $(BIN)/python -m tierlog.tests.simulation.cluster_figures $(CLUSTER_SEEDS) --workers $(WORKERS) \
 		--minutes $(CLUSTER_MINUTES)
 	$(BIN)/pytest -q -n $(TEST_WORKERS) --dist worksteal --benchmark-disable \
 		--minutes $$(( ($(MINUTES) + 1) / 2 )) -m long -rfE tests
