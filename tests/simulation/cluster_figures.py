@@ -3,18 +3,16 @@
 python -m tierlog.tests.simulation.cluster_figures 0-1999 --workers 2 --minutes 15
 """
 
-import argparse
 import gc
-import multiprocessing
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
 from .cluster_faults import FAULTS
 from .cluster_story import RARE, ClusterStory, plan_of
+from .seed_runs import report
 
 SEEDS_A_TASK = 5
 
@@ -82,40 +80,9 @@ def run_seeds(seeds: Sequence[int], until_s: float) -> tuple[Figures, str]:
     return figures, ""
 
 
-def run(seeds: Sequence[int], workers: int, minutes: float) -> tuple[Figures, list[str]]:
-    """The figures of all seeds that there was time for, and the complaints."""
-    until_s = time.time() + 60 * minutes
-    tasks = [seeds[at : at + SEEDS_A_TASK] for at in range(0, len(seeds), SEEDS_A_TASK)]
-    if workers == 1:
-        results = [run_seeds(task, until_s) for task in tasks]
-    else:
-        # Forked: everything is imported already.
-        context = multiprocessing.get_context("fork")
-        with ProcessPoolExecutor(workers, mp_context=context) as pool:
-            results = list(pool.map(run_seeds, tasks, [until_s] * len(tasks)))
-    figures = Figures()
-    for each, _ in results:
-        figures.merge(each)
-    return figures, [complaint for _, complaint in results if complaint]
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the line; returns 1 if a story complains."""
-    parser = argparse.ArgumentParser(description="Simulates clusters of three whole brokers.")
-    parser.add_argument("seeds", help="7, or 0-99")
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--minutes", type=float, default=60.0, help="begin no further seed then")
-    options = parser.parse_args(arguments)
-    first, _, last = options.seeds.partition("-")
-    seeds = range(int(first), int(last or first) + 1)
-    began = time.monotonic()
-    figures, complaints = run(seeds, options.workers, options.minutes)
-    for complaint in complaints:
-        sys.stderr.write(f"{complaint}\n")
-    took = f"{time.monotonic() - began:.0f} s, {figures.cpu_s:.0f} s of processor time"
-    violations = f"{len(complaints)} complaints" if complaints else "no violation, no stall"
-    sys.stdout.write(f"cluster: {violations} in {took}: {figures}\n")
-    return 1 if complaints else 0
+    return report("cluster", run_seeds, Figures(), SEEDS_A_TASK, arguments)
 
 
 if __name__ == "__main__":

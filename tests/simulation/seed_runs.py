@@ -1,0 +1,75 @@
+"""Tells the stories of many seeds on several cores, and prints one line of figures.
+
+A program of stories (`quorum_figures.py`, `cluster_figures.py`) tells its own of some seeds, until
+a time or a complaint; here they are shared out, and their figures summed.
+"""
+
+import argparse
+import multiprocessing
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from typing import Protocol, Self, TypeVar
+
+
+class SeedFigures(Protocol):
+    """What many stories were like."""
+
+    cpu_s: float
+
+    def merge(self, other: Self) -> None:
+        """Add those of other stories."""
+        ...
+
+
+FiguresT = TypeVar("FiguresT", bound=SeedFigures)
+RunSeeds = Callable[[Sequence[int], float], tuple[FiguresT, str]]
+"""Tells the stories of seeds until a time; the figures, and a complaint or nothing."""
+
+
+def run(
+    run_seeds: RunSeeds[FiguresT],
+    figures: FiguresT,
+    tasks: Sequence[Sequence[int]],
+    workers: int,
+    minutes: float,
+) -> list[str]:
+    """Add the figures of all seeds that there was time for; returns the complaints."""
+    until_s = time.time() + 60 * minutes
+    if workers == 1:
+        results = [run_seeds(task, until_s) for task in tasks]
+    else:
+        # Forked: everything is imported already.
+        context = multiprocessing.get_context("fork")
+        with ProcessPoolExecutor(workers, mp_context=context) as pool:
+            results = list(pool.map(run_seeds, tasks, [until_s] * len(tasks)))
+    for each, _ in results:
+        figures.merge(each)
+    return [complaint for _, complaint in results if complaint]
+
+
+def report(
+    name: str,
+    run_seeds: RunSeeds[FiguresT],
+    figures: FiguresT,
+    seeds_a_task: int,
+    arguments: Sequence[str] | None,
+) -> int:
+    """Print the line of the seeds that the arguments name; returns 1 if a story complains."""
+    parser = argparse.ArgumentParser(description=f"Simulates stories: {name}.")
+    parser.add_argument("seeds", help="7, or 0-99")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=60.0, help="begin no further seed then")
+    options = parser.parse_args(arguments)
+    first, _, last = options.seeds.partition("-")
+    seeds = range(int(first), int(last or first) + 1)
+    tasks = [seeds[at : at + seeds_a_task] for at in range(0, len(seeds), seeds_a_task)]
+    began = time.monotonic()
+    complaints = run(run_seeds, figures, tasks, options.workers, options.minutes)
+    for complaint in complaints:
+        sys.stderr.write(f"{complaint}\n")
+    took = f"{time.monotonic() - began:.0f} s, {figures.cpu_s:.0f} s of processor time"
+    violations = f"{len(complaints)} complaints" if complaints else "no violation, no stall"
+    sys.stdout.write(f"{name}: {violations} in {took}: {figures}\n")
+    return 1 if complaints else 0
