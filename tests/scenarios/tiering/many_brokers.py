@@ -20,6 +20,12 @@ from tierlog.clients.protocol.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from tierlog.clients.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
+)
 from tierlog.clients.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -106,14 +112,14 @@ class Replica(OneBroker):
         super().__init__(directory, DirectoryTier(directory))
         self.member = node
         self.node = node
-        self.log_dirs = [node.log_directory]
-        node.state(
-            {"tierlog.metrics.port": str(self.metrics_port)} if node.kind == "tierlog" else {}
-        )
+        self.log_dirs = [node.log_directory, node.directory / "more-logs"]
+        node.state({"log.dirs": ",".join(map(str, self.log_dirs))})
+        if node.kind == "tierlog":
+            node.state({"tierlog.metrics.port": str(self.metrics_port)})
 
     def has_log(self, topic: str) -> bool:
         """Whether there is a segment of it on its disk."""
-        return any(self.log_dirs[0].glob(f"{topic}-0/*.log"))
+        return any(any(each.glob(f"{topic}-0/*.log")) for each in self.log_dirs)
 
     def epochs(self, topic: str) -> dict[int, int]:
         """The leader epochs in its checkpoint, and where each begins."""
@@ -179,10 +185,11 @@ class ManyBrokers:
 
     def assign(self, topic: str, replicas: Sequence[int]) -> None:
         """Give the partition these replicas, and wait until all are in sync."""
-        self._reassign(topic, replicas)
+        self.begin_to_assign(topic, replicas)
         self.wait_for_isr(topic, replicas)
 
-    def _reassign(self, topic: str, replicas: Sequence[int]) -> None:
+    def begin_to_assign(self, topic: str, replicas: Sequence[int]) -> None:
+        """Give the partition these replicas; it has them all once the new ones are in sync."""
         partition = ReassignablePartition(partition_index=0, replicas=list(replicas))
         request = AlterPartitionReassignmentsRequest(
             topics=[ReassignableTopic(name=topic, partitions=[partition])]
@@ -199,7 +206,7 @@ class ManyBrokers:
         """
         self.wait_until_copied(topic)
         others = [each for each in self.partition(topic).replica_nodes if each != node_id]
-        self._reassign(topic, [node_id, *others])
+        self.begin_to_assign(topic, [node_id, *others])
         wait_until(
             lambda: self.partition(topic).replica_nodes[0] == node_id,
             WITHIN_S,
@@ -263,6 +270,47 @@ class ManyBrokers:
         of_others = [line for line in lines[2:] if not line.startswith(f"{topic} ")]
         lines = [lines[0], str(len(of_others)), *of_others]
         recovery_points.write_text("".join(f"{line}\n" for line in lines))
+
+    @contextmanager
+    def hidden_segment(self, topic: str, start: int) -> Generator[None]:
+        """All objects of a segment are out of the tier meanwhile."""
+        aside = self._tier.parent / "aside"
+        hidden = [
+            (path, aside / path.relative_to(self._tier))
+            for path in self._tier.rglob(f"{topic}-0-*/{start:020}*")
+        ]
+        assert hidden
+        for path, elsewhere in hidden:
+            elsewhere.parent.mkdir(parents=True, exist_ok=True)
+            path.rename(elsewhere)
+        yield
+        for path, elsewhere in hidden:
+            elsewhere.rename(path)
+
+    def wait_for_failed_builds(self, node_id: int, topic: str, *, at_least: int) -> None:
+        """Until a broker of ours has failed so often to read its state from the tier."""
+
+        def failures() -> float:
+            return self[node_id].count("BuildRemoteLogAuxStateErrorsPerSec", topic)
+
+        wait_until(lambda: failures() >= at_least, WITHIN_S, lambda: f"failed {failures()} times")
+
+    def move_log(self, topic: str, node_id: int) -> None:
+        """Move a broker's replica to its other log directory, and wait until it is there alone."""
+        replica = self[node_id]
+        current = replica.directory(topic).parent
+        (other,) = (each for each in replica.log_dirs if each != current)
+        moved = AlterReplicaLogDirTopic(name=topic, partitions=[0])
+        target = AlterReplicaLogDir(path=str(other), topics=[moved])
+        with RawClient(replica.node.port) as client:
+            request = AlterReplicaLogDirsRequest(dirs=[target])
+            answer = client.ask(request, 2, AlterReplicaLogDirsResponse)
+        assert not answer.results[0].partitions[0].error_code, answer
+        wait_until(
+            lambda: (other / f"{topic}-0").exists() and not (current / f"{topic}-0").exists(),
+            WITHIN_S,
+            lambda: f"{sorted(other.glob(topic + '-*'))} {sorted(current.glob(topic + '-*'))}",
+        )
 
     def reimage(self, node_id: int, topic: str) -> None:
         """Take a broker's replica from its disk while it is down."""

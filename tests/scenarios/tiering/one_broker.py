@@ -407,7 +407,8 @@ class OneBroker:
     def offset(self, topic: str, name: int, partition: int = 0) -> tuple[int, int]:
         """ListOffsets in its newest version: the offset and the leader epoch.
 
-        A client asks again while the metadata of the tier is not read: so does this.
+        A client asks again while the metadata of the tier is not read, and while a new leader does
+        not know the high watermark of its epoch (KIP-207): so does this.
         """
         answers = [self._list_offsets(topic, name, partition)]
 
@@ -417,8 +418,7 @@ class OneBroker:
             answers.append(self._list_offsets(topic, name, partition))
             return False
 
-        if name in (LATEST_TIERED, PENDING):
-            wait_until(is_known, WAIT_S, lambda: f"{name} of {topic}: {answers[-1]}")
+        wait_until(is_known, WAIT_S, lambda: f"{name} of {topic}: {answers[-1]}")
         answer = answers[-1]
         assert answer.error_code == 0, answer
         return answer.offset, answer.leader_epoch

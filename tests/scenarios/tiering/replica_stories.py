@@ -265,6 +265,70 @@ def behind_the_log_start(many: ManyBrokers) -> None:
     assert many[B].read("start", 5, 6) == numbered(range(5, 11))
 
 
+def state_out_of_reach(many: ManyBrokers) -> None:
+    """Scenario 5.4: the follower tries again and stays out of sync until the tier has its state."""
+    many.create("reach", [A, C], per_segment=3, local_retention_bytes=closed_bytes(4))
+    many[A].produce("reach", range(8))
+    many.wait_for_tier("reach", [0, 3])
+    many.wait_for_local("reach", 3, A, C)
+    with many.hidden_segment("reach", 0):
+        many.begin_to_assign("reach", [A, C, B])
+        many.wait_for_failed_builds(B, "reach", at_least=2)
+        assert B not in many.partition("reach").isr_nodes
+    many.wait_for_isr("reach", [A, C, B])
+    many.wait_until_same("reach", A, B, C)
+    many.expect_states_built(B, "reach", at_least=3)
+    many.expect_same_state("reach", 3)
+    many.lead("reach", B)
+    assert many[B].read("reach", 0, 8) == numbered(range(8))
+
+
+def gaps_between_epochs(many: ManyBrokers) -> None:
+    """Scenario 5.5: epochs 0, 1, 3, 4 begin at 0, 2, 4, 6; nobody wrote in epoch 2."""
+    many.create("gaps", [A, C], per_segment=2, local_retention_bytes=closed_bytes(4))
+    terms: list[tuple[int, Iterable[int]]] = [
+        (A, range(2)),
+        (C, range(2, 4)),
+        (A, []),
+        (C, range(4, 6)),
+        (A, range(6, 8)),
+    ]
+    _terms(many, "gaps", terms)
+    many.wait_for_tier("gaps", [0, 2, 4])
+    many.wait_for_local("gaps", 4, A, C)
+    epochs = {0: 0, 1: 2, 3: 4, 4: 6}
+    many.wait_for_epochs("gaps", A, epochs)
+    # The leader's disk begins with epoch 3, and the record before it is not of epoch 2 but of 1.
+    many.assign("gaps", [A, C, B])
+    many.wait_until_same("gaps", A, B, C)
+    many.expect_states_built(B, "gaps", at_least=1)
+    assert many[B].local_starts("gaps")[0] == 4
+    many.wait_for_epochs("gaps", B, epochs)
+    many.expect_same_state("gaps", 4)
+    many.lead("gaps", B)
+    assert many[B].read("gaps", 0, 8) == numbered(range(8))
+
+
+def moved_between_directories(many: ManyBrokers) -> None:
+    """Scenario 5.7: a replica whose oldest records are in the tier only changes its directory."""
+    many.create("moved", [A, B], per_segment=3, local_retention_bytes=closed_bytes(4))
+    many[A].produce("moved", range(8), enable_idempotence=True)
+    many.wait_for_tier("moved", [0, 3])
+    many.wait_for_local("moved", 3, A, B)
+    many.wait_until_same("moved", A, B)
+    many.move_log("moved", B)
+    many.wait_until_same("moved", A, B)
+    assert many[B].local_starts("moved")[0] == 3
+    many.wait_for_epochs("moved", B, many[A].epochs("moved"))
+    many.expect_same_state("moved", 6)
+    many.lead("moved", B)
+    assert many[B].bounds("moved") == Bounds(0, 3, 8)
+    assert many[B].read("moved", 0, 8) == numbered(range(8))
+    many[B].produce("moved", range(8, 11))
+    many.wait_for_tier("moved", [0, 3, 6])
+    assert many[B].read("moved", 0, 11) == numbered(range(11))
+
+
 def from_the_last_tiered(many: ManyBrokers) -> None:
     """KIP-1023: an empty follower begins with the first record that is not in the tier."""
     many.enable_last_tiered(True)
