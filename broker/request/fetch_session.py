@@ -71,7 +71,8 @@ class SessionPartition:
 
     def note(self, answer: PartitionData) -> bool:
         """Remember the offsets of a response. True if it has anything new for the client."""
-        is_new = answer.error_code != 0 or answer.diverging_epoch.end_offset >= 0
+        has_diverged = answer.diverging_epoch.end_offset >= 0
+        is_new = answer.error_code != 0 or has_diverged
         is_new = is_new or _size(answer.records) > 0 or answer.preferred_read_replica >= 0
         if answer.high_watermark != self.high_watermark:
             self.high_watermark = answer.high_watermark
@@ -79,8 +80,9 @@ class SessionPartition:
         if answer.log_start_offset != self.log_start_offset:
             self.log_start_offset = answer.log_start_offset
             is_new = True
-        if answer.error_code:
-            # The first response without the error is always new.
+        if answer.error_code or has_diverged:
+            # Its offsets are not used (a follower truncates first, KAFKA-14704), so the first
+            # response without it is always new. Kafka does so for errors only.
             self.high_watermark = -1
         return is_new
 

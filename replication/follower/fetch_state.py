@@ -272,10 +272,13 @@ class FollowedPartition:
 
     def fetched(
         self, ask: FetchAsk, answer: Fetched, now_ms: int, wall_ms: int | None = None
-    ) -> None:
-        """Handle the leader's Fetch response. `wall_ms` dates new segments, `now_ms` if None."""
+    ) -> bool:
+        """Handle the leader's Fetch response. `wall_ms` dates new segments, `now_ms` if None.
+
+        Returns whether the high watermark and log start of the response were used.
+        """
         if not self._is_awaited(ask):
-            return
+            return False
         if answer.error is ErrorCode.OFFSET_OUT_OF_RANGE:
             self._apply(FetchEvent.OUT_OF_RANGE)
         elif answer.error is ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:
@@ -286,7 +289,8 @@ class FollowedPartition:
             self._guarded(lambda: self._diverged(answer.diverging), now_ms)
         else:
             appended_ms = now_ms if wall_ms is None else wall_ms
-            self._guarded(lambda: self._append(answer, appended_ms), now_ms)
+            return self._guarded(lambda: self._append(answer, appended_ms), now_ms)
+        return False
 
     def offset_found(
         self, ask: OffsetAsk, error: ErrorCode, offset_and_epoch: OffsetAndEpoch, now_ms: int
@@ -467,10 +471,11 @@ class FollowedPartition:
 
     # -- Errors -------------------------------------------------------------------------------
 
-    def _guarded(self, step: Callable[[], None], now_ms: int) -> None:
-        """Run the handler of a response. An error affects this partition only."""
+    def _guarded(self, step: Callable[[], None], now_ms: int) -> bool:
+        """Run the handler of a response; an error affects this partition only. True: no error."""
         try:
             step()
+            return True
         except _Trouble as error:
             self._delay(str(error), now_ms)
         except KafkaError as error:
@@ -480,6 +485,7 @@ class FollowedPartition:
             else:
                 self._apply(FetchEvent.BROKEN)
                 self.trouble = str(error)
+        return False
 
     def _refused(self, error: ErrorCode, now_ms: int) -> None:
         if error is ErrorCode.FENCED_LEADER_EPOCH:

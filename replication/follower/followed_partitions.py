@@ -87,16 +87,18 @@ class FollowedPartitions:
         answer: Fetched,
         now_ms: int,
         wall_ms: int | None = None,
-    ) -> None:
+    ) -> bool:
         """Handle a Fetch response. A partition that has advanced goes to the end.
 
-        `wall_ms` is the wall clock if that is another than the one that measures delays.
+        `wall_ms` is the wall clock if that is another than the one that measures delays. Returns
+        whether the offsets of the response were used.
         """
         before = partition.fetch_offset
-        partition.fetched(ask, answer, now_ms, wall_ms)
+        is_used = partition.fetched(ask, answer, now_ms, wall_ms)
         name = partition.topic_id_partition
         if partition.fetch_offset != before and self._partitions.get(name) is partition:
             self._partitions[name] = self._partitions.pop(name)
+        return is_used
 
     def lost(self, asks: Iterable[Asked], reason: str, now_ms: int) -> None:
         """Handle a failed request: its outcome is unknown, so each partition retries."""

@@ -8,6 +8,11 @@ whose ask is not the one that the leader holds, and those that it shall forget. 
 response leaves out the partitions with nothing new: their asks stay outstanding, so that a round
 costs as much as there is news, not as there are partitions.
 
+The leader's session notes the offsets of each response, and leaves a partition out until they
+change. So if a response's offsets were not used here (it met no ask, or the log was truncated
+first), and the partition is fetched on, the session begins anew: nothing else makes the leader
+repeat a high watermark. Kafka's followers wait for a newer one instead.
+
 Partitions are identified by topic id and number. Nothing here does I/O.
 """
 
@@ -74,6 +79,8 @@ class ReplicaFetchSession:
         self._held: dict[ReplicaId, FetchAsk] = {}
         # The partitions that may differ in the two, in order.
         self._changed: dict[ReplicaId, None] = {}
+        # The partitions that did not use the offsets that the leader's session has noted.
+        self._unused: set[ReplicaId] = set()
 
     @property
     def outstanding(self) -> Collection[Asked]:
@@ -92,19 +99,33 @@ class ReplicaFetchSession:
     def drop(self, names: Iterable[TopicIdPartition]) -> None:
         """Forget the asks of partitions that are no longer followed; late responses match none."""
         for name in names:
-            self.take(replica_id_of(name))
+            self._pop(replica_id_of(name))
 
     def take(self, key: ReplicaId) -> Asked | None:
         """The outstanding ask that a response belongs to; it is outstanding no longer."""
+        part = self._pop(key)
+        if part is None:
+            self.on_unused(key)
+        return part
+
+    def _pop(self, key: ReplicaId) -> Asked | None:
         part = self._asks.pop(key, None)
         if part is not None:
             self._changed[key] = None
         return part
 
+    def on_unused(self, key: ReplicaId) -> None:
+        """The log does not have the offsets that the leader's session has noted; see the top."""
+        self._unused.add(key)
+        self._changed[key] = None
+
     def next_request(self) -> SessionRequest:
         """The next request, of which exactly one may be in flight."""
         send: list[Asked] = []
         forget: list[ReplicaId] = []
+        if any(key in self._asks for key in self._unused):
+            self._restart(self._id)
+        self._unused = set()
         if self._epoch == INITIAL_EPOCH:
             send += self._asks.values()
             self._held = {key: _fetch_ask(part) for key, part in self._asks.items()}
@@ -174,6 +195,7 @@ class ReplicaFetchSession:
         lost = list(self._asks.values())
         self._asks = {}
         self._changed = {}
+        self._unused = set()
         self._restart(self._id)
         return lost
 

@@ -50,7 +50,12 @@ from .leader_requests import (
     list_offsets_request,
     listed_offsets,
 )
-from .replica_fetch_session import ReplicaFetchSession, ReplicaId, SessionReaction
+from .replica_fetch_session import (
+    ReplicaFetchSession,
+    ReplicaId,
+    SessionReaction,
+    replica_id_of,
+)
 from .tier_reads import FetchAux, TierReads, TierReadTools
 
 if TYPE_CHECKING:
@@ -153,7 +158,11 @@ class ReplicaFetcher:
         self, name: TopicIdPartition, log: UnifiedLog, leader_epoch: int
     ) -> FollowedPartition:
         """Follow the leader of this epoch with `log`."""
+        before = self.followed.get(name)
         partition = self.followed.follow(name, log, leader_epoch)
+        if before is not None and partition is not before:
+            # Another log, which does not have the offsets that the leader's session has noted.
+            self._session.on_unused(replica_id_of(name))
         self._wake.set()
         return partition
 
@@ -351,11 +360,14 @@ class ReplicaFetcher:
                 continue
             partition, ask = part
             assert isinstance(ask, FetchAsk)
-            high_watermark = partition.log.high_watermark
+            high_watermark, is_used = partition.log.high_watermark, False
             with self._contained(partition):
                 wall_ms = self._tools.environment.wall_clock_ms()
                 fetched = fetched_of(answer)
-                self.followed.fetched(partition, ask, fetched, self._now_ms(), wall_ms)
+                now_ms = self._now_ms()
+                is_used = self.followed.fetched(partition, ask, fetched, now_ms, wall_ms)
+            if not is_used and not answer.error_code:
+                self._session.on_unused(key)
             self._tell_state(partition)
             nbytes = 0 if answer.records is None else size_of(answer.records)
             self._count(partition, nbytes)

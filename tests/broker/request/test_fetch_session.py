@@ -169,13 +169,25 @@ def bounds(error_code: int = 0, log_start: int = 0) -> PartitionData:
     )
 
 
+def diverging() -> PartitionData:
+    """An answer that makes a follower truncate its log."""
+    answer = bounds()
+    answer.diverging_epoch = EpochEndOffset(epoch=1, end_offset=3)
+    return answer
+
+
 @pytest.mark.parametrize(
     "story",
     [
         [(bounds(56), True), (bounds(), True), (bounds(), False)],
+        [(diverging(), True), (bounds(), True), (bounds(), False)],
         [(bounds(), False), (bounds(log_start=3), True), (bounds(log_start=3), False)],
     ],
-    ids=["what was known before an error is told again after it", "a log start that moves is news"],
+    ids=[
+        "what was known before an error is told again after it",
+        "a follower that truncates uses no offsets, so they are told again",
+        "a log start that moves is news",
+    ],
 )
 def test_bounds_that_are_news(story: list[tuple[PartitionData, bool]]) -> None:
     sessions = cache()

@@ -6,6 +6,7 @@ from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
 from tierlog.replication.follower.fetch_state import FetchState
 from tierlog.replication.follower.followed_partitions import Asked, FollowedPartitions
 from tierlog.replication.follower.follower_asks import FetchAsk, Fetched, FollowerOptions, OffsetAsk
+from tierlog.replication.partition.fetch_data import EpochEndOffset
 from tierlog.storage.log.unified_log import UnifiedLog
 from tierlog.storage.manager.log_manager import LogManager
 from tierlog.tests.replication.tiered_replicas import NOW_MS, TIERED, record_batch
@@ -34,9 +35,10 @@ class Followed:
         name = TopicPartition("t", number)
         return self.logs.get_or_create_log(name, TOPIC_ID, TIERED, NOW_MS)
 
-    def answer(self, asked: Asked, answer: Fetched, now_ms: int = NOW_MS) -> None:
+    def answer(self, asked: Asked, answer: Fetched, now_ms: int = NOW_MS) -> bool:
+        """Whether the offsets of the answer were used."""
         assert isinstance(asked.ask, FetchAsk)
-        self.all.fetched(asked.partition, asked.ask, answer, now_ms)
+        return self.all.fetched(asked.partition, asked.ask, answer, now_ms)
 
     def numbers(self, now_ms: int = NOW_MS) -> list[int]:
         """The partitions that ask something now."""
@@ -61,6 +63,16 @@ def test_each_partition_has_one_question_at_a_time() -> None:
     assert followed.all.next_due_ms() is None
     followed.answer(asks[1], nothing())
     assert followed.numbers() == [1]
+
+
+def test_an_answer_that_is_late_or_truncates_leaves_the_offsets_aside() -> None:
+    followed = Followed()
+    first, second, third = followed.all.asks(NOW_MS)
+    assert followed.answer(first, one_record())
+    assert not followed.answer(first, nothing(high_watermark=1))
+    assert not followed.answer(second, Fetched(diverging=EpochEndOffset(0, 0), high_watermark=1))
+    followed.all.unfollow([followed.name(2)])
+    assert not followed.answer(third, nothing())
 
 
 def test_a_pause_keeps_no_other_waiting() -> None:

@@ -124,6 +124,44 @@ def test_the_response_for_a_partition_that_has_left_meets_no_ask() -> None:
     assert session.take(key(0)) is None
 
 
+def test_a_response_that_met_no_ask_makes_the_leader_answer_anew() -> None:
+    """The partition has left and is back, so the leader's session holds an equal ask."""
+    session = established(0, 1)
+    session.next_request()
+    session.drop([PARTITIONS[0].topic_id_partition])
+    session.on_response(ErrorCode.NONE, 7, [key(0)])
+    assert session.take(key(0)) is None
+    session.add(asked(0))
+    request = session.next_request()
+    assert (request.session_id, request.session_epoch) == (7, 0)
+    assert numbers(request) == [1, 0]
+
+
+def test_offsets_that_were_not_used_make_the_leader_answer_anew() -> None:
+    session = established(0, 1)
+    assert session.take(key(0)) is not None
+    session.on_unused(key(0))
+    session.add(asked(0, offset=5))
+    request = session.next_request()
+    assert (request.session_id, request.session_epoch) == (7, 0)
+    # Once is enough.
+    session.on_response(ErrorCode.NONE, 8, [key(0), key(1)])
+    request = session.next_request()
+    assert (request.session_id, request.session_epoch) == (8, 1)
+
+
+def test_a_partition_that_is_forgotten_is_answered_anew_anyway() -> None:
+    session = established(0, 1)
+    session.take(key(0))
+    session.on_unused(key(0))
+    request = session.next_request()
+    assert (request.session_epoch, request.forget) == (1, [key(0)])
+    session.on_response(ErrorCode.NONE, 7, [])
+    session.add(asked(0))
+    request = session.next_request()
+    assert (request.session_epoch, numbers(request)) == (2, [0])
+
+
 @pytest.mark.parametrize(
     ("error", "id_of_next"),
     [

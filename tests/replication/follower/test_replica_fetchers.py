@@ -159,6 +159,24 @@ def test_what_a_deposed_leader_alone_had_is_cut() -> None:
     with_two_nodes(story)
 
 
+def test_a_follower_that_was_cut_learns_the_high_watermark_without_news() -> None:
+    """The simulation of whole clusters showed a high watermark that stayed behind (seed 1576)."""
+
+    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+        # The follower leads at first, and the other has only the first of its two records.
+        both(leader, follower, *created(leader=2))
+        follower.append(b"common")
+        leader.log().append_as_follower(memoryview(follower.content()), 0)
+        follower.append(b"only here")
+        # Both records are still uncommitted there; the next leader commits the first.
+        assert follower.log().high_watermark == 0
+        both(leader, follower, isr_of(0, 1), *led_by(1, 0))
+        await until(lambda: leader.log().high_watermark == 1)
+        await until(lambda: is_same(leader, follower))
+
+    with_two_nodes(story)
+
+
 def test_a_late_response_does_not_touch_a_log_that_is_followed_no_longer() -> None:
     async def story(leader: ServedLeader, follower: FollowingNode) -> None:
         both(leader, follower, *created())
