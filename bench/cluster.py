@@ -101,6 +101,8 @@ class ClusterNode(BrokerNode):
         """What `kafka-storage format` gets about features; by default all are on."""
         self.java_options = ""
         """More flags for Kafka's JVM."""
+        self.extra_environment: dict[str, str] = {}
+        """More environment variables of its process, from its next start on."""
         self._cluster_id = cluster_id
         self._roles = seat.roles
         self._stated = dict(stated)
@@ -157,9 +159,9 @@ class ClusterNode(BrokerNode):
 
     def environment(self) -> Mapping[str, str] | None:
         if self.kind == "tierlog":
-            return user_environment()
-        options = self.java_options
-        return {**os.environ, "JDK_JAVA_OPTIONS": options} if options else None
+            return user_environment() | self.extra_environment
+        options = {"JDK_JAVA_OPTIONS": self.java_options} if self.java_options else {}
+        return {**os.environ, **options, **self.extra_environment}
 
     def up(self, timeout_s: float) -> float:
         """A broker is up when it is among those of its own Metadata: registered and unfenced.
