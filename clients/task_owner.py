@@ -26,7 +26,8 @@ class TaskOwner:
     ) -> None:
         self._tasks_max = tasks_max
         self._on_failure = on_failure
-        self._tasks: set[asyncio.Task[Any]] = set()
+        # In the order in which they began, so that a simulation ends them in the same order.
+        self._tasks: dict[asyncio.Task[Any], None] = {}
         self._first_failure: BaseException | None = None
         self._is_stopped = False
 
@@ -40,7 +41,7 @@ class TaskOwner:
             reason = "is stopped" if self._is_stopped else f"has {self._tasks_max} tasks already"
             raise RuntimeError(f"The owner {reason}: {name} was not started.")
         task = asyncio.get_running_loop().create_task(work, name=name)
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._on_done)
         return task
 
@@ -53,7 +54,7 @@ class TaskOwner:
         )
 
     def _on_done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         failure = None if task.cancelled() else task.exception()
         if failure is None:
             return

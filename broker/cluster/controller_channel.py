@@ -82,7 +82,7 @@ class ControllerChannel:
         )
         self._slots = asyncio.Semaphore(IN_FLIGHT_MAX)
         self._requests = 0
-        self._tries: set[asyncio.Timeout] = set()
+        self._tries: dict[asyncio.Timeout, None] = {}
         self._leader: tuple[int, Address] | None = None
         self._is_closed = False
         member.on_leader_change(self._point_at_leader)
@@ -143,13 +143,13 @@ class ControllerChannel:
         timeout_ms = max(1, min(self._request_timeout_ms, remaining_ms))
         try:
             async with asyncio.timeout(None) as this_try:
-                self._tries.add(this_try)
+                self._tries[this_try] = None
                 try:
                     answer = await self._network.request(
                         leader_id, message, response, timeout_ms=timeout_ms
                     )
                 finally:
-                    self._tries.discard(this_try)
+                    self._tries.pop(this_try, None)
         except TimeoutError:
             return f"controller {leader_id} is not the active one any more"
         except KafkaError as error:

@@ -74,7 +74,7 @@ class SocketServer:
         self._listeners: dict[str, Listener] = {}
         # Those that accept clients, but for pauses.
         self._accepting: list[Listener] = []
-        self._connections: set[Connection] = set()
+        self._connections: dict[Connection, None] = {}
         self.buffers = FrameBuffers()
         self.turns = Turns()
         self.receive_budget = ReceiveBudget(limits.receive_max_bytes, self.buffers)
@@ -188,7 +188,7 @@ class SocketServer:
         if rest_s > 0:
             self._rest_for(rest_s)
         connection = Connection(transport, client, self, limits.max_request_bytes)
-        self._connections.add(connection)
+        self._connections[connection] = None
         self._per_ip[host] += 1
         self._created.add()
         if len(self._connections) >= limits.max_connections:
@@ -212,7 +212,7 @@ class SocketServer:
     def forget(self, connection: Connection) -> None:
         """Remove a closed connection."""
         host = connection.client.host
-        self._connections.discard(connection)
+        self._connections.pop(connection, None)
         self._closed.add()
         self._per_ip[host] -= 1
         if not self._per_ip[host]:

@@ -101,8 +101,8 @@ class Quorum:
         self._executor = executor
         self._events: asyncio.Queue[Event] = asyncio.Queue()
         self._tasks = TaskOwner(_REQUESTS_MAX + 2, self._on_task_failure)
-        self._waiting: set[asyncio.Future[Answer]] = set()
-        self._changes: set[asyncio.Future[VoterChangeResponse]] = set()
+        self._waiting: dict[asyncio.Future[Answer], None] = {}
+        self._changes: dict[asyncio.Future[VoterChangeResponse], None] = {}
         self._flushing: asyncio.Task[None] | None = None
         self._is_flush_due = False
         self._has_failed = False
@@ -185,12 +185,12 @@ class Quorum:
         if self._has_failed or len(self._waiting) >= _REQUESTS_MAX:
             raise _not_available()
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._waiting.add(answer)
+        self._waiting[answer] = None
         try:
             self._post(lambda now_ms: self._core.handle_request(answer, request, now_ms))
             return await answer
         finally:
-            self._waiting.discard(answer)
+            self._waiting.pop(answer, None)
 
     async def handle_voter_change(self, request: VoterChangeRequest) -> VoterChangeResponse:
         """Add or remove a voter; returns when that is committed, or refused.
@@ -200,12 +200,12 @@ class Quorum:
         if self._has_failed or len(self._changes) >= _CHANGES_MAX:
             raise _not_available()
         changed: asyncio.Future[VoterChangeResponse] = asyncio.get_running_loop().create_future()
-        self._changes.add(changed)
+        self._changes[changed] = None
         try:
             self._post(lambda now_ms: self._core.handle_voter_change(changed, request, now_ms))
             return await changed
         finally:
-            self._changes.discard(changed)
+            self._changes.pop(changed, None)
 
     def appended(self) -> None:
         """The controller has appended records as the leader of the current epoch."""

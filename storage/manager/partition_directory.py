@@ -96,7 +96,7 @@ class DoomedDirectories:
     def __init__(self, files: Files) -> None:
         self._files = files
         self._waiting: list[tuple[int, LogDir, str]] = []
-        self._unsynced: set[LogDir] = set()
+        self._unsynced: dict[LogDir, None] = {}
 
     def note(self, log_dir: LogDir, directory: str, due_ms: int) -> None:
         """Schedule the removal of a directory that has been renamed already."""
@@ -113,7 +113,7 @@ class DoomedDirectories:
             rename_durably(self._files, log.directory, doomed)
         else:
             self._files.rename(log.directory, doomed)
-            self._unsynced.add(log_dir)
+            self._unsynced[log_dir] = None
         self.note(log_dir, doomed, now_ms + log.config.file_delete_delay_ms)
         return doomed
 
@@ -130,7 +130,7 @@ class DoomedDirectories:
                     log_dir.fail(error)
                     if log_dir.is_online:
                         continue
-            self._unsynced.discard(log_dir)
+            self._unsynced.pop(log_dir, None)
 
     def doomed_path(self, log: UnifiedLog, now_ms: int) -> str:
         """The path of a log's directory between its deletion and its removal."""

@@ -14,6 +14,7 @@ import pytest
 from tierlog.clients.errors import ErrorCode
 from tierlog.replication.follower.fetch_state import FollowedPartition
 from tierlog.replication.follower.follower_asks import Ask, Fetched
+from tierlog.replication.follower.replica_fetch_session import ReplicaFetchSession
 from tierlog.replication.leader.log_reader import LogReader
 from tierlog.replication.metadata.cluster_image import BrokerImage, PartitionImage
 from tierlog.replication.metadata.replica_epoch import ReplicaEpoch
@@ -269,13 +270,15 @@ def appends_late_answers(patch: pytest.MonkeyPatch) -> None:
     """An answer counts, whatever was asked since, and by whomever it is led now."""
     original = _private(FollowedPartition, "fetched")
 
-    def fetched(self: FollowedPartition, ask: Ask, answer: Fetched, *times: Loose) -> None:
+    def fetched(self: FollowedPartition, ask: Ask, answer: Fetched, *times: Loose) -> bool:
         if ask is not self.outstanding and answer.records:
             self.outstanding = ask
-        original(self, ask, answer, *times)
+        is_used: bool = original(self, ask, answer, *times)
+        return is_used
 
     patch.setattr(FollowedPartition, "fetched", fetched)
     patch.setattr(FollowedPartition, "leave", _nothing)
+    patch.setattr(ReplicaFetchSession, "drop", _nothing)
 
 
 def keeps_epochs_at_truncation(patch: pytest.MonkeyPatch) -> None:

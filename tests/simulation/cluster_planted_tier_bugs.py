@@ -129,10 +129,11 @@ def truncates_before_aux_is_at_hand(patch: pytest.MonkeyPatch) -> None:
     """A follower empties its log as soon as it hears that the rest is in the tier."""
     original = _private(FollowedPartition, "fetched")
 
-    def fetched(self: FollowedPartition, ask: Loose, answer: Loose, *times: Loose) -> None:
+    def fetched(self: FollowedPartition, ask: Loose, answer: Loose, *times: Loose) -> bool:
         if answer.error is ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:
             self.log.truncate_fully_and_start_at(0)
-        original(self, ask, answer, *times)
+        is_used: bool = original(self, ask, answer, *times)
+        return is_used
 
     patch.setattr(FollowedPartition, "fetched", fetched)
 
