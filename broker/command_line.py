@@ -1,8 +1,9 @@
 """The `tierlog` command line: parses the arguments and runs the command.
 
-`tierlog serve` runs a broker, `tierlog tier` inspects and repairs a remote tier, `tierlog format`
-prepares the directories of a cluster's node. Each command is a module of `commands/`, imported only
-when it runs: the tools do not slow down a broker's start.
+`tierlog serve` runs a broker, `tierlog cluster` several of them for a developer, `tierlog tier`
+inspects and repairs a remote tier, `tierlog format` prepares the directories of a cluster's node.
+Each command is a module of `commands/`, imported only when it runs: the tools do not slow down a
+broker's start.
 """
 
 import argparse
@@ -49,6 +50,11 @@ def run(arguments: Sequence[str] | None, started_ms: int) -> int:
         help="inspect a remote tier, check it, clean it, or rebuild a broker from it",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    cluster = commands.add_parser(
+        "cluster",
+        help="run a cluster of several processes on this machine, and disturb it",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     # A start that names its command pays for the parsers of no other.
     others = {} if words[:1] == ["serve"] else _STORAGE_COMMANDS
     storage = {name: commands.add_parser(name, help=line) for name, line in others.items()}
@@ -57,6 +63,11 @@ def run(arguments: Sequence[str] | None, started_ms: int) -> int:
 
         add_tier_commands(tier)
         return run_tier_command(parser.parse_args(words))
+    if words[:1] == ["cluster"]:
+        from .commands.cluster import add_cluster_commands, run_cluster_command
+
+        add_cluster_commands(cluster)
+        return run_cluster_command(parser.parse_args(words), started_ms)
     if words[:1] and words[0] in storage:
         from .commands.format import add_storage_arguments, run_storage_command
 

@@ -81,6 +81,8 @@ BANS = (
         "storage/files.py",
         "storage/memory_map.py",  # a part of that door
         "clients/spark/jars.py",  # a cache of jars, which no broker has
+        "broker/local_cluster/sync_cluster.py",  # temporary directories of users' tests
+        "broker/local_cluster/async_cluster.py",
     ),
     _ban(
         "threading.* _thread.* multiprocessing.* asyncio.to_thread "
@@ -89,6 +91,7 @@ BANS = (
         "tiering/blocking_pool.py",
         "broker/broker.py",
         "broker/node_storage.py",
+        "broker/local_cluster/sync_cluster.py",  # a lock: users' tests may have threads
     ),
     _ban("run_in_executor(None)", "one of the named, bounded executors"),
     _ban(
@@ -106,7 +109,12 @@ BANS = (
         "clients/task_owner.py",
         "broker/network/socket_server.py",  # SocketServer.adopt owns the requests under way
     ),
-    _ban("ctypes.* _ctypes.* cffi.*", "storage/memory_map.py", "storage/memory_map.py"),
+    _ban(
+        "ctypes.* _ctypes.* cffi.*",
+        "storage/memory_map.py",
+        "storage/memory_map.py",
+        "broker/local_cluster/node_process.py",  # a node dies with the process that started it
+    ),
     _ban("pickle.* marshal.* shelve.* dill.*", "msgpack, or Kafka's own format"),
     _ban(
         "eval() exec() compile()",
@@ -116,8 +124,10 @@ BANS = (
     ),
     _ban("asyncio.get_event_loop", "asyncio.get_running_loop()"),
     _ban(
-        "subprocess.* os.system os.popen os.fork os.kill os.abort",
-        "nothing: no process starts another",
+        "subprocess.* asyncio.create_subprocess_exec asyncio.create_subprocess_shell os.system "
+        "os.popen os.fork os.kill os.abort",
+        "nothing: no process of a broker starts another",
+        "broker/local_cluster/",  # it is what `tierlog cluster` is for
         "clients/spark/jars.py",  # Ivy fetches them
     ),
     _ban(
@@ -125,6 +135,7 @@ BANS = (
         "an error that is raised",
         "broker/__main__.py",  # before the broker is up, and after it has stopped
         "broker/commands/serve.py",  # a second signal
+        "broker/local_cluster/node_process.py",  # between fork and exec
     ),
     _ban(
         "print() sys.exit exit() quit()",

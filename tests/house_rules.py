@@ -243,7 +243,7 @@ RULES: tuple[Callable[[SourceFile], Offences], ...] = (
 @cache
 def source_files() -> tuple[SourceFile, ...]:
     """Every Python file of the repository, parsed once for all rules."""
-    paths = [ROOT / "__init__.py"]
+    paths = [ROOT / "__init__.py", ROOT / "testing.py"]
     for folder in ("broker", "replication", "tiering", "storage", "clients", "bench", "tests"):
         paths += sorted((ROOT / folder).rglob("*.py"))
     return tuple(
