@@ -94,6 +94,11 @@ def _carry_out(options: Namespace) -> int:
 
         print(compare(options.before, options.after))
         return 0
+    if options.command == "torture":
+        # What it needs is in the extra, and the other commands do not need it.
+        from .torture.command import torture
+
+        return torture(options)
     return _report(options)
 
 

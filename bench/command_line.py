@@ -7,6 +7,7 @@ from pathlib import Path
 
 from .scenario import Scale
 from .targets.named import NAMES
+from .torture.command_line import add_arguments
 
 
 class WrongOptionError(Exception):
@@ -32,6 +33,7 @@ examples:
   tierlog-bench run kip405_catch_up --tier s3://bucket/bench --tier-option key=...
   tierlog-bench report bench-results/2026-11-22T04-31-07
   tierlog-bench compare before/ after/
+  tierlog-bench torture --minutes 5                 kill, cut and damage a cluster, and judge
 """
 
 _REPEATS_MAX = 1_000
@@ -65,6 +67,7 @@ def build_parser() -> argparse.ArgumentParser:
     compare = commands.add_parser("compare", help="compare two results folders, figure by figure")
     compare.add_argument("before", metavar="A", type=Path, help="results folder before a change")
     compare.add_argument("after", metavar="B", type=Path, help="results folder after it")
+    add_arguments(commands.add_parser("torture", help="attack a cluster with faults, and judge"))
     listed = commands.add_parser("list", help="the scenarios, and how long each takes")
     _add_scale(listed)
     return parser

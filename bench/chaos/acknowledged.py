@@ -4,8 +4,10 @@ The values of each partition are numbers that its only producer counts up, so th
 be a rising sequence in which every acknowledged number has its place.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -75,32 +77,98 @@ class ReadBack(NamedTuple):
     number: int
 
 
-def wrong_records(acknowledged: Acknowledged, read: Mapping[int, Sequence[ReadBack]]) -> list[str]:
-    """One sentence for each violation: what is lost, there twice, or out of its order."""
-    wrong: list[str] = []
+class Wrong(StrEnum):
+    """What can be wrong with what was read back."""
+
+    LOST = "lost"
+    """It was acknowledged, and is not there."""
+    DOUBLED = "doubled"
+    """It is there twice."""
+    REORDERED = "reordered"
+    """It comes after one that was sent later, or is not where it was acknowledged."""
+    ABORTED_READ = "aborted_read"
+    """It was read although its transaction was aborted."""
+    OTHER = "other"
+    """Anything else that Kafka does not allow."""
+
+
+class Violation(NamedTuple):
+    """One thing that is wrong, and a sentence about it."""
+
+    wrong: Wrong
+    text: str
+
+
+def violations(
+    acknowledged: Acknowledged, read: Mapping[int, Sequence[ReadBack]]
+) -> list[Violation]:
+    """Everything that is wrong with what was read of what was acknowledged."""
+    wrong: list[Violation] = []
     for partition in sorted({*acknowledged.answers, *read}):
         answers = acknowledged.answers.get(partition, {})
-        records = read.get(partition, ())
-        for before, after in pairwise(records):
-            if after.number <= before.number:
-                kind = "is there twice" if after.number == before.number else "is out of order"
-                wrong.append(
-                    f"Record {after.number} of partition {partition} {kind}: offset {after.offset} "
-                    f"comes after record {before.number} at offset {before.offset}."
-                )
-        offsets = {record.number: record.offset for record in records}
-        for number, answer in answers.items():
-            if number not in offsets:
-                wrong.append(
-                    f"Record {number} of partition {partition} was acknowledged at offset "
-                    f"{answer.offset} and is lost; {len(records)} were read, the last is "
-                    f"{records[-1] if records else None}."
-                )
-            elif answer.offset >= 0 and offsets[number] != answer.offset:
-                wrong.append(
-                    f"Record {number} of partition {partition} was acknowledged at offset "
-                    f"{answer.offset} and is at offset {offsets[number]}."
-                )
+        wrong += _in_partition(partition, answers, read.get(partition, ()))
+    return wrong
+
+
+def _in_partition(
+    partition: int, answers: Mapping[int, Answer], records: Sequence[ReadBack]
+) -> Iterator[Violation]:
+    for before, after in pairwise(records):
+        if after.number <= before.number:
+            is_same = after.number == before.number
+            says = "is there twice" if is_same else "is out of order"
+            yield Violation(
+                Wrong.DOUBLED if is_same else Wrong.REORDERED,
+                f"Record {after.number} of partition {partition} {says}: offset {after.offset} "
+                f"comes after record {before.number} at offset {before.offset}.",
+            )
+    offsets = {record.number: record.offset for record in records}
+    for number, answer in answers.items():
+        if number not in offsets:
+            yield Violation(
+                Wrong.LOST,
+                f"Record {number} of partition {partition} was acknowledged at offset "
+                f"{answer.offset} and is lost; {len(records)} were read, the last is "
+                f"{records[-1] if records else None}.",
+            )
+        elif answer.offset >= 0 and offsets[number] != answer.offset:
+            yield Violation(
+                Wrong.REORDERED,
+                f"Record {number} of partition {partition} was acknowledged at offset "
+                f"{answer.offset} and is at offset {offsets[number]}.",
+            )
+
+
+def wrong_records(acknowledged: Acknowledged, read: Mapping[int, Sequence[ReadBack]]) -> list[str]:
+    """One sentence for each violation: what is lost, there twice, or out of its order."""
+    return [violation.text for violation in violations(acknowledged, read)]
+
+
+def copy_violations(
+    name: str,
+    source: Mapping[int, Sequence[ReadBack]],
+    copied: Mapping[int, Sequence[ReadBack]],
+) -> list[Violation]:
+    """What is wrong with a copy, which must have every record of its source once and in order."""
+    wrong: list[Violation] = []
+    for partition, records in source.items():
+        numbers = [record.number for record in records]
+        copies = [record.number for record in copied.get(partition, ())]
+        if numbers == copies:
+            continue
+        at = next(
+            (at for at, pair in enumerate(zip(numbers, copies, strict=False)) if len({*pair}) > 1),
+            min(len(numbers), len(copies)),
+        )
+        text = (
+            f"Partition {partition} of {name} has {len(copies)} records and its source "
+            f"{len(numbers)}; at place {at} they are {copies[at : at + 5]} and "
+            f"{numbers[at : at + 5]}."
+        )
+        expected, there = Counter(numbers), Counter(copies)
+        kinds = [Wrong.LOST] if expected - there else []
+        kinds += [Wrong.DOUBLED] if there - expected else []
+        wrong += [Violation(kind, text) for kind in kinds or [Wrong.REORDERED]]
     return wrong
 
 

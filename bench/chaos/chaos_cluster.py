@@ -1,13 +1,13 @@
-"""Three nodes with the links between them in the hands of a test."""
+"""Nodes with the links between them in the hands of a test."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from ..cluster import Cluster, Kind, combined
+from ..cluster import Cluster, ClusterNode, Kind, combined
 from ..probe import free_port
-from .links import Links
+from .links import CLIENTS, Links
 
 NODES = 3
 REPLICAS = 3
@@ -33,17 +33,26 @@ class ChaosCluster(NamedTuple):
 
     cluster: Cluster
     links: Links
+    bootstrap: str
+    """For clients: by way of proxies, where there are any for them."""
 
 
 @contextmanager
 def chaos_cluster(
-    directory: Path, kind: Kind, properties: Mapping[str, str] | None = None
+    directory: Path,
+    kind: Kind,
+    properties: Mapping[str, str] | None = None,
+    *,
+    nodes: int = NODES,
+    has_client_links: bool = False,
+    prepare: Callable[[ClusterNode], None] = lambda node: None,
 ) -> Generator[ChaosCluster, None, None]:
-    """Three combined nodes, up; brokers and controllers reach each other by way of proxies.
+    """Combined nodes, up; brokers and controllers reach each other by way of proxies.
 
-    Raises NotUpError.
+    With `has_client_links` clients reach brokers by way of proxies, too, once they have asked for
+    the metadata. `prepare` gets each node before its first start. Raises NotUpError.
     """
-    kinds: list[Kind] = [kind] * NODES
+    kinds: list[Kind] = [kind] * nodes
     cluster = Cluster(directory, combined(*kinds), {**PROPERTIES, **(properties or {})})
 
     def pids() -> dict[int, int]:
@@ -51,23 +60,37 @@ def chaos_cluster(
 
     with Links(pids) as links:
         voters: list[str] = []
+        advertised: list[str] = []
         for node in cluster.nodes.values():
-            replication, proxy, controller_proxy = free_port(), free_port(), free_port()
-            links.lead_to(node.node_id, proxy, replication)
+            controller_proxy = free_port()
             links.lead_to(node.node_id, controller_proxy, node.controller_port)
             voters.append(f"{node.node_id}@127.0.0.1:{controller_proxy}")
-            clients = f"PLAINTEXT://127.0.0.1:{node.port}"
-            node.state(
-                {
-                    "listeners": (
-                        f"{clients},REPLICATION://127.0.0.1:{replication},"
-                        f"CONTROLLER://127.0.0.1:{node.controller_port}"
-                    ),
-                    "advertised.listeners": f"{clients},REPLICATION://127.0.0.1:{proxy}",
-                }
-            )
+            advertised.append(_state_listeners(node, links, has_client_links))
         for node in cluster.nodes.values():
             node.state({"controller.quorum.voters": ",".join(voters)})
+            prepare(node)
         with cluster:
             cluster.wait_until_caught_up()
-            yield ChaosCluster(cluster, links)
+            yield ChaosCluster(cluster, links, ",".join(advertised))
+
+
+def _state_listeners(node: ClusterNode, links: Links, has_client_links: bool) -> str:
+    """State a node's listeners and their proxies; returns the address for clients."""
+    replication, proxy = free_port(), free_port()
+    links.lead_to(node.node_id, proxy, replication)
+    for_clients = node.port
+    if has_client_links:
+        for_clients = free_port()
+        links.lead_to(node.node_id, for_clients, node.port, CLIENTS)
+    node.state(
+        {
+            "listeners": (
+                f"PLAINTEXT://127.0.0.1:{node.port},REPLICATION://127.0.0.1:{replication},"
+                f"CONTROLLER://127.0.0.1:{node.controller_port}"
+            ),
+            "advertised.listeners": (
+                f"PLAINTEXT://127.0.0.1:{for_clients},REPLICATION://127.0.0.1:{proxy}"
+            ),
+        }
+    )
+    return f"127.0.0.1:{for_clients}"

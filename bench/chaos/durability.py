@@ -15,7 +15,7 @@ from ..cluster import Kind
 from ..target import MeasurementError
 from .acknowledged import Acknowledged, ReadBack, shortened, wrong_records
 from .chaos_cluster import REPLICAS, ChaosCluster, chaos_cluster
-from .faults import Chaos, Fault, FaultKind, plan
+from .faults import Chaos, Drawn, Fired
 from .in_sync import InSync, InSyncWatch
 from .producers import producing
 from .steady_producers import Stated
@@ -38,13 +38,14 @@ class Run:
 
     acknowledged: Mapping[str, Acknowledged]
     """By client."""
-    faults: Sequence[Fault]
+    faults: Sequence[Fired]
     in_sync: Sequence[InSync]
     ended_by_themselves: Sequence[str]
     wrong: list[str] = field(default_factory=list[str])
 
-    def count(self, kind: FaultKind) -> int:
-        return sum(fault.kind is kind for fault in self.faults)
+    def count(self, name: str) -> int:
+        """How often the fault of that name has fired."""
+        return sum(fault.name == name for fault in self.faults)
 
     def unavailable_s(self, client: str) -> list[float]:
         """For each fault, the longest time without an acknowledgement of some partition."""
@@ -61,7 +62,7 @@ class Run:
         return times
 
 
-def back_in_sync_at(fault: Fault, history: Sequence[InSync]) -> float | None:
+def back_in_sync_at(fault: Fired, history: Sequence[InSync]) -> float | None:
     """When a fault's nodes were in every ISR again; None if they never left it, or never were."""
     nodes = frozenset(fault.nodes)
     has_left = False
@@ -113,10 +114,10 @@ def _under_faults(
     seed: str,
 ) -> Run:
     topics = [each.topic for _, each in stated]
-    faults = plan(random.Random(seed), longest_s=max(1.0, seconds / 6))
     interval_s = min(INTERVAL_S, seconds / 6)
+    schedule = Drawn(random.Random(seed), interval_s, longest_s=max(1.0, seconds / 6))
     with InSyncWatch(made.cluster, topics) as watch, producing(stated, directory) as producers:
-        chaos = Chaos(made.cluster, made.links, faults, interval_s)
+        chaos = Chaos(made.cluster, made.links, schedule, seed)
         with chaos:
             time.sleep(seconds)
         watch.wait_for_all(_IN_SYNC_WITHIN_S)

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +15,12 @@ from ..clients.admin import create_topic
 from ..cluster import Cluster, Kind
 from ..probe import NotUpError
 from ..target import MeasurementError
-from .acknowledged import ReadBack, shortened, wrong_records
+from .acknowledged import ReadBack, Violation, copy_violations, shortened, wrong_records
 from .anomalies import Anomaly, Guarantees
 from .chaos_cluster import MIN_IN_SYNC, REPLICAS, chaos_cluster
 from .checker import Judgement, judge
 from .durability import read_back
-from .faults import Chaos, Fault, plan
+from .faults import Chaos, Drawn, Fired
 from .history import decode_event, transactions
 from .in_sync import InSyncWatch
 from .producers import JAVA, java_program, producing
@@ -54,7 +54,7 @@ class Copier:
         if client == JAVA:
             command = java_program("Copier")
         self.target = target
-        self._command = [*command, bootstrap, source, target, source, str(RECORDS_A_COMMIT)]
+        self._command = [*command, bootstrap, source, target, target, str(RECORDS_A_COMMIT)]
         self._log = log
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"copier-{client}")
@@ -135,7 +135,8 @@ def run_copies(directory: Path, kind: Kind, clients: Sequence[str], kills: int) 
         for client, sent in zip(clients, acknowledged, strict=True):
             read = read_back(cluster.bootstrap, f"from-{client}", PARTITIONS)
             wrong += wrong_records(sent, read)
-            wrong += compare_copy(cluster.bootstrap, read, copiers[client])
+            compared = compare_copy(cluster.bootstrap, read, copiers[client])
+            wrong += [violation.text for violation in compared]
             records[client] = sum(map(len, read.values()))
         if wrong:
             raise MeasurementError(shortened(wrong))
@@ -188,34 +189,15 @@ def _wait_for_commits(copiers: Mapping[str, Copier]) -> None:
 
 def compare_copy(
     bootstrap: str, source: Mapping[int, Sequence[ReadBack]], copier: Copier
-) -> list[str]:
+) -> list[Violation]:
     """Wait until as much is copied as there is, and say what is not the same."""
     deadline = time.monotonic() + _COPIED_WITHIN_S
     expected = sum(map(len, source.values()))
     while True:
         copied = read_back(bootstrap, copier.target, PARTITIONS)
         if sum(map(len, copied.values())) >= expected or time.monotonic() > deadline:
-            break
+            return copy_violations(copier.target, source, copied)
         time.sleep(_POLL_S)
-    wrong: list[str] = []
-    for partition, records in source.items():
-        numbers = [record.number for record in records]
-        copies = [record.number for record in copied[partition]]
-        if numbers != copies:
-            at = next(
-                (
-                    at
-                    for at, pair in enumerate(zip(numbers, copies, strict=False))
-                    if len({*pair}) > 1
-                ),
-                min(len(numbers), len(copies)),
-            )
-            wrong.append(
-                f"Partition {partition} of {copier.target} has {len(copies)} records and its "
-                f"source {len(numbers)}; at place {at} they are {copies[at : at + 5]} and "
-                f"{numbers[at : at + 5]}."
-            )
-    return wrong
 
 
 class JudgedHistory(NamedTuple):
@@ -230,7 +212,7 @@ class Histories:
     """All histories of a run, in none of which was anything that Kafka does not allow."""
 
     judged: Sequence[JudgedHistory]
-    faults: Sequence[Fault]
+    faults: Sequence[Fired]
 
     def count(self, anomaly: Anomaly) -> int:
         """In how many histories an anomaly was."""
@@ -245,14 +227,15 @@ def run_histories(directory: Path, kind: Kind, histories: int, acts: int) -> His
     """
     judged: list[JudgedHistory] = []
     with chaos_cluster(directory, kind, _QUICK) as made:
-        faults = plan(random.Random("histories"), longest_s=FAULT_INTERVAL_S)
+        chance = random.Random("histories")
+        schedule = Drawn(chance, FAULT_INTERVAL_S, longest_s=FAULT_INTERVAL_S)
         watch = InSyncWatch(made.cluster, _INTERNAL)
 
         def is_quorate() -> bool:
             """So many are in sync that transactions can go on."""
             return len(watch.now().nodes) >= MIN_IN_SYNC
 
-        with Chaos(made.cluster, made.links, faults, FAULT_INTERVAL_S, is_quorate) as chaos:
+        with Chaos(made.cluster, made.links, schedule, "histories", may_begin=is_quorate) as chaos:
             for number in range(histories):
                 topic = f"history-{number}"
                 judged.append(_history(made.cluster, directory, topic, acts, number))
@@ -261,13 +244,18 @@ def run_histories(directory: Path, kind: Kind, histories: int, acts: int) -> His
         return Histories(judged, chaos.faults)
 
 
-def _create_under_faults(cluster: Cluster, topic: str) -> None:
-    """Create a topic however long it takes; an attempt of unknown outcome may have done it."""
+def create_under_faults(
+    bootstrap: str, topic: str, config: Mapping[str, str] | None = None
+) -> None:
+    """Create a topic however long it takes; an attempt of unknown outcome may have done it.
+
+    Raises MeasurementError.
+    """
     deadline = time.monotonic() + _HEALTHY_WITHIN_S
     while True:
         try:
             create_topic(
-                cluster.bootstrap, topic, partitions=PARTITIONS, replication_factor=REPLICAS
+                bootstrap, topic, config, partitions=PARTITIONS, replication_factor=REPLICAS
             )
         except Exception as error:
             if "TOPIC_ALREADY_EXISTS" in str(error):
@@ -280,29 +268,53 @@ def _create_under_faults(cluster: Cluster, topic: str) -> None:
 
 
 def _history(cluster: Cluster, directory: Path, topic: str, acts: int, seed: int) -> JudgedHistory:
-    _create_under_faults(cluster, topic)
+    judged = judged_history(cluster.bootstrap, directory, topic, acts, seed)
+    if judged.judgement.illegal:
+        sentences = [f"{case.anomaly}: {case.text}." for case in judged.judgement.illegal]
+        raise MeasurementError(f"{events_of(directory, topic)}: {shortened(sentences)}")
+    return judged
+
+
+def events_of(directory: Path, topic: str) -> Path:
+    """Where the events of a history are."""
+    return directory / f"{topic}.events"
+
+
+def judged_history(
+    bootstrap: str,
+    directory: Path,
+    topic: str,
+    acts: int,
+    seed: int,
+    started: Callable[["subprocess.Popen[bytes]"], None] = lambda process: None,
+) -> JudgedHistory:
+    """Let processes work on a new topic for so many acts, and judge what they saw.
+
+    `started` gets the operating system's process that plays them all. Raises MeasurementError if it
+    does not end, or fails.
+    """
+    create_under_faults(bootstrap, topic)
     numbers = (PARTITIONS, PROCESSES, acts, seed)
-    command = [sys.executable, "-m", f"{__package__}.history_client", cluster.bootstrap, topic]
-    events, errors = directory / f"{topic}.events", directory / f"{topic}.errors"
+    command = [sys.executable, "-m", f"{__package__}.history_client", bootstrap, topic]
+    events, errors = events_of(directory, topic), directory / f"{topic}.errors"
     with events.open("wb") as output, errors.open("wb") as error_log:
-        try:
-            answer = subprocess.run(
-                [*command, *map(str, numbers)],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=error_log,
-                timeout=_HISTORY_WITHIN_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise MeasurementError(f"{topic} did not end within {_HISTORY_WITHIN_S:g} s.") from None
-    if answer.returncode:
+        process = subprocess.Popen(
+            [*command, *map(str, numbers)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=error_log,
+        )
+    started(process)
+    try:
+        code = process.wait(_HISTORY_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        raise MeasurementError(f"{topic} did not end within {_HISTORY_WITHIN_S:g} s.") from None
+    finally:
+        process.kill()
+        process.wait()
+    if code:
         said = errors.read_text(errors="replace")[-2_000:]
-        raise MeasurementError(f"{topic} ended with exit code {answer.returncode}:\n{said}")
+        raise MeasurementError(f"{topic} ended with exit code {code}:\n{said}")
     with events.open() as lines:
         history = [decode_event(line) for line in lines]
-    judgement = judge(transactions(history), Guarantees())
-    if judgement.illegal:
-        sentences = [f"{case.anomaly}: {case.text}." for case in judgement.illegal]
-        raise MeasurementError(f"{events}: {shortened(sentences)}")
-    return JudgedHistory(acts, judgement)
+    return JudgedHistory(acts, judge(transactions(history), Guarantees()))

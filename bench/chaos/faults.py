@@ -1,81 +1,112 @@
-"""The faults of a chaos run: which are drawn, and how each is done to a cluster.
+"""Does faults to a cluster, as a schedule says when and the cluster's state says to whom.
 
-The plan is drawn from a seed. Who is hit depends on who runs at that moment and who leads, so a
+The schedule is drawn from a seed. Who is hit depends on who runs at that moment and who leads, so a
 second run of a seed tells a similar story and not the same one.
 """
 
-import os
 import random
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Self
+from typing import NamedTuple, Protocol, Self
 
-from ..cluster import Cluster, ClusterNode
+from ..cluster import Cluster
+from ..torture.fault import Fault, Grounds, Store
+from ..torture.faults.network import CUT
+from ..torture.faults.signals import Kill, KillController, Pause, Restart
 from .links import Links
 
 _TICK_S = 0.1
-_STOP_S = 60.0
-_JOIN_S = 120.0
-
-
-class FaultKind(StrEnum):
-    """What can happen to a node."""
-
-    KILL = "kill"
-    """SIGKILL of any broker, which starts again."""
-    KILL_CONTROLLER = "controller_kill"
-    """SIGKILL of the active controller's process."""
-    PAUSE = "pause"
-    """SIGSTOP, and SIGCONT some seconds later."""
-    CUT = "cut"
-    """Two nodes do not reach each other."""
-    RESTART = "restart"
-    """SIGTERM, and a new start once it has stopped."""
+_JOIN_S = 180.0
+_CALM_AGAIN_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A fault to come: for how long the node is paused, down or cut off."""
+    """A fault to come: for how long a node is paused, down or cut off."""
 
-    kind: FaultKind
+    fault: Fault
     lasts_s: float
 
 
-_WEIGHTS = {
-    FaultKind.KILL: 3,
-    FaultKind.KILL_CONTROLLER: 2,
-    FaultKind.PAUSE: 2,
-    FaultKind.CUT: 2,
-    FaultKind.RESTART: 1,
-}
-_LASTS_S = {
-    FaultKind.KILL: (0.0, 4.0),
-    FaultKind.KILL_CONTROLLER: (0.0, 4.0),
-    FaultKind.PAUSE: (5.0, 15.0),
-    FaultKind.CUT: (5.0, 15.0),
-    FaultKind.RESTART: (0.0, 2.0),
-}
+class Schedule(Protocol):
+    """When which fault is done. All times are seconds since the beginning."""
+
+    def due(self, at: float, under_way: int) -> Planned | None:
+        """The fault that is to begin now, while so many are under way; None if none is."""
+        ...
+
+    def put_off(self, planned: Planned, at: float, why: str) -> None:
+        """It could not begin; `why` is half a sentence."""
+        ...
+
+    def ended(self, planned: Planned, at: float) -> None:
+        """It has begun, and is over."""
+        ...
 
 
-def plan(chance: random.Random, longest_s: float = 15.0) -> Iterator[Planned]:
-    """Faults without end: every kind comes once in a random order, and then as it is drawn."""
-    kinds = list(FaultKind)
-    chance.shuffle(kinds)
-    while True:
-        for kind in kinds:
-            yield Planned(kind, min(chance.uniform(*_LASTS_S[kind]), longest_s))
-        kinds = chance.choices(list(_WEIGHTS), list(_WEIGHTS.values()), k=1)
+class Odds(NamedTuple):
+    """How often a fault is drawn beside the others, and the bounds of how long it lasts."""
+
+    weight: int
+    shortest_s: float
+    longest_s: float
+
+
+USUAL: Mapping[Fault, Odds] = {
+    Kill(): Odds(3, 0.0, 4.0),
+    KillController(): Odds(2, 0.0, 4.0),
+    Pause(): Odds(2, 5.0, 15.0),
+    CUT: Odds(2, 5.0, 15.0),
+    Restart(): Odds(1, 0.0, 2.0),
+}
+"""The faults of the scenarios `chaos` and `chaos_transactions`."""
+
+
+class Drawn:
+    """One fault an interval: every kind once in a random order, and then as it is drawn."""
+
+    def __init__(
+        self,
+        chance: random.Random,
+        interval_s: float,
+        longest_s: float = 15.0,
+        odds: Mapping[Fault, Odds] = USUAL,
+    ) -> None:
+        self._chance = chance
+        self._interval_s = interval_s
+        self._longest_s = longest_s
+        self._odds = odds
+        self._next_at = interval_s
+        self._queue = deque(chance.sample(list(odds), len(odds)))
+
+    def due(self, at: float, under_way: int) -> Planned | None:
+        if at < self._next_at:
+            return None
+        self._next_at += self._interval_s
+        if not self._queue:
+            weights = [each.weight for each in self._odds.values()]
+            self._queue.extend(self._chance.choices(list(self._odds), weights))
+        fault = self._queue.popleft()
+        odds = self._odds[fault]
+        drawn_s = self._chance.uniform(odds.shortest_s, odds.longest_s)
+        return Planned(fault, min(drawn_s, self._longest_s))
+
+    def put_off(self, planned: Planned, at: float, why: str) -> None:
+        """Its turn comes again, after those whose first turn is still to come."""
+        self._queue.append(planned.fault)
+
+    def ended(self, planned: Planned, at: float) -> None:
+        """Do nothing: what was done needs not be drawn again."""
 
 
 @dataclass(slots=True)
-class Fault:
+class Fired:
     """One fault that fired; the times are those of `time.time`."""
 
-    kind: FaultKind
+    name: str
     nodes: tuple[int, ...]
     began: float
     returned: float = 0.0
@@ -105,34 +136,44 @@ class _Busy:
 class Chaos:
     """Does faults to a cluster in threads of its own. Use as a context manager.
 
-    A fault whose node is in the middle of another is left out. Nodes that end by themselves are
-    noted and started again.
+    A fault that has no free node is put off. Nodes that end by themselves are noted and started
+    again.
     """
 
     def __init__(
         self,
         cluster: Cluster,
         links: Links,
-        faults: Iterator[Planned],
-        interval_s: float,
+        schedule: Schedule,
+        seed: str,
+        *,
         may_begin: Callable[[], bool] = lambda: True,
+        all_in_sync: Callable[[], bool] = lambda: True,
+        store: Store | None = None,
     ) -> None:
-        """`may_begin` is asked before each fault, which is put off for an interval otherwise."""
+        """`may_begin` is asked before each fault; `all_in_sync` by those that need a calm cluster,
+        which wait for it again when they are over."""
         self._cluster = cluster
-        self._links = links
-        self._plan = faults
-        self._interval_s = interval_s
+        self._schedule = schedule
         self._may_begin = may_begin
-        self._chance = random.Random(interval_s)
+        self._all_in_sync = all_in_sync
+        self._chance = random.Random(seed)
         self._busy = _Busy()
         self._ends = threading.Event()
-        self._threads: list[threading.Thread] = []
-        self.faults: list[Fault] = []
+        self._lock = threading.Lock()
+        self._under_way: list[Planned] = []
+        self._threads: set[threading.Thread] = set()
+        self._began = time.monotonic()
+        self._grounds = Grounds(
+            cluster, links, self._chance, self._ends.wait, self._free, self._is_calm, store
+        )
+        self.faults: list[Fired] = []
         self.ended_by_themselves: list[str] = []
         """What the log of each said last."""
         self.errors: list[str] = []
 
     def __enter__(self) -> Self:
+        self._began = time.monotonic()
         self._start(self._inject)
         self._start(self._watch)
         return self
@@ -143,28 +184,37 @@ class Chaos:
     def stop(self) -> None:
         """Begin no more faults, and wait until all are over and every node runs."""
         self._ends.set()
-        for thread in self._threads:
+        for thread in tuple(self._threads):
             thread.join(_JOIN_S)
 
-    def _start(self, work: Callable[[], None]) -> None:
+    def under_way(self) -> list[str]:
+        """The names of the faults that have begun and are not over."""
+        with self._lock:
+            return [planned.fault.name for planned in self._under_way]
+
+    def _start(self, work: Callable[[], None], name: str = "chaos") -> None:
         def run() -> None:
             try:
                 work()
             except Exception as error:
-                self.errors.append(f"{type(error).__name__}: {error}")
+                self.errors.append(f"{name}: {type(error).__name__}: {error}")
+            self._threads.discard(thread)
 
-        thread = threading.Thread(target=run, name="chaos")
-        self._threads.append(thread)
+        thread = threading.Thread(target=run, name=name)
+        self._threads.add(thread)
         thread.start()
 
+    def _at(self) -> float:
+        return time.monotonic() - self._began
+
     def _inject(self) -> None:
-        for planned in self._plan:
-            if self._ends.wait(self._interval_s):
-                return
-            while not self._may_begin():
-                if self._ends.wait(self._interval_s):
-                    return
-            self._start(lambda planned=planned: self._do(planned))  # type: ignore[misc]  # bound now
+        while not self._ends.wait(_TICK_S):
+            with self._lock:
+                planned = self._schedule.due(self._at(), len(self._under_way))
+                if planned is None:
+                    continue
+                self._under_way.append(planned)
+            self._start(lambda planned=planned: self._do(planned), planned.fault.name)  # type: ignore[misc]  # bound now
 
     def _watch(self) -> None:
         while not self._ends.wait(_TICK_S):
@@ -177,46 +227,58 @@ class Chaos:
                         node.spawn()
                     self._busy.release(node.node_id)
 
-    def _do(self, planned: Planned) -> None:
-        nodes = self._choose(planned.kind)
-        if not nodes:
-            return
-        fault = Fault(planned.kind, nodes, time.time())
-        self.faults.append(fault)
-        try:
-            self._act(planned, [self._cluster.nodes[each] for each in nodes])
-        finally:
-            fault.returned = time.time()
-            self._busy.release(*nodes)
-
-    def _choose(self, kind: FaultKind) -> tuple[int, ...]:
-        """The nodes of a fault, which are seized; none if they are in the middle of another."""
+    def _free(self) -> list[int]:
         nodes = [node.node_id for node in self._cluster.nodes.values() if node.is_alive()]
-        self._chance.shuffle(nodes)
-        if kind is FaultKind.KILL_CONTROLLER:
-            lead = self._cluster.leader()
-            nodes = [] if lead is None else [lead.node_id]
-        if kind is FaultKind.CUT:
-            pair = tuple(nodes[:2])
-            return pair if len(pair) == 2 and self._busy.seize(*pair) else ()
-        return next(((node,) for node in nodes if self._busy.seize(node)), ())
+        free = [node for node in nodes if node not in self._busy.nodes]
+        self._chance.shuffle(free)
+        return free
 
-    def _act(self, planned: Planned, nodes: list[ClusterNode]) -> None:
-        node = nodes[0]
-        match planned.kind:
-            case FaultKind.KILL | FaultKind.KILL_CONTROLLER:
-                node.kill()
-                self._ends.wait(planned.lasts_s)
-                node.spawn()
-            case FaultKind.PAUSE:
-                os.kill(node.pid, signal.SIGSTOP)
-                self._ends.wait(planned.lasts_s)
-                os.kill(node.pid, signal.SIGCONT)
-            case FaultKind.CUT:
-                self._links.cut(node.node_id, nodes[1].node_id)
-                self._ends.wait(planned.lasts_s)
-                self._links.heal(node.node_id, nodes[1].node_id)
-            case FaultKind.RESTART:
-                node.stop(_STOP_S)
-                self._ends.wait(planned.lasts_s)
-                node.spawn()
+    def _is_calm(self) -> bool:
+        with self._lock:
+            is_alone = len(self._under_way) <= 1  # whoever asks is one of them
+        return is_alone and self._all_in_sync()
+
+    def _do(self, planned: Planned) -> None:
+        why: str | None = "it failed"
+        try:
+            why = self._fire(planned)
+        finally:
+            with self._lock:
+                self._under_way.remove(planned)
+                if why is None:
+                    self._schedule.ended(planned, self._at())
+                else:
+                    self._schedule.put_off(planned, self._at(), why)
+
+    def _fire(self, planned: Planned) -> str | None:
+        """Do a fault and undo it; returns why it could not begin."""
+        fault = planned.fault
+        if not self._may_begin():
+            return "the cluster was not ready for more"
+        if fault.is_alone and not self._is_calm():
+            return "not all replicas were in sync"
+        nodes = fault.choose(self._grounds)
+        if not nodes or not self._busy.seize(*nodes):
+            return "no node was free for it"
+        if self._ends.is_set():
+            self._busy.release(*nodes)
+            return "the run ended"
+        fired = Fired(fault.name, nodes, time.time())
+        self.faults.append(fired)
+        try:
+            fault.act(self._grounds, nodes, planned.lasts_s)
+        finally:
+            for node in nodes:
+                if not self._cluster.nodes[node].is_alive():
+                    self._cluster.nodes[node].spawn()
+            fired.returned = time.time()
+            self._busy.release(*nodes)
+        if fault.is_alone:
+            self._wait_for_calm()
+        return None
+
+    def _wait_for_calm(self) -> None:
+        deadline = time.monotonic() + _CALM_AGAIN_S
+        while not self._is_calm() and time.monotonic() < deadline:
+            if self._ends.wait(_TICK_S):
+                return

@@ -22,7 +22,7 @@ _VERSION = 12
 
 
 class InSync(NamedTuple):
-    """The nodes that were in sync in every partition, at a time of `time.time`."""
+    """The nodes that were in sync in all their partitions, at a time of `time.time`."""
 
     at: float
     nodes: frozenset[int]
@@ -32,15 +32,14 @@ class _Seen(NamedTuple):
     """One broker's view of a partition."""
 
     leader_epoch: int
-    in_sync: frozenset[int]
+    lagging: frozenset[int]
+    """The replicas that are not in sync."""
 
 
-def _view(bootstrap: str, topics: Sequence[str]) -> dict[tuple[str, int], _Seen]:
+def _view(bootstrap: str, topics: Sequence[str] | None) -> dict[tuple[str, int], _Seen]:
     """What one broker says; nothing if it does not answer."""
-    request = MetadataRequest(
-        topics=[MetadataRequestTopic(name=topic) for topic in topics],
-        allow_auto_topic_creation=False,
-    )
+    named = None if topics is None else [MetadataRequestTopic(name=topic) for topic in topics]
+    request = MetadataRequest(topics=named, allow_auto_topic_creation=False)
     try:
         with Wire(bootstrap, _ASK_S) as wire:
             answer = wire.ask(request, _VERSION, MetadataResponse)
@@ -48,7 +47,8 @@ def _view(bootstrap: str, topics: Sequence[str]) -> dict[tuple[str, int], _Seen]
         return {}
     return {
         (topic.name or "", each.partition_index): _Seen(
-            each.leader_epoch, frozenset(each.isr_nodes)
+            each.leader_epoch,
+            frozenset(each.replica_nodes) - frozenset(each.isr_nodes),
         )
         for topic in answer.topics
         for each in topic.partitions
@@ -58,7 +58,8 @@ def _view(bootstrap: str, topics: Sequence[str]) -> dict[tuple[str, int], _Seen]
 class InSyncWatch:
     """Asks all brokers some times a second. Use as a context manager."""
 
-    def __init__(self, cluster: Cluster, topics: Sequence[str]) -> None:
+    def __init__(self, cluster: Cluster, topics: Sequence[str] | None) -> None:
+        """`topics` are those to watch; None for all."""
         self._cluster = cluster
         self._topics = topics
         self._ends = threading.Event()
@@ -81,12 +82,23 @@ class InSyncWatch:
             for view in threads.map(partial(_view, topics=self._topics), running):
                 for place, seen in view.items():
                     before = newest.get(place)
-                    if before is None or seen.leader_epoch >= before.leader_epoch:
+                    if before is None or seen.leader_epoch > before.leader_epoch:
                         newest[place] = seen
+                    elif seen.leader_epoch == before.leader_epoch:
+                        newest[place] = _Seen(seen.leader_epoch, seen.lagging | before.lagging)
         nodes = frozenset(self._cluster.nodes) if newest else frozenset[int]()
         for seen in newest.values():
-            nodes &= seen.in_sync
+            nodes -= seen.lagging
         return InSync(time.time(), nodes)
+
+    def is_everything_in_sync(self) -> bool:
+        """Whether every node runs, is unfenced in its own eyes, and is in sync everywhere.
+
+        A node that was just killed is still in sync in the eyes of the others.
+        """
+        return all(
+            node.is_alive() and node.node_id in node.unfenced() for node in self._cluster.brokers
+        ) and self.now().nodes == frozenset(self._cluster.nodes)
 
     def wait_for_all(self, timeout_s: float) -> None:
         """Wait until every node is in sync everywhere. Raises NotUpError."""

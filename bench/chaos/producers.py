@@ -57,13 +57,19 @@ _PROGRAMS: dict[str, tuple[tuple[str, ...], Callable[[], list[str]]]] = {
 """What each client needs on the PATH, and the command that it runs with."""
 
 
+def missing_of(name: str) -> list[str]:
+    """The programs that a client needs and this machine does not have."""
+    needs, _ = _PROGRAMS[name]
+    return [each for each in needs if shutil.which(each) is None]
+
+
+CLIENTS = tuple(_PROGRAMS)
+"""The names of all clients."""
+
+
 def clients_here() -> list[str]:
     """The names of the clients that this machine can run."""
-    return [
-        name
-        for name, (needs, _) in _PROGRAMS.items()
-        if all(shutil.which(each) is not None for each in needs)
-    ]
+    return [name for name in CLIENTS if not missing_of(name)]
 
 
 class SteadyProducer:
@@ -97,10 +103,26 @@ class SteadyProducer:
                 f"{self.name} still waited for answers {_FLUSHED_WITHIN_S:g} s after the last fault"
             ) from None
         if code:
-            said = self._errors.read_text(errors="replace")[-2_000:]
-            raise MeasurementError(f"{self.name} ended with exit code {code}:\n{said}")
+            raise MeasurementError(f"{self.name} ended with exit code {code}:\n{self.said()}")
+        return self.acknowledged()
+
+    def has_ended(self) -> bool:
+        """Whether the client has ended by itself, or was stopped."""
+        return self._process.poll() is not None
+
+    def said(self) -> str:
+        """The end of what it has printed about its errors."""
+        return self._errors.read_text(errors="replace")[-2_000:]
+
+    def acknowledged(self) -> Acknowledged:
+        """What it has printed so far about answers, but for a line that it is writing."""
         with self._output.open() as lines:
-            return parse_answers(lines)
+            return parse_answers(line for line in lines if line.endswith("\n"))
+
+    @property
+    def output(self) -> Path:
+        """Where it prints them."""
+        return self._output
 
     def kill(self) -> None:
         if self._process.poll() is None:

@@ -8,7 +8,7 @@ once: a run that has lost, doubled or reordered an acknowledged record has no fi
 
 from collections.abc import Sequence
 
-from ..chaos.faults import FaultKind
+from ..chaos.faults import USUAL
 from ..cluster import kind_of
 from ..probe import NotUpError
 from ..recorder import Recorder
@@ -47,8 +47,8 @@ class Chaos:
         except NotUpError as error:
             notes = getattr(error, "__notes__", [])
             raise MeasurementError("\n".join([str(error), *notes])) from error
-        for kind in FaultKind:
-            recorder.figure(f"{kind.value}_faults", done.count(kind))
+        for fault in USUAL:
+            recorder.figure(f"{fault.name}_faults", done.count(fault.name))
         recorder.figure("ended_by_themselves", len(done.ended_by_themselves))
         for client, acknowledged in done.acknowledged.items():
             recorder.figure(f"{client}_records", acknowledged.records)

@@ -5,6 +5,7 @@ its first start, chooses which nodes it hits, and is done and undone by one call
 own. `bench/chaos/faults.py` runs them.
 """
 
+import inspect
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -99,3 +100,9 @@ class Fault(Protocol):
         an exception, which is reported, and starts nodes that do not run.
         """
         ...
+
+
+def meaning_of(fault: Fault) -> str:
+    """What a fault is, in a sentence: its `says`, or what its class says about itself."""
+    says = getattr(fault, "says", None) or inspect.getdoc(type(fault)) or fault.name
+    return str(says).partition("\n\n")[0].replace("\n", " ")

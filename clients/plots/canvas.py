@@ -118,9 +118,18 @@ DASHES = ("-", "--", "-.", ":")
 class Canvas:
     """A figure with rows and columns of axes, drawn inside `with`. Sizes are in inches."""
 
-    def __init__(self, width: float, height: float, rows: int = 1, columns: int = 1) -> None:
+    def __init__(
+        self,
+        width: float,
+        height: float,
+        rows: int = 1,
+        columns: int = 1,
+        row_heights: Numbers | None = None,
+    ) -> None:
+        """`row_heights` are the heights of the rows in proportion; None if all are equal."""
         self._size = width, height
         self._shape = rows, columns
+        self._grid = {} if row_heights is None else {"height_ratios": list(row_heights)}
 
     def __enter__(self) -> Self:
         module = cast("_RcModule", import_module("matplotlib"))
@@ -128,7 +137,7 @@ class Canvas:
         self._context.__enter__()
         figures = cast("_FigureModule", import_module("matplotlib.figure"))
         self._figure = figures.Figure(figsize=self._size, layout="constrained")
-        drawn = self._figure.subplots(*self._shape, squeeze=False)
+        drawn = self._figure.subplots(*self._shape, squeeze=False, gridspec_kw=self._grid)
         self.axes = [list(row) for row in cast("Sequence[Sequence[Axes]]", drawn)]
         return self
 

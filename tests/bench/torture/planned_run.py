@@ -1,0 +1,84 @@
+"""Plays a plan against a cluster that is made up: how long faults take, and which cannot begin."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tierlog.bench.chaos.faults import Planned
+from tierlog.bench.cluster import ClusterNode
+from tierlog.bench.torture.fault import Fault, Grounds
+from tierlog.bench.torture.plan import Turns
+
+TICK_S = 0.1
+
+
+@dataclass(frozen=True)
+class MadeUpFault:
+    """A fault that is only planned."""
+
+    name: str
+    is_alone: bool = False
+
+    def missing(self) -> str | None:
+        return None
+
+    def prepare(self, node: ClusterNode) -> None: ...
+
+    def choose(self, grounds: Grounds) -> tuple[int, ...]:
+        raise NotImplementedError
+
+    def act(self, grounds: Grounds, nodes: tuple[int, ...], lasts_s: float) -> None:
+        raise NotImplementedError
+
+
+def made_up(storm: int, alone: int) -> list[Fault]:
+    """So many faults of both kinds."""
+    return [
+        *(MadeUpFault(f"storm-{at}") for at in range(storm)),
+        *(MadeUpFault(f"alone-{at}", is_alone=True) for at in range(alone)),
+    ]
+
+
+class Event(NamedTuple):
+    """A fault that began, and what was under way then."""
+
+    at: float
+    name: str
+    beside: tuple[str, ...]
+
+
+class Played(NamedTuple):
+    """A plan at the end of a run, and what began when."""
+
+    turns: Turns
+    events: Sequence[Event]
+
+
+def play(
+    faults: Sequence[Fault],
+    seconds: float,
+    seed: str,
+    can_begin: Callable[[Planned, float], bool] = lambda planned, at: True,
+    recovers_s: float = 5.0,
+) -> Played:
+    """Play a run in ticks; a fault that needs calm is over so long after it was undone."""
+    turns, events = Turns(faults, random.Random(seed), seconds), list[Event]()
+    under_way: list[tuple[float, Planned]] = []
+    for tick in range(int(seconds / TICK_S)):
+        at = tick * TICK_S
+        for each in [each for each in under_way if each[0] <= at]:
+            under_way.remove(each)
+            turns.ended(each[1], at)
+        planned = turns.due(at, len(under_way))
+        if planned is None:
+            continue
+        if not can_begin(planned, at):
+            turns.put_off(planned, at, "it may not")
+            continue
+        beside = tuple(each.fault.name for _, each in under_way)
+        events.append(Event(at, planned.fault.name, beside))
+        more_s = recovers_s if planned.fault.is_alone else 0.0
+        under_way.append((at + planned.lasts_s + more_s, planned))
+    turns.end()
+    return Played(turns, events)
