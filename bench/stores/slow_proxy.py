@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator
 from dataclasses import astuple, dataclass, field
 from typing import Self
 
-from .http_message import HEAD_MAX, BrokenMessageError, body_pieces, read_head
+from .http_message import HEAD_MAX, BrokenMessageError, Head, body_pieces, read_head
 
 _STOP_S = 10.0
 
@@ -178,6 +178,8 @@ class SlowProxy:
         if request is None:
             return False
         began_s = time.monotonic()
+        if await self._refuse(request, reader, writer):
+            return False
         if request.get("expect") == "100-continue":
             # Do not ask the store whether it accepts the body: it always does.
             writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -190,6 +192,8 @@ class SlowProxy:
         answer = await read_head(store_reader)
         if answer is None:
             raise BrokenMessageError("The store closed the connection without a response.")
+        if self._loses_answer():
+            return False
         method, target, _ = request.first_line.split(" ", 2)
         received, end = 0, answer.encoded()
         if method != "HEAD" and answer.status not in (204, 304):
@@ -211,6 +215,16 @@ class SlowProxy:
         writer.write(end)
         await writer.drain()
         return not (request.wants_close or answer.wants_close)
+
+    async def _refuse(
+        self, request: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> bool:
+        """Whether a request was answered here, and the connection is to be closed."""
+        return False
+
+    def _loses_answer(self) -> bool:
+        """Whether the client's connection is closed instead of passing on an answer."""
+        return False
 
     async def _pass(
         self,
