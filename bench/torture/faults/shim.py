@@ -1,7 +1,7 @@
 """Small libraries in C that stand in front of libc in a node's process (`LD_PRELOAD`).
 
-A shim is compiled once for each run, with the C compiler, in the folder above the nodes' directories. A file
-that the process maps tells it what to do; each node has its own.
+A shim is compiled once for each run, in the folder above the nodes' directories. A file that the
+process maps tells it what to do; each node has its own.
 """
 
 import fcntl
