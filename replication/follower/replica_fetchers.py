@@ -12,8 +12,10 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
+from ...clients.errors import KafkaError
 from ...clients.task_owner import TaskOwner
 from ...clients.topic_partition import TopicIdPartition
+from ...storage.log.replica_repair import drop_damaged_part
 from ...storage.log.unified_log import UnifiedLog
 from ..partition.partition import Partition, PartitionRole
 from .replica_fetcher import FetcherId, FetcherTools, ReplicaFetcher, ReplicaFetcherConfig
@@ -62,11 +64,25 @@ class ReplicaFetchers:
         for each in partitions:
             name, leader_id = each.topic_id_partition, each.image.leader
             if each.role is PartitionRole.FOLLOWER and leader_id >= 0:
+                self._repair(each)
                 followed.append(FollowedReplica(name, each.log, leader_id, each.leader_epoch))
             else:
                 left.append(name)
         self.leave(left)
         self.follow(followed)
+
+    def _repair(self, partition: Partition) -> None:
+        """Drop what is damaged in the log of a replica that is not in sync."""
+        log = partition.log
+        if log.damaged_from is None or self._config.node_id in partition.image.isr:
+            return
+        self._remove([partition.topic_id_partition])
+        try:
+            drop_damaged_part(log)
+        except KafkaError:
+            # A failed disk is already offline and reported.
+            if log.log_dir.is_online:
+                raise
 
     def follow(self, replicas: Iterable[FollowedReplica]) -> None:
         """Follow these partitions; nothing changes for one whose leader, epoch and log are as

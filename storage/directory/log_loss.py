@@ -50,10 +50,18 @@ class LogLoss:
         )
 
 
-def tell_gaps(topic_partition: TopicPartition, segments: LogSegments, loss: LogLoss | None) -> None:
-    """Log which offsets are missing between segments, for a log that was never compacted."""
+def tell_gaps(
+    topic_partition: TopicPartition, segments: LogSegments, loss: LogLoss | None
+) -> list[int]:
+    """Log which offsets are missing between segments, for a log that was never compacted.
+
+    Returns the first missing offset of each gap.
+    """
+    gaps: list[int] = []
     for segment, following in pairwise(segments):
         end = segment.next_offset()
+        if end != following.base_offset:
+            gaps.append(end)
         if loss is not None and end == loss.offset < following.base_offset:
             # The message about this loss reports the missing offsets, with the reason.
             loss.resumes_at = following.base_offset
@@ -66,3 +74,4 @@ def tell_gaps(topic_partition: TopicPartition, segments: LogSegments, loss: LogL
                 following.base_offset - 1,
                 following.path,
             )
+    return gaps

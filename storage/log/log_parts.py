@@ -24,6 +24,8 @@ class LogParts:
     local: LocalLog
     leader_epochs: LeaderEpochCache
     producers: ProducerStateManager
+    damaged_from: int | None = None
+    """The first offset that cannot be read although later ones can; see `replica_repair.py`."""
 
     @property
     def topic_id_partition(self) -> TopicIdPartition:

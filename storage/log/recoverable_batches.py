@@ -41,6 +41,8 @@ class RecoverableBatches:
         self._is_compacted = is_compacted
         self.size = 0
         """How many bytes of the file to keep, so far."""
+        self.damaged_from: int | None = None
+        """The base offset of the first damaged batch that is kept."""
         self.damage = "no complete record batch begins there"
         """Why the batches end before the end of the file, if that is so."""
 
@@ -68,6 +70,8 @@ class RecoverableBatches:
                     batch.base_offset,
                     batch.last_offset,
                 )
+                if self.damaged_from is None:
+                    self.damaged_from = batch.base_offset
                 self.size, expected = size, batch.next_offset
                 continue
             if self._is_misplaced(batch, expected, after):

@@ -76,6 +76,8 @@ class UnifiedLog:
         self.local = parts.local
         self.leader_epochs = parts.leader_epochs
         self.producers = parts.producers
+        self.damaged_from = parts.damaged_from
+        """The first offset that cannot be read although later ones can; see `replica_repair.py`."""
         self.remote: RemoteLog | None = None
         """The log's remote segments, if the topic is tiered and their metadata is known."""
         self.bounds = parts.bounds

@@ -142,6 +142,7 @@ class _Loading:
         self._recovering: ProducerStateManager | None = None
         self._rebuilt: list[LogSegment] = []
         self._loss: LogLoss | None = None
+        self._damaged_from: list[int] = []
 
     def _read_epochs(self, path: str) -> LeaderEpochCache:
         try:
@@ -221,7 +222,8 @@ class _Loading:
         if not len(self._segments):
             self._segments.add(self._segment(start))
         if not request.may_have_holes:
-            tell_gaps(request.topic_partition, self._segments, self._loss)
+            gaps = tell_gaps(request.topic_partition, self._segments, self._loss)
+            self._damaged_from.extend(gaps)
         if request.recovery_point > self._end_offset():
             _log.error(
                 "The log of %s in %s ends at offset %d, below its recovery point %d: the "
@@ -288,6 +290,7 @@ class _Loading:
             local,
             self._epochs,
             self._producers,
+            min(self._damaged_from, default=None),
         )
         return UnifiedLog(parts, log_start_offset, self._now_ms)
 
@@ -481,6 +484,8 @@ class _Loading:
                 stable = producers.last_stable_offset_after(completed)
                 first, last = completed.first_offset, completed.last_offset
                 segment.txn_index.append(AbortedTxn(completed.producer_id, first, last, stable))
+        if valid.damaged_from is not None:
+            self._damaged_from.append(valid.damaged_from)
         self._rebuilt.append(segment)
         is_active = segment is self._segments.last
         cut_bytes = segment.end_rebuild(valid.size, is_active=is_active)

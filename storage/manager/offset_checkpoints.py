@@ -9,6 +9,7 @@ stale entry would give a later log of the same name wrong offsets, so it is remo
 log is created (Kafka's `OffsetCheckpointFile`).
 """
 
+import logging
 from collections.abc import Callable, Iterable
 
 from ...clients.topic_partition import TopicPartition
@@ -23,6 +24,8 @@ from ..checkpoint import (
 )
 from ..directory.log_dir import LogDir
 from ..log.unified_log import UnifiedLog
+
+_log = logging.getLogger(__name__)
 
 OffsetOf = Callable[[UnifiedLog], int | None]
 
@@ -64,10 +67,17 @@ class OffsetCheckpoints:
         self.cleaned = frozenset(self._read(CLEANER_OFFSET_FILE))
 
     def _read(self, name: str) -> dict[TopicPartition, int]:
+        path = f"{self._log_dir.path}/{name}"
         try:
-            return read_offset_checkpoint(self._log_dir.files, f"{self._log_dir.path}/{name}")
-        except MalformedCheckpointError:
+            return read_offset_checkpoint(self._log_dir.files, path)
+        except MalformedCheckpointError as error:
             # A damaged checkpoint only makes recovery longer: 0 is always safe.
+            _log.warning(
+                "The checkpoint %s cannot be used: %s The offsets in it count as 0 until it is "
+                "written again.",
+                path,
+                error,
+            )
             return {}
 
     def write_recovery_points(self, logs: Iterable[UnifiedLog]) -> None:

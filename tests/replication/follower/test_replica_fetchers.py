@@ -113,6 +113,28 @@ def test_a_clock_that_is_set_stops_no_follower(jump_ms: int) -> None:
     with_two_nodes(story)
 
 
+@pytest.mark.parametrize("is_in_sync", [False, True])
+def test_a_damaged_log_is_copied_again_once_its_replica_is_not_in_sync(
+    caplog: pytest.LogCaptureFixture, is_in_sync: bool
+) -> None:
+    async def story(leader: ServedLeader, follower: FollowingNode) -> None:
+        both(leader, follower, *created())
+        leader.append(b"a")
+        leader.append(b"b")
+        leader.append(b"c")
+        await until(lambda: is_same(leader, follower))
+        log = follower.log()
+        # As recovery does after a restart.
+        log.damaged_from = 1
+        both(leader, follower, isr_of(0, *((1, 2) if is_in_sync else (1,))))
+        assert log.log_end_offset == (3 if is_in_sync else 1)
+        leader.append(b"d")
+        await until(lambda: is_same(leader, follower))
+        assert ("at offset 1, where it is damaged: offsets 1 to 2 " in caplog.text) != is_in_sync
+
+    with_two_nodes(story)
+
+
 def test_a_session_that_the_leader_has_lost_begins_anew() -> None:
     async def story(leader: ServedLeader, follower: FollowingNode) -> None:
         both(leader, follower, *created())

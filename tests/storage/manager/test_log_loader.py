@@ -15,6 +15,7 @@ from tierlog.storage.checkpoint import (
 )
 from tierlog.storage.config import LogConfig
 from tierlog.storage.files import OsFiles
+from tierlog.storage.log.replica_repair import drop_damaged_part
 from tierlog.storage.log.unified_log import UnifiedLog
 from tierlog.storage.manager.log_manager import LogManager
 from tierlog.tests.storage import compacted_log
@@ -417,6 +418,7 @@ def test_a_gap_between_segments_is_told_with_its_offsets(
         f"The log of orders-0 is missing offsets {bases[1]} to {bases[2] - 1}, before "
         in caplog.text
     )
+    assert home.open().damaged_from == bases[1]
 
 
 @pytest.mark.parametrize("name", [f"{0:020d}.index", "leader-epoch-checkpoint"])
@@ -547,6 +549,24 @@ def test_a_lost_epoch_history_costs_no_record_of_a_topic_that_was_compacted_once
     damage_epochs(home)
     assert surviving(home.open(recovery_point=end)) == before
     assert not home.log_dir.losses
+
+
+def test_a_damaged_batch_that_was_synced_stays_and_a_follower_drops_it(tmp_path: Path) -> None:
+    home = LogHome(tmp_path)
+    log = filled(home, 10)
+    end = log.log_end_offset
+    log.release()
+    path = home.path / home.names(".log")[-1]
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 0x55
+    path.write_bytes(content)
+    again = home.open(clean=False, recovery_point=end)
+    assert (again.log_end_offset, again.damaged_from) == (end, end - 2)
+    drop_damaged_part(again)
+    assert (again.log_end_offset, again.damaged_from) == (end - 2, None)
+    append(again, plain(2))
+    drop_damaged_part(again)
+    assert again.log_end_offset == end
 
 
 @pytest.mark.parametrize("clean_stop", [True, False])

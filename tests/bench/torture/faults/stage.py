@@ -1,0 +1,210 @@
+"""Three brokers under a producer, to which faults are done one after the other.
+
+Nothing that was acknowledged may be lost, doubled or moved, whatever happened: `check` reads it all
+back.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tierlog.bench.chaos.chaos_cluster import PROPERTIES
+from tierlog.bench.chaos.in_sync import InSyncWatch
+from tierlog.bench.chaos.links import Links
+from tierlog.bench.cluster import Cluster, Kind, combined
+from tierlog.bench.torture.fault import Fault, Grounds, Store
+
+TOPIC = "orders"
+PARTITIONS = 3
+_REPLICAS = 3
+_IN_SYNC_S = 180.0
+_READ_S = 120.0
+_VALUE = b"x" * 200
+_PAUSE_S = 0.002
+_QUICK: Mapping[str, str] = {
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    "log.flush.offset.checkpoint.interval.ms": "1000",
+    "replica.high.watermark.checkpoint.interval.ms": "1000",
+}
+_TOPIC_SETTINGS: Mapping[str, str] = {"segment.bytes": "1048576"}
+
+
+class _Writer:
+    """Produces numbers in order, and notes which are acknowledged at which offset."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "message.timeout.ms": 300_000,
+                "queue.buffering.max.messages": 10_000,
+            }
+        )
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="writer")
+        self.acknowledged: dict[int, list[tuple[int, int]]] = {}
+        self.failed: list[str] = []
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._ends.set()
+        self._thread.join(60)
+        assert self._producer.flush(_READ_S) == 0
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.acknowledged.values()))
+
+    def _run(self) -> None:
+        number = 0
+        while not self._ends.is_set():
+            try:
+                self._producer.produce(
+                    TOPIC,
+                    _VALUE,
+                    key=str(number),
+                    partition=number % PARTITIONS,
+                    on_delivery=self._delivered,
+                )
+                number += 1
+            except BufferError:
+                self._producer.poll(0.1)
+            self._producer.poll(0)
+            time.sleep(_PAUSE_S)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.failed.append(str(error))
+            return
+        key, partition, offset = message.key(), message.partition(), message.offset()
+        assert key is not None
+        assert partition is not None
+        assert offset is not None
+        self.acknowledged.setdefault(partition, []).append((offset, int(key)))
+
+
+class Stage:
+    """See the top of this file."""
+
+    def __init__(self, cluster: Cluster, store: Store | None, seed: int) -> None:
+        self.cluster = cluster
+        self.watch = InSyncWatch(cluster, (TOPIC,))
+        self.writer = _Writer(cluster.bootstrap)
+        self.grounds = Grounds(
+            cluster=cluster,
+            links=Links(dict),
+            chance=random.Random(seed),
+            wait=self._wait,
+            free=self._free,
+            calm=self._calm,
+            store=store,
+        )
+
+    @staticmethod
+    def _wait(seconds: float) -> bool:
+        time.sleep(seconds)
+        return False
+
+    def _free(self) -> list[int]:
+        nodes = [node.node_id for node in self.cluster.nodes.values() if node.is_alive()]
+        self.grounds.chance.shuffle(nodes)
+        return nodes
+
+    def _calm(self) -> bool:
+        return self.watch.now().nodes == frozenset(self.cluster.nodes)
+
+    def hit(self, fault: Fault, lasts_s: float = 2.0) -> tuple[int, ...]:
+        """Do the fault to one or two nodes, and wait until all are in sync again."""
+        assert fault.missing() is None
+        nodes = fault.choose(self.grounds)
+        assert nodes
+        fault.act(self.grounds, nodes, lasts_s)
+        self.watch.wait_for_all(_IN_SYNC_S)
+        before = self.writer.count
+        deadline = time.monotonic() + _IN_SYNC_S
+        while self.writer.count < before + 100:
+            assert time.monotonic() < deadline, "nothing is acknowledged"
+            time.sleep(0.05)
+        return nodes
+
+    def output(self, nodes: Collection[int]) -> str:
+        """What those nodes have logged so far."""
+        return "\n".join(self.cluster.nodes[each].output for each in nodes)
+
+    def check(self) -> int:
+        """Stop producing and read everything back; returns how many records were acknowledged."""
+        self.writer.stop()
+        assert self.writer.failed == []
+        for partition, acknowledged in self.writer.acknowledged.items():
+            log = self._read(partition)
+            assert len({number for _, number in log.items()}) == len(log), "doubled"
+            assert [log.get(offset) for offset, _ in acknowledged] == [
+                number for _, number in acknowledged
+            ]
+            assert list(log.values()) == sorted(log.values()), "another order"
+        return self.writer.count
+
+    def _read(self, partition: int) -> dict[int, int]:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.cluster.bootstrap,
+                "group.id": "unused",
+                "enable.auto.commit": False,
+                "check.crcs": True,
+            }
+        )
+        place = TopicPartition(TOPIC, partition, 0)
+        consumer.assign([place])
+        _, end = consumer.get_watermark_offsets(place, timeout=_READ_S)
+        log: dict[int, int] = {}
+        deadline = time.monotonic() + _READ_S
+        while not log or max(log) < end - 1:
+            assert time.monotonic() < deadline, f"read {len(log)} of {end}"
+            for message in consumer.consume(5000, 1.0):
+                assert message.error() is None, message.error()
+                key, offset = message.key(), message.offset()
+                assert key is not None
+                assert offset is not None
+                log[offset] = int(key)
+        consumer.close()
+        return log
+
+
+@contextmanager
+def three_brokers(
+    directory: Path,
+    faults: Sequence[Fault],
+    kind: Kind = "tierlog",
+    store: Store | None = None,
+    seed: int = 1,
+) -> Generator[Stage]:
+    """Three nodes that are prepared for these faults, with a producer that writes."""
+    properties = {**PROPERTIES, **_QUICK, **({} if store is None else store.properties)}
+    del properties["listener.security.protocol.map"], properties["inter.broker.listener.name"]
+    cluster = Cluster(directory, combined(kind, kind, kind), properties)
+    for node in cluster.nodes.values():
+        for fault in faults:
+            fault.prepare(node)
+    with cluster:
+        cluster.wait_until_caught_up()
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        topic = NewTopic(TOPIC, PARTITIONS, _REPLICAS, config=dict(_TOPIC_SETTINGS))
+        admin.create_topics([topic])[TOPIC].result(_IN_SYNC_S)
+        stage = Stage(cluster, store, seed)
+        stage.writer.start()
+        try:
+            stage.watch.wait_for_all(_IN_SYNC_S)
+            yield stage
+        finally:
+            stage.writer.stop()
