@@ -4,6 +4,7 @@ Nothing that was acknowledged may be lost, doubled or moved, whatever happened: 
 back.
 """
 
+import asyncio
 import random
 import threading
 import time
@@ -12,13 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from tierlog.bench.chaos.chaos_cluster import PROPERTIES
 from tierlog.bench.chaos.in_sync import InSyncWatch
 from tierlog.bench.chaos.links import Links
 from tierlog.bench.cluster import Cluster, Kind, combined
 from tierlog.bench.torture.fault import Fault, Grounds, Store
+from tierlog.clients.admin import Admin, NewTopic
 
 TOPIC = "orders"
 PARTITIONS = 3
@@ -181,6 +182,11 @@ class Stage:
         return log
 
 
+async def _create_topic(bootstrap: str) -> None:
+    async with Admin(bootstrap) as admin:
+        await admin.create_topics([NewTopic(TOPIC, PARTITIONS, _REPLICAS, _TOPIC_SETTINGS)])
+
+
 @contextmanager
 def three_brokers(
     directory: Path,
@@ -198,9 +204,7 @@ def three_brokers(
             fault.prepare(node)
     with cluster:
         cluster.wait_until_caught_up()
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-        topic = NewTopic(TOPIC, PARTITIONS, _REPLICAS, config=dict(_TOPIC_SETTINGS))
-        admin.create_topics([topic])[TOPIC].result(_IN_SYNC_S)
+        asyncio.run(_create_topic(cluster.bootstrap))
         stage = Stage(cluster, store, seed)
         stage.writer.start()
         try:
