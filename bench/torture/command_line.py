@@ -24,7 +24,7 @@ exit codes: 0 nothing is wrong; 1 something was lost, doubled, reordered or read
 was aborted, or the cluster did not recover; 2 the command cannot run, and says why
 """
 
-PROFILES = ("process", "network", "all")
+PROFILES = ("process", "network", "disk", "clock", "store", "damage", "all")
 _MINUTES_MAX = 7 * 24 * 60.0
 _SEED_MAX = 1 << 32
 _CLIENTS = ("Java", "librdkafka", "franz-go", "aiokafka")

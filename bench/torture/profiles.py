@@ -7,12 +7,21 @@ from typing import NamedTuple
 from ..cluster import Kind
 from .fault import Fault, Store
 from .faults import network, signals
+from .faults.clock import CLOCK_FAULTS
+from .faults.damage import DAMAGE_FAULTS
+from .faults.disk import DISK_FAULTS
+from .faults.images import IMAGE_FAULTS
+from .faults.store import STORE_FAULTS, TroubledStore
 
 ALL = "all"
 STORE = "store"
 _PROFILES: Mapping[str, Sequence[Fault]] = {
     "process": signals.FAULTS,
     "network": network.FAULTS,
+    "disk": DISK_FAULTS,
+    "clock": CLOCK_FAULTS,
+    STORE: STORE_FAULTS,
+    "damage": (*DAMAGE_FAULTS, *IMAGE_FAULTS),
 }
 NAMES = (*_PROFILES, ALL)
 """Of all profiles."""
@@ -44,7 +53,8 @@ def profile_of(name: str) -> str:
 
 def store_opener(profiles: Sequence[str], kind: Kind) -> Callable[[Path], Store] | None:
     """What starts the store of a remote tier for these profiles; None if they need none."""
-    return None
+    has_store = kind == "tierlog" and (STORE in profiles or ALL in profiles)
+    return TroubledStore if has_store else None
 
 
 def choose(profiles: Sequence[str], kind: Kind) -> Chosen:
