@@ -24,7 +24,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-_DEVELOPERS = ("tests/", "bench/micro/")
+_DEVELOPERS = ("tests/", "bench/micro/", "docker/")
 
 
 def test_the_wheel_is_named_after_the_version_in_the_package(wheel: Path) -> None:

@@ -55,6 +55,7 @@ TOOLCHAINS = {
         Toolchain("node", "Node", _on_path("node")),
         Toolchain("sshd", "OpenSSH server", _on_path("sshd")),
         Toolchain("strace", "strace", _on_path("strace")),
+        Toolchain("wget", "wget", _on_path("wget")),
     )
 }
 

@@ -1,0 +1,87 @@
+"""A published port: what connects to an address of the host gets through to a service's address.
+
+Docker's own proxy does the same: it accepts first and connects then, so a client of a service that
+is down sees its connection closed.
+"""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Self
+
+_CHUNK_BYTES = 1 << 16
+_WITHIN_S = 30.0
+
+Address = tuple[str, int]
+Accepted = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[None, None, None]]
+
+
+class PublishedPorts:
+    """Forwards connections, in a thread with a loop of its own. Use as a context manager."""
+
+    def __init__(self, routes: dict[Address, Address]) -> None:
+        """`routes` lead from an address to listen on to the one to connect to."""
+        self._routes = routes
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._servers: list[asyncio.Server] = []
+        self._running: set[asyncio.Task[None]] = set()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(_WITHIN_S)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(_WITHIN_S)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_WITHIN_S)
+        self._loop.close()
+
+    async def _listen(self) -> None:
+        for (host, port), target in self._routes.items():
+            self._servers.append(await asyncio.start_server(self._accepted(target), host, port))
+
+    def _accepted(self, target: Address) -> Accepted:
+        async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            self._running.add(task)
+            try:
+                await _forward(reader, writer, target)
+            finally:
+                self._running.discard(task)
+                writer.close()
+
+        return forward
+
+    async def _close(self) -> None:
+        for server in self._servers:
+            server.close()
+        for task in list(self._running):
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+
+async def _forward(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: Address
+) -> None:
+    try:
+        back, there = await asyncio.open_connection(*target)
+    except OSError:
+        return
+    try:
+        async with asyncio.TaskGroup() as both:
+            both.create_task(_copy(reader, there))
+            both.create_task(_copy(back, writer))
+    finally:
+        there.close()
+
+
+async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while chunk := await source.read(_CHUNK_BYTES):
+            sink.write(chunk)
+            await sink.drain()
+        sink.write_eof()

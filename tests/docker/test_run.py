@@ -1,0 +1,141 @@
+"""The entry point: variables mean what they mean in Apache Kafka's image."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tierlog.bench.kafka_peer import java_command
+from tierlog.broker.config.config import read_config
+from tierlog.clients.properties import parse_properties
+from tierlog.docker.run import (
+    StartRefusedError,
+    log_directories,
+    planned_start,
+    property_name,
+    stated_properties,
+)
+
+ID = "JEXY6aqzQY-32P5TStzaFg"
+OTHER_ID = "MvDxzVmcRsaTz33bUuRU6A"
+DATA = "/var/lib/kafka/data"
+IMAGE = {"TIERLOG_DATA_DIR": DATA}
+VARIABLES = {
+    "KAFKA_NODE_ID": "1",
+    "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@broker1:9093",
+    "KAFKA_RSM_CONFIG_OPTION_ENDPOINT__URL": "http://store:7070",
+    "KAFKA_A___B": "a hyphen",
+    "KAFKA_A____B": "four",
+    "KAFKA_A_____B": "five",
+    "KAFKA_A______B": "six",
+    "KAFKA_KAFKA_METRICS_POLLING_INTERVAL_SECS": "5",
+    "KAFKA__LEADING": "a dot first",
+    "KAFKA_Mixed_Case": "Value",
+    "KAFKA_JMX_PORT": "9999",
+    "KAFKA_HEAP_OPTS": "-Xmx1g",
+    "KAFKA_OPTS": "-Dx=y",
+    "KAFKA_LOG4J_LOGGERS": "kafka=INFO",
+    "NOT_KAFKA_NODE_ID": "7",
+    "CLUSTER_ID": ID,
+}
+
+
+@pytest.mark.parametrize(
+    ("variable", "name"),
+    [
+        ("KAFKA_NODE_ID", "node.id"),
+        ("KAFKA_RSM_CONFIG_OPTION_ENDPOINT__URL", "rsm.config.option.endpoint_url"),
+        ("KAFKA_A___B", "a-b"),
+        ("KAFKA_KAFKA_METRICS_REPORTERS", "kafka.metrics.reporters"),
+        ("KAFKA_HEAP_OPTS", None),
+        ("KAFKA_", None),
+        ("HOME", None),
+    ],
+)
+def test_a_variable_names_a_property(variable: str, name: str | None) -> None:
+    assert property_name(variable) == name
+
+
+@pytest.mark.slow
+@pytest.mark.requires("java", "mvn")
+def test_apache_kafkas_own_image_makes_the_same_properties(tmp_path: Path) -> None:
+    """Its wrapper writes the file before it formats, which may fail: the file is what counts."""
+    folders = {name: tmp_path / name for name in ("default", "mounted", "final")}
+    for folder in folders.values():
+        folder.mkdir()
+    for name in ("log4j2.yaml", "tools-log4j2.yaml"):
+        (folders["default"] / name).write_text("Configuration:\n  Loggers:\n    Root:\n")
+    (folders["mounted"] / "server.properties").write_text("node.id=7\nnum.partitions=4\n")
+    arguments = [f"--{name}-configs-dir={folder}" for name, folder in folders.items()]
+    answer = subprocess.run(
+        java_command("kafka.docker.KafkaDockerWrapper", "setup", *arguments),
+        env={"PATH": os.environ["PATH"], **VARIABLES},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    written = (folders["final"] / "server.properties").read_text()
+    theirs = parse_properties(written)
+    ours = {"num.partitions": "4", **stated_properties(VARIABLES)}
+    assert theirs == ours, answer.stdout + answer.stderr
+
+
+def test_a_variable_overrides_the_mounted_file() -> None:
+    start = planned_start(
+        {**IMAGE, "KAFKA_NUM_PARTITIONS": "6"}, "num.partitions=4\nlog.dirs=/else", {}
+    )
+    properties = parse_properties(start.text)
+    assert properties["num.partitions"] == "6"
+    assert properties["log.dirs"] == "/else"
+
+
+def test_without_any_variable_it_is_a_cluster_of_one_on_localhost() -> None:
+    start = planned_start(IMAGE, "", {DATA: None})
+    config = read_config(parse_properties(start.text))
+    assert not config.is_member
+    assert [each.address for each in config.listeners.advertised] == ["localhost:9092"]
+    assert start.format_as is None
+
+
+def test_listeners_follow_from_the_advertised_ones_as_in_kafkas_image() -> None:
+    advertised = "INSIDE://broker1:9092,OUTSIDE://example.com:19092"
+    start = planned_start({"KAFKA_ADVERTISED_LISTENERS": advertised}, "", {})
+    assert parse_properties(start.text)["listeners"] == (
+        "INSIDE://0.0.0.0:9092,OUTSIDE://0.0.0.0:19092"
+    )
+
+
+def test_an_empty_list_of_advertised_listeners_is_none_as_in_kafkas_image() -> None:
+    stated = stated_properties({"KAFKA_ADVERTISED_LISTENERS": ""})
+    assert "advertised.listeners" not in stated
+
+
+def test_a_new_directory_is_formatted_and_an_old_one_is_not() -> None:
+    variables = {**IMAGE, "CLUSTER_ID": ID}
+    assert planned_start(variables, "", {DATA: None}).format_as == ID
+    assert planned_start(variables, "", {DATA: f"version=1\ncluster.id={ID}\n"}).format_as is None
+
+
+def test_the_volume_of_another_cluster_is_refused() -> None:
+    with pytest.raises(StartRefusedError, match=f"belongs to the cluster {OTHER_ID}.*empty volume"):
+        planned_start({**IMAGE, "CLUSTER_ID": ID}, "", {DATA: f"cluster.id={OTHER_ID}\n"})
+
+
+def test_a_member_that_is_new_needs_the_id_of_its_cluster() -> None:
+    voters = {"KAFKA_CONTROLLER_QUORUM_VOTERS": "1@a:9093,2@b:9093,3@c:9093"}
+    with pytest.raises(StartRefusedError, match="random-uuid"):
+        planned_start({**IMAGE, **voters}, "", {DATA: None})
+    assert planned_start({**IMAGE, **voters}, "", {DATA: f"cluster.id={ID}"}).format_as is None
+
+
+def test_a_value_of_several_lines_is_refused_and_not_cut() -> None:
+    with pytest.raises(StartRefusedError, match="KAFKA_LISTENERS has several lines"):
+        stated_properties({"KAFKA_LISTENERS": "A://x:1,\nB://y:2"})
+
+
+def test_the_directories_are_those_that_the_properties_name() -> None:
+    assert log_directories(IMAGE, "") == [DATA]
+    assert log_directories({**IMAGE, "KAFKA_LOG_DIRS": "/a, /b"}, "log.dirs=/c") == ["/a", "/b"]
+    assert log_directories(IMAGE, "log.dir=/c") == ["/c"]
