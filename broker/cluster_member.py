@@ -95,7 +95,9 @@ class ClusterMember:
         self._control: ClusterControl | None = None
         if config.quorum.is_controller:
             control = cluster_control_config(config.values)
-            self._control = ClusterControl(self.controller, control, environment, supervisor)
+            self._control = ClusterControl(
+                self.controller, control, environment, supervisor, self._ended_since
+            )
         self._channel = self._open_channel("forwarding")
         self._channels = [self._channel]
         own_id = config.node_id
@@ -132,6 +134,17 @@ class ClusterMember:
             fetch_max_bytes=config.values.integer("controller.quorum.fetch.max.bytes"),
         )
         return QuorumMember(config.node_id, opened.core, opened.storage, channel, executor)
+
+    def _ended_since(self, node_id: int) -> float | None:
+        """Since when another controller's process has ended, in ms; None if it has not."""
+        for voter in self.quorum.quorum.voters:
+            if voter.key.id == node_id != self._config.node_id:
+                # Only one of its addresses is ever used.
+                for address in voter.endpoints.values():
+                    since = self._quorum_channel.ended_since(address)
+                    if since is not None:
+                        return 1_000 * since
+        return None
 
     def _open_channel(self, purpose: str) -> ControllerChannel:
         return ControllerChannel(

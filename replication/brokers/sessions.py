@@ -101,11 +101,15 @@ class BrokerSessions:
 
     def on_connection_reset(self, broker: BrokerIdAndEpoch, now_ms: int) -> None:
         """Shorten a session: its process has probably ended. A heartbeat renews it."""
+        self.on_process_ended(broker, now_ms, now_ms)
+
+    def on_process_ended(self, broker: BrokerIdAndEpoch, since_ms: int, now_ms: int) -> None:
+        """As `on_connection_reset`, which came at `since_ms`, perhaps before this session."""
         self._forgive_pause(now_ms)
         rest_ms = self._config.session_after_reset_ms
         contact_ms = self._contacts.get(broker)
         if rest_ms is not None and contact_ms is not None:
-            shortened_ms = now_ms + rest_ms - self._config.session_timeout_ms
+            shortened_ms = since_ms + rest_ms - self._config.session_timeout_ms
             self._contacts[broker] = min(contact_ms, shortened_ms)
             self._plan_look(self._next_look_ms)
 

@@ -41,6 +41,7 @@ from .broker_transitions import fence_records, first_part, removal_records, rest
 from .controller_duties import ControllerDuties, Duty, loop_ms
 from .heartbeat_connections import HeartbeatConnection, HeartbeatConnections
 from .heartbeat_decision import HeartbeatDecision, offline_directories, registered_broker
+from .unheard_brokers import LOOK_MS, EndedSince, UnheardBrokers
 
 if TYPE_CHECKING:
     from ...clients.protocol.messages.alter_partition import (
@@ -73,7 +74,9 @@ class ClusterControl:
         config: ClusterControlConfig,
         environment: Environment,
         supervisor: Supervisor,
+        ended_since: EndedSince = lambda _: None,
     ) -> None:
+        """`ended_since` tells of other controllers whose process has ended."""
         self._controller = controller
         self._environment = environment
         timing = SessionConfig(
@@ -87,11 +90,18 @@ class ClusterControl:
         self._farewells = 0
         self._has_death_hint = config.session_after_reset_ms is not None
         self._connections = HeartbeatConnections(self._on_connection_lost)
+        self._unheard = UnheardBrokers(ended_since)
         # The end of the log at the last look for whether it grows.
         self._end_offset = -1
         self._look = Duty("look for silent brokers", timing.look_interval_ms, self._fence_silent)
+        self._first_look = Duty(
+            "look for brokers that ended with a controller",
+            config.session_timeout_ms,
+            self._shorten_ended,
+        )
         duties = [
             self._look,
+            self._first_look,
             Duty("hold unclean elections", _UNCLEAN_INTERVAL_MS, self._elect_uncleanly),
         ]
         if config.max_idle_interval_ms > 0:
@@ -109,6 +119,7 @@ class ClusterControl:
         self._controller.on_role_change(self._on_role_change)
         self._begin()
         self._duties.start()
+        self._wait_for_all()
 
     async def stop(self) -> None:
         """End the duties. Requests are still decided as long as the controller does."""
@@ -163,6 +174,7 @@ class ClusterControl:
         registered = self._controller.image.brokers.get(broker_id)
         if registered is not None and registered.epoch == broker_epoch:
             self._sessions.touch(broker, _now_ms())
+            self._unheard.heard(broker)
             if connection is not None and self._has_death_hint:
                 self._connections.heard(broker, connection)
         if offline:
@@ -268,12 +280,18 @@ class ClusterControl:
     def _on_role_change(self) -> None:
         self._begin()
         self._duties.on_role_change()
+        self._wait_for_all()
 
     def _begin(self) -> None:
         """Hear all brokers anew: their heartbeats went to another controller before."""
         self._sessions.take_over(self._controller.image.brokers.values(), _now_ms())
         self._offsets.on_takeover()
         self._end_offset = -1
+
+    def _wait_for_all(self) -> None:
+        if self._has_death_hint and self._controller.is_active:
+            self._unheard.take_over(self._controller.image.brokers.values())
+            self._duties.hasten(self._first_look, _now_ms() + LOOK_MS)
 
     def _on_connection_lost(self, broker: BrokerIdAndEpoch) -> None:
         """Expect the next heartbeat of a broker soon: its process has probably ended."""
@@ -285,6 +303,20 @@ class ClusterControl:
         )
         self._sessions.on_connection_reset(broker, _now_ms())
         self._duties.hasten(self._look, self._sessions.next_look_ms)
+
+    async def _shorten_ended(self) -> bool:
+        """Shorten the sessions of brokers that have ended together with another controller."""
+        self._unheard.retain(lambda broker: is_stale(self._controller.image, broker))
+        for broker, since_ms in self._unheard.ended():
+            _log.info(
+                "The process of controller and broker %d has ended: its session is shortened",
+                broker.broker_id,
+            )
+            self._sessions.on_process_ended(broker, since_ms, _now_ms())
+            self._duties.hasten(self._look, self._sessions.next_look_ms)
+        if self._unheard:
+            self._duties.hasten(self._first_look, _now_ms() + LOOK_MS)
+        return False
 
     async def _decide_in_parts(
         self, decide: Callable[[ClusterImage], Decision[AnswerT | None]]

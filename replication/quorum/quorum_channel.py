@@ -5,8 +5,9 @@ bootstrap server, which has a negative id.
 """
 
 import asyncio
+import errno
 from collections.abc import Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ... import __version__
 from ...clients.environment import Environment
@@ -25,7 +26,11 @@ KRAFT_VERSION_FEATURE = "kraft.version"
 _RESPONSE_BYTES_MAX = 64 << 20
 """A batch of the metadata log has at most 8 MiB, a fetched part of it little more than that."""
 
+_OUTAGE_GAP_S = 2.5
+"""Failures that are further apart count as two outages: between them the node may have been up."""
+
 _REFUSALS_MAX = 100
+_UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN)
 _OF_A_QUORUM = frozenset(
     {
         ErrorCode.NONE,
@@ -38,6 +43,23 @@ _OF_A_QUORUM = frozenset(
     }
 )
 """What a node of this quorum answers while leaders change."""
+
+
+class _Outage(NamedTuple):
+    """Requests to a node that found no connection, one after the other; times of the loop."""
+
+    first: float
+    last: float
+    is_end: bool
+    """Whether its system closed or refused the connections, as for a process that has ended."""
+
+
+def _is_end_of_process(error: KafkaError) -> bool:
+    cause = error.__cause__
+    is_silent = isinstance(cause, TimeoutError) or (
+        isinstance(cause, KafkaError) and cause.code is ErrorCode.REQUEST_TIMED_OUT
+    )
+    return not is_silent and getattr(cause, "errno", None) not in _UNREACHABLE
 
 
 class QuorumTransport(Protocol):
@@ -82,7 +104,7 @@ class QuorumChannel:
         self._fetch_max_bytes = fetch_max_bytes
         self.refusals: dict[str, str] = {}
         """Why the last request to a node failed, by its address; nodes that answer are not here."""
-        self._refused_at: dict[tuple[str, int], float] = {}
+        self._outages: dict[tuple[str, int], _Outage] = {}
         config = NetworkConfig(
             client_id=f"raft-client-{node_id}",
             request_timeout_ms=request_timeout_ms,
@@ -98,12 +120,12 @@ class QuorumChannel:
         try:
             response = await self._exchange(destination.node_id, address, request)
         except KafkaError as error:
-            if error.code is ErrorCode.NETWORK_EXCEPTION and len(self._refused_at) < _REFUSALS_MAX:
-                self._refused_at[address] = asyncio.get_running_loop().time()
+            if error.code is ErrorCode.NETWORK_EXCEPTION:
+                self._note_outage(address, error)
             reason = (error.message or error.code.name).rstrip(".")
             self._refused(address, reason if str(address) in reason else f"{address}: {reason}")
             raise
-        self._refused_at.pop(address, None)
+        self._outages.pop(address, None)
         code = response.error_code or response.partition_error_code
         if code is ErrorCode.INCONSISTENT_CLUSTER_ID:
             self._refused(address, f"{address} belongs to a cluster with another id")
@@ -118,7 +140,28 @@ class QuorumChannel:
 
         A request that has only taken too long does not count.
         """
-        return self._refused_at.get(address, -1.0) >= since
+        outage = self._outages.get(address)
+        return outage is not None and outage.last >= since
+
+    def ended_since(self, address: tuple[str, int]) -> float | None:
+        """Since when a node's connections are closed or refused, without a break, until now.
+
+        None if the last of them was not, or some time ago. A network that passes nothing on, or
+        says that it cannot reach the node, closes nothing.
+        """
+        outage = self._outages.get(address)
+        now = asyncio.get_running_loop().time()
+        if outage is None or not outage.is_end or now - outage.last > _OUTAGE_GAP_S:
+            return None
+        return outage.first
+
+    def _note_outage(self, address: Address, error: KafkaError) -> None:
+        now, before = asyncio.get_running_loop().time(), self._outages.get(address)
+        is_end = _is_end_of_process(error)
+        if before is not None and before.is_end == is_end and now - before.last <= _OUTAGE_GAP_S:
+            self._outages[address] = before._replace(last=now)
+        elif before is not None or len(self._outages) < _REFUSALS_MAX:
+            self._outages[address] = _Outage(now, now, is_end)
 
     def _refused(self, address: Address, reason: str) -> None:
         if len(self.refusals) < _REFUSALS_MAX:

@@ -94,6 +94,18 @@ def test_a_live_broker_renews_a_shortened_session() -> None:
     assert looks_until(table, SESSION_MS) == []
 
 
+def test_a_process_that_ended_before_the_session_began_ends_it_as_early() -> None:
+    table = sessions(SessionConfig(session_after_reset_ms=2000))
+    table.take_over([image(ONE, fenced=False), image(TWO, fenced=False)], 2500)
+    table.on_process_ended(ONE, 1000, 2600)
+    ((when_ms, broker),) = looks_until(table, SESSION_MS)
+    assert broker == ONE
+    assert when_ms == 3001
+    table.touch(TWO, 2600)
+    table.on_process_ended(TWO, 0, 2700)
+    assert not table.has_valid_session(TWO, 2700)
+
+
 def test_a_shut_down_broker_has_no_session_only_where_that_is_on() -> None:
     off, on = sessions(), sessions(SessionConfig(ends_with_shutdown=True))
     for table in (off, on):

@@ -10,6 +10,7 @@ from tierlog.replication.brokers.broker_states import Heartbeat, HeartbeatAnswer
 from tierlog.replication.brokers.registration import BrokerRegistrationData
 from tierlog.replication.cluster.cluster_control import ClusterControl
 from tierlog.replication.cluster.cluster_control_config import ClusterControlConfig
+from tierlog.replication.cluster.unheard_brokers import EndedSince
 from tierlog.replication.controller.controller import Controller
 from tierlog.replication.controller.controller_config import Decision
 from tierlog.replication.metadata.cluster_image import (
@@ -136,6 +137,7 @@ def tell(
     story: Callable[[ClusterStory], Awaitable[None]],
     config: ClusterControlConfig = QUIET,
     disk: SimulatedDisk | None = None,
+    ended_since: EndedSince = lambda _: None,
 ) -> None:
     """Run a story; the controller is stopped at its end."""
 
@@ -143,7 +145,8 @@ def tell(
         controller = open_controller(loop, SimulatedFiles(disk or SimulatedDisk()))
         controller.start(registration())
         environment = SimulatedEnvironment(loop, "cluster control")
-        control = ClusterControl(controller, config, environment, Supervisor(environment.random))
+        supervisor = Supervisor(environment.random)
+        control = ClusterControl(controller, config, environment, supervisor, ended_since)
         control.start()
         try:
             await story(ClusterStory(controller, control))

@@ -1,7 +1,7 @@
 """A controller may hear of a dead broker early, and lets others leave before it stops."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -9,6 +9,7 @@ from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.replication.brokers.broker_states import Heartbeat
 from tierlog.replication.cluster.cluster_control_config import ClusterControlConfig
 from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage
+from tierlog.tests.simulation.disk import SimulatedDisk
 
 from .cluster_story import QUIET, ClusterStory, broker_data, tell
 
@@ -82,6 +83,49 @@ def test_brokers_that_die_together_are_fenced_together() -> None:
         assert took_s < 0.1
 
     tell(story, WITH_HINT)
+
+
+def test_who_died_with_the_last_controller_is_fenced_early_only_where_that_is_on() -> None:
+    """A controller that becomes active has seen for a second that broker 2's process is gone."""
+
+    async def before(cluster: ClusterStory) -> None:
+        await cluster.join(2, 3)
+        await cluster.create_topic([2, 3])
+
+    def after(least: float, most: float) -> Callable[[ClusterStory], Awaitable[None]]:
+        async def story(cluster: ClusterStory) -> None:
+            await cluster.beat(3)
+            took_s = await seconds_until_fenced(cluster, 2)
+            assert least <= took_s <= most
+            assert cluster.partition().leader == 3
+            assert cluster.broker(3).is_active
+
+        return story
+
+    def ended_since(node_id: int) -> float | None:
+        now_ms = 1_000 * asyncio.get_running_loop().time()
+        first_seen_ms.append(now_ms)
+        return first_seen_ms[0] - 1_000 if node_id == 2 else None
+
+    for config, least, most in [(QUIET, 9, 11.3), (WITH_HINT, 1.2, 1.4)]:
+        first_seen_ms: list[float] = []
+        disk = SimulatedDisk()
+        tell(before, config, disk)
+        tell(after(least, most), config, disk, ended_since)
+
+
+def test_a_broker_that_is_heard_is_not_looked_for() -> None:
+    async def before(cluster: ClusterStory) -> None:
+        await cluster.join(2)
+
+    async def after(cluster: ClusterStory) -> None:
+        await cluster.beat(2)
+        await cluster.keep_alive(2, for_s=10)
+        assert cluster.broker(2).is_active
+
+    disk = SimulatedDisk()
+    tell(before, WITH_HINT, disk)
+    tell(after, WITH_HINT, disk, lambda _: 0.0)
 
 
 def test_a_live_broker_that_connects_anew_stays() -> None:
