@@ -101,8 +101,8 @@ class ClusterNode(BrokerNode):
         """What `kafka-storage format` gets about features; by default all are on."""
         self.java_options = ""
         """More flags for Kafka's JVM."""
-        self.extra_environment: dict[str, str] = {}
-        """More environment variables of its process, from its next start on."""
+        self.program = tuple(tierlog_command())
+        """What a command line of `tierlog` begins with: another release's, for an upgrade."""
         self._cluster_id = cluster_id
         self._roles = seat.roles
         self._stated = dict(stated)
@@ -142,7 +142,7 @@ class ClusterNode(BrokerNode):
             run_tool("kafka-storage", *arguments, *self.features_of_kafka)
             return
         answer = subprocess.run(
-            tierlog_command(*arguments),
+            [*self.program, *arguments],
             capture_output=True,
             text=True,
             env=user_environment(),
@@ -155,7 +155,7 @@ class ClusterNode(BrokerNode):
     def command(self, configuration: Path) -> list[str]:
         if self.kind == "kafka":
             return server_command(configuration, _HEAP)
-        return tierlog_command("serve", "--config", str(configuration))
+        return [*self.program, "serve", "--config", str(configuration)]
 
     def environment(self) -> Mapping[str, str] | None:
         if self.kind == "tierlog":

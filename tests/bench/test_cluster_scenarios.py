@@ -1,6 +1,7 @@
 """The scenarios about restarts and about several nodes give every figure at a broker of ours."""
 
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from tierlog.bench.targets.tierlog import TierlogTarget
 pytestmark = pytest.mark.slow
 
 SCENARIOS = [restarts.SCENARIO, failover.SCENARIO, three_nodes.SCENARIO, replicated.SCENARIO]
+ONLY = {"failover": re.compile("kills of the active controller")}
+"""The others are in test_rolling.py, for `make test-long`."""
 SOME_FIGURES = {
     "restarts": {"first_start_cpu_s", "last_start_cpu_s", "worst_of_second_half_metadata_mb"},
     "failover": {"median_unavailable_s", "worst_unavailable_s", "acknowledged_changes"},
@@ -34,7 +37,8 @@ def test_nodes_that_hold_give_every_figure(scenario: Scenario, tmp_path: Path) -
     results.write_machine({})
     settings = Settings(Scale.SMOKE, tmp_path / "scratch")
     runner = Runner(results, LinesOfProgress(io.StringIO()), settings)
-    runner.run(schedule([scenario], [TierlogTarget()], Scale.SMOKE))
+    only = ONLY.get(scenario.name)
+    runner.run(schedule([scenario], [TierlogTarget()], Scale.SMOKE, only=only))
     assert runner.failures == []
     figures = {figure.metric for figure in read_results(tmp_path / "out").figures}
     assert SOME_FIGURES[scenario.name] <= figures
