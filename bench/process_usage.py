@@ -50,3 +50,15 @@ def read_network_bytes() -> int:
         # Bytes sent through the loopback are also received through it, so count them once.
         total += int(fields[0]) + (0 if interface.strip() == "lo" else int(fields[8]))
     return total
+
+
+def read_proportional_bytes(pid: int) -> int:
+    """The memory of a process in which pages of several count in shares (PSS, from smaps_rollup).
+
+    So the sum over processes is what they use together. Raises OSError if it has ended.
+    """
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text("ascii").splitlines():
+        name, _, size = line.partition(":")
+        if name == "Pss":
+            return int(size.split()[0]) * 1024
+    raise FileNotFoundError(f"Process {pid} has ended.")

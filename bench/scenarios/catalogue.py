@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from ..scenario import Scenario
 from .chaos import SCENARIO as CHAOS
 from .chaos_transactions import SCENARIO as CHAOS_TRANSACTIONS
+from .cluster_up import SCENARIO as CLUSTER_UP
 from .connections import SCENARIO as CONNECTIONS
 from .copying import SCENARIO as COPYING
 from .defaults import SCENARIO as DEFAULTS
@@ -53,6 +54,7 @@ ON_REQUEST: tuple[Scenario, ...] = (
     FAILOVER,
     ROLLING,
     THREE_NODES,
+    CLUSTER_UP,
     REPLICATED,
     CHAOS,
     CHAOS_TRANSACTIONS,

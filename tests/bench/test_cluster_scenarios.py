@@ -10,15 +10,19 @@ from tierlog.bench.figures import ResultsWriter, read_results
 from tierlog.bench.progress import LinesOfProgress
 from tierlog.bench.runner import Runner, Settings
 from tierlog.bench.scenario import Scale, Scenario
-from tierlog.bench.scenarios import failover, replicated, restarts, three_nodes
+from tierlog.bench.scenarios import cluster_up, failover, replicated, restarts, three_nodes
 from tierlog.bench.schedule import schedule
 from tierlog.bench.targets.tierlog import TierlogTarget
 
 pytestmark = pytest.mark.slow
 
-SCENARIOS = [restarts.SCENARIO, failover.SCENARIO, three_nodes.SCENARIO, replicated.SCENARIO]
-ONLY = {"failover": re.compile("kills of the active controller")}
-"""The others are in test_rolling.py, for `make test-long`."""
+SCENARIOS = [
+    restarts.SCENARIO,
+    failover.SCENARIO,
+    three_nodes.SCENARIO,
+    cluster_up.SCENARIO,
+    replicated.SCENARIO,
+]
 SOME_FIGURES = {
     "restarts": {"first_start_cpu_s", "last_start_cpu_s", "worst_of_second_half_metadata_mb"},
     "failover": {"median_unavailable_s", "worst_unavailable_s", "acknowledged_changes"},
@@ -27,6 +31,7 @@ SOME_FIGURES = {
         "active_resident_mib",
         "standby_idle_cpu_s_per_minute",
     },
+    "cluster_up": {"new_ready_s", "again_ready_s", "idle_core_percent", "all_proportional_mib"},
     "replicated": {"mb_per_s", "broker_cpu_s_per_gb", "resident_mib", "produce_p99_ms"},
 }
 
