@@ -1,10 +1,13 @@
 """From a request of the control socket to the act."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING
 
-from .cluster_changes import ClusterChanges
 from .control_messages import RefusedError, Request
 from .local_cluster import LocalCluster, Say
+
+if TYPE_CHECKING:
+    from .cluster_changes import ClusterChanges
 
 Done = Mapping[str, object]
 
@@ -15,7 +18,7 @@ class ClusterActs:
     def __init__(self, cluster: LocalCluster, on_stop: Callable[[bool], None]) -> None:
         """`on_stop` ends the cluster; its argument says whether at once (SIGKILL)."""
         self._cluster = cluster
-        self._changes = ClusterChanges(cluster)
+        self._loaded: ClusterChanges | None = None
         self._on_stop = on_stop
         self._acts: Mapping[str, Callable[[Request, Say], Awaitable[Done]]] = {
             "status": self._status,
@@ -29,6 +32,15 @@ class ClusterActs:
             "roll": self._roll,
             "stop": self._stop,
         }
+
+    @property
+    def _changes(self) -> "ClusterChanges":
+        """Loaded when it is needed: a start does not pay for a client of the brokers."""
+        if self._loaded is None:
+            from .cluster_changes import ClusterChanges
+
+            self._loaded = ClusterChanges(self._cluster)
+        return self._loaded
 
     async def perform(self, request: Request, progress: Say) -> Done:
         """Do it; the result is for `Answer.done`. Raises RefusedError."""

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from tierlog.bench.tierlog_node import tierlog_command, user_environment
 from tierlog.clients.admin import Admin, NewTopic
-from tierlog.testing import Cluster, ClusterError
+from tierlog.testing import AsyncCluster, Cluster, ClusterError
 from tierlog.tests.broker.local_cluster.cluster_terminal import ClusterTerminal, is_there
 from tierlog.tests.waiting import wait_until
 
@@ -27,7 +28,8 @@ WITHIN_S = 120.0
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster() as cluster:
+    # Few partitions of offsets: their creation is a second of each group's first test.
+    with Cluster(properties={"offsets.topic.num.partitions": "3"}) as cluster:
         yield cluster
 
 
@@ -89,12 +91,14 @@ def test_a_topic_has_three_replicas_of_which_two_must_be_in_sync(cluster: Cluste
 
 def test_a_broker_crashes_and_is_there_again(cluster: Cluster) -> None:
     produce(cluster.bootstrap_servers, "crash", ["before"])
-    cluster.kill(2)
-    stopped = cluster.status().node(2)
+    # Of the active controller, the next one has no connection whose end it could hear.
+    crashed = next(each.node_id for each in cluster.status().nodes if not each.is_active_controller)
+    cluster.kill(crashed)
+    stopped = cluster.status().node(crashed)
     assert (stopped.state, stopped.pid, stopped.exit_code) == ("stopped", None, -signal.SIGKILL)
     produce(cluster.bootstrap_servers, "crash", ["during"])
-    cluster.start(2)
-    assert cluster.status().node(2).state == "running"
+    cluster.start(crashed)
+    assert cluster.status().node(crashed).state == "running"
     assert consume(cluster.bootstrap_servers, "crash", 2) == ["before", "during"]
 
 
@@ -192,6 +196,52 @@ def test_a_terminal_from_the_ready_line_to_ctrl_c(tmp_path: Path) -> None:
         assert terminal.interrupt() == 0
         assert not is_there(pid)
         assert "\x1b[" not in "".join(terminal.lines)
+
+
+def test_no_node_outlives_the_process_of_a_test(tmp_path: Path) -> None:
+    """It dies as by SIGKILL, so that no code of its own can stop them."""
+    script = (
+        "import os, signal\n"
+        "from tierlog.testing import Cluster\n"
+        "cluster = Cluster(brokers=1)\n"
+        "cluster.up()\n"
+        "status = cluster.status()\n"
+        "print(status.pid, status.nodes[0].pid, status.directory, flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    answered = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=WITHIN_S,
+        check=False,
+    )
+    assert answered.returncode == -signal.SIGKILL, answered.stderr
+    own, node, directory = answered.stdout.split()
+    wait_until(lambda: not is_there(int(own)), WITHIN_S, "the cluster's process has ended")
+    assert not is_there(int(node))
+    assert not Path(directory).exists()
+
+
+def test_an_asynchronous_test_has_the_same_acts() -> None:
+    async def story() -> str:
+        async with AsyncCluster(brokers=1) as cluster:
+            assert (await cluster.status()).node(1).state == "running"
+            await cluster.terminate(1)
+            assert (await cluster.status()).node(1).exit_code == 0
+            with pytest.raises(ClusterError, match="one process that accepts no other"):
+                await cluster.add()
+            await cluster.start(1)
+            async with Admin(cluster.bootstrap_servers) as admin:
+                await admin.create_topics([NewTopic("t")])
+            return cluster.directory
+
+    assert not Path(asyncio.run(story())).exists()
+
+
+def test_a_cluster_that_does_not_start_says_why() -> None:
+    with pytest.raises(ClusterError, match="broker-1 has ended with exit code 1 before it was"):
+        Cluster(brokers=1, properties={"log.segment.bytes": "lots"}).up()
 
 
 @pytest.mark.long
