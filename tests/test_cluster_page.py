@@ -1,8 +1,11 @@
-"""docs/cluster.md word by word: its three properties files become one cluster."""
+"""docs/cluster.md word by word: its commands and its three properties files become clusters."""
 
+import argparse
 import asyncio
 import re
+import shlex
 import subprocess
+import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,19 +14,28 @@ import pytest
 
 from tierlog.bench.broker_node import BrokerNode
 from tierlog.bench.probe import free_port
-from tierlog.bench.tierlog_node import tierlog_command
+from tierlog.bench.tierlog_node import tierlog_command, user_environment
 from tierlog.broker.command_line import run
+from tierlog.broker.commands.cluster import add_cluster_commands
 from tierlog.broker.config.config import read_config
 from tierlog.clients.admin import Admin, NewTopic
 from tierlog.clients.kafka_uuid import uuid_to_string
 from tierlog.clients.properties import parse_properties
 from tierlog.storage.directory.log_dir import LogDir
 from tierlog.storage.files import OsFiles
+from tierlog.tests.broker.local_cluster.cluster_terminal import ClusterTerminal
 from tierlog.tests.house_rules import ROOT
 
 PAGE = (ROOT / "docs" / "cluster.md").read_text()
 ID = "JEXY6aqzQY-32P5TStzaFg"
 UP_WITHIN_S = 120.0
+
+
+ONE_COMMAND = PAGE[PAGE.index("## A cluster in one command") : PAGE.index("## Three nodes")]
+CLUSTER_COMMANDS = [
+    shlex.split(words)
+    for words in re.findall(r"^    tierlog cluster (.+)$", ONE_COMMAND, re.MULTILINE)
+]
 
 
 def blocks(before: str) -> list[dict[str, str]]:
@@ -129,3 +141,47 @@ def test_the_first_voters_of_the_page_are_formatted(tmp_path: Path) -> None:
         meta = LogDir(OsFiles(), str(directory)).read_meta_properties()
         assert meta is not None
         assert uuid_to_string(meta.directory_id) == own
+
+
+@pytest.mark.parametrize("words", CLUSTER_COMMANDS, ids=" ".join)
+def test_the_commands_of_the_page_are_accepted(words: list[str]) -> None:
+    parser = argparse.ArgumentParser()
+    add_cluster_commands(parser)
+    assert parser.parse_args(words).cluster_command == words[0]
+
+
+@pytest.mark.long
+def test_a_cluster_in_one_command_and_all_that_the_page_does_to_it(tmp_path: Path) -> None:
+    first, *others, last = [words for words in CLUSTER_COMMANDS if len(words) < 5]
+    assert (first, last) == (["up"], ["stop"])
+    with ClusterTerminal(tmp_path / "data-cluster") as terminal:
+        terminal.wait_until_ready()
+        for words in [*others, last]:
+            answered = subprocess.run(
+                tierlog_command("cluster", *words),
+                capture_output=True,
+                text=True,
+                cwd=tmp_path,
+                env=user_environment(),
+                timeout=UP_WITHIN_S,
+                check=False,
+            )
+            assert answered.returncode == 0, f"{words}: {answered.stdout}{answered.stderr}"
+        assert terminal.process.wait(UP_WITHIN_S) == 0
+
+
+@pytest.mark.long
+def test_the_python_of_the_page(tmp_path: Path) -> None:
+    (script,) = re.findall(r"```python\n(.*?)```", ONE_COMMAND, re.DOTALL)
+    answered = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=UP_WITHIN_S,
+        check=False,
+    )
+    assert answered.returncode == 0, answered.stderr
+    addresses, active = answered.stdout.split()
+    assert len(addresses.split(",")) == 3
+    assert active in ("1", "2", "3")
