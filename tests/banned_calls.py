@@ -98,6 +98,7 @@ BANS = (
         "socket.* select.* selectors.* ssl.* asyncio.open_connection asyncio.start_server "
         "asyncio.StreamReader asyncio.StreamWriter",
         "the running loop's create_server and create_connection, inside a transport",
+        "broker/local_cluster/held_ports.py",
         "broker/network/hangup_watch.py",
         "broker/network/socket_listener.py",
         "broker/network/transport.py",

@@ -151,7 +151,11 @@ class _Run:
         self._stop = asyncio.Event()
         self._kill = asyncio.Event()
         environment = SystemEnvironment()
-        output = KeptOutput(directory, files) if is_supervised else PrefixedOutput(sys.stdout)
+        output = (
+            KeptOutput(directory, files)
+            if is_supervised
+            else PrefixedOutput(sys.stdout, lambda: self._on_stop(False))
+        )
         self._say = output.say
         shell = Shell(
             files=files,
@@ -191,7 +195,7 @@ class _Run:
         except (RefusedError, LogDirError, OSError) as error:
             return _give_up(str(error), _FAILED)
         finally:
-            await self._cluster.kill_all()
+            await self._cluster.close()
             await tasks.stop()
             await self._server.stop()
 

@@ -23,7 +23,7 @@ from .cluster_plan import (
 )
 from .cluster_status import ClusterStatus, NodeStatus
 from .control_messages import RefusedError
-from .free_ports import NoPortError, free_port, is_free, port_range
+from .held_ports import HeldPorts, NoPortError
 from .node_process import NodeProcess, NodeState
 
 PLAN_FILE = "cluster.json"
@@ -66,6 +66,7 @@ class LocalCluster:
         self.problem = ""
         self._shell = shell
         self._nodes = {seat.node_id: self._node(seat) for seat in plan.seats.values()}
+        self._ports = HeldPorts(shell.environment.random, shell.files)
         self._is_stopping = False
 
     def _node(self, seat: Seat) -> NodeProcess:
@@ -108,7 +109,7 @@ class LocalCluster:
         Raises RefusedError if one cannot start, and then none is left; OSError for the directory.
         """
         try:
-            await self._choose_ports()
+            self._choose_ports()
             self._write_plan()
             for seat in self.plan.seats.values():
                 self._prepare(seat)
@@ -123,25 +124,22 @@ class LocalCluster:
         finally:
             self.settled.set()
 
-    async def _choose_ports(self) -> None:
+    def _choose_ports(self) -> None:
         """Give each node its ports of the last start; new ones for those that are taken."""
         used = {port for seat in self.plan.seats.values() for port in _ports(seat) if port}
         for seat in list(self.plan.seats.values()):
-            self.plan = self.plan.with_seat(await self._with_ports(seat, used))
+            self.plan = self.plan.with_seat(self._with_ports(seat, used))
 
-    async def _with_ports(self, seat: Seat, used: set[int]) -> Seat:
-        port = await self._port(seat, seat.port, used) if seat.is_broker else 0
-        controller_port = 0
-        if seat.is_controller:
-            controller_port = await self._port(seat, seat.controller_port, used)
+    def _with_ports(self, seat: Seat, used: set[int]) -> Seat:
+        port = self._port(seat, seat.port, used) if seat.is_broker else 0
+        controller_port = self._port(seat, seat.controller_port, used) if seat.is_controller else 0
         return seat._replace(port=port, controller_port=controller_port)
 
-    async def _port(self, seat: Seat, kept: int, used: set[int]) -> int:
-        if kept and await is_free(kept):
+    def _port(self, seat: Seat, kept: int, used: set[int]) -> int:
+        if kept and self._ports.hold(kept):
             return kept
-        ports = port_range(self._shell.files)
         try:
-            port = await free_port(self._shell.environment.random, ports, used)
+            port = self._ports.hold_new(used)
         except NoPortError as error:
             raise RefusedError(str(error)) from None
         if kept:
@@ -251,7 +249,7 @@ class LocalCluster:
         if len(self.plan.brokers) >= BROKERS_MAX:
             raise RefusedError(f"A local cluster has at most {BROKERS_MAX} brokers.")
         used = {port for seat in self.plan.seats.values() for port in _ports(seat) if port}
-        seat = await self._with_ports(Seat(self.plan.next_id, True, False, rack), used)
+        seat = self._with_ports(Seat(self.plan.next_id, True, False, rack), used)
         self.plan = self.plan.with_seat(seat)
         self._nodes[seat.node_id] = self._node(seat)
         self._write_plan()
@@ -262,6 +260,8 @@ class LocalCluster:
         """End a node and leave it out from now on; its directory stays."""
         await _end([self._nodes[node_id]], is_hard=False)
         del self._nodes[node_id]
+        for port in _ports(self.plan.seats[node_id]):
+            self._ports.release(port)
         self.plan = self.plan.without(node_id)
         self._write_plan()
 
@@ -278,6 +278,11 @@ class LocalCluster:
         """End all at once."""
         self._is_stopping = True
         await _end(list(self._nodes.values()), is_hard=True)
+
+    async def close(self) -> None:
+        """End what still runs, and let go of the ports."""
+        await self.kill_all()
+        self._ports.close()
 
     # -- Status -------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """Where the output of a local cluster's nodes goes: to the terminal, or to a file for each."""
 
 import os
+from collections.abc import Callable
 from typing import TextIO
 
 from ...storage.files import FileHandle, Files
@@ -15,26 +16,34 @@ _OWN_NAME = "cluster"
 class PrefixedOutput:
     """Writes lines, each with the name of its node; in colour if it is a terminal."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, on_closed: Callable[[], None]) -> None:
+        """`on_closed` is called when nobody reads any longer, as after `| head`."""
         self._stream = stream
+        self._on_closed = on_closed
+        self._is_closed = False
         self._has_colour = stream.isatty() and not os.environ.get("NO_COLOR")
         self._colours: dict[str, str] = {}
         self._width = len(_OWN_NAME)
 
     def take(self, name: str, line: str) -> None:
-        """Write a node's line. Raises BrokenPipeError if nobody reads any longer."""
+        """Write a node's line."""
         self._width = max(self._width, len(name))
         prefix = f"{name:<{self._width}} |"
         if self._has_colour:
             colour = self._colours.setdefault(name, _COLOURS[len(self._colours) % len(_COLOURS)])
             prefix = f"\x1b[{colour}m{prefix}\x1b[0m"
-        self._stream.write(f"{prefix} {line}\n")
-        self._stream.flush()
+        self.say(f"{prefix} {line}")
 
     def say(self, text: str) -> None:
         """Write a line of the cluster's own."""
-        self._stream.write(f"{text}\n")
-        self._stream.flush()
+        if self._is_closed:
+            return
+        try:
+            self._stream.write(f"{text}\n")
+            self._stream.flush()
+        except OSError:
+            self._is_closed = True
+            self._on_closed()
 
 
 class KeptOutput:

@@ -30,6 +30,7 @@ class ClusterTerminal:
     def __init__(self, directory: Path, *arguments: str) -> None:
         self.directory = directory
         self.lines: list[str] = []
+        self._leaves = False
         self.process = subprocess.Popen(
             tierlog_command("cluster", "up", "--dir", str(directory), *arguments),
             stdin=subprocess.DEVNULL,
@@ -44,8 +45,11 @@ class ClusterTerminal:
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.lines.append(line.rstrip("\n"))
+        with self.process.stdout:
+            for line in self.process.stdout:
+                self.lines.append(line.rstrip("\n"))
+                if self._leaves:
+                    return
 
     def _ready(self) -> str:
         matches = (_READY.match(line) for line in list(self.lines))
@@ -66,6 +70,10 @@ class ClusterTerminal:
         task = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
         return [int(word) for word in task.read_text().split()]
 
+    def leave(self) -> None:
+        """Read one more line, and then close the pipe."""
+        self._leaves = True
+
     def interrupt(self) -> int:
         """Ctrl-C; the exit code."""
         os.killpg(self.process.pid, signal.SIGINT)
@@ -79,5 +87,3 @@ class ClusterTerminal:
             self.process.kill()
             self.process.wait(WITHIN_S)
         self._reader.join(WITHIN_S)
-        assert self.process.stdout is not None
-        self.process.stdout.close()

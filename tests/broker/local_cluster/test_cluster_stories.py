@@ -275,6 +275,39 @@ def test_the_same_directory_is_the_same_cluster(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+def test_controllers_of_their_own_and_racks() -> None:
+    with Cluster(brokers=2, controllers=1, racks=["a", "b"]) as cluster:
+        status = cluster.status()
+        assert [(node.name, node.rack) for node in status.nodes] == [
+            ("broker-1", "a"),
+            ("broker-2", "b"),
+            ("controller-101", ""),
+        ]
+        assert status.active_controller == 101
+        produce(cluster.bootstrap_servers, "t", ["a"])
+        with pytest.raises(ClusterError, match="t-0 has 2 replicas, and no other broker is free"):
+            cluster.remove(1)
+        assert cluster.add("c") == 3
+        cluster.remove(1)
+        cluster.terminate(101)
+        cluster.start(101)
+        cluster.roll()
+        assert consume(cluster.bootstrap_servers, "t", 1) == ["a"]
+
+
+@pytest.mark.long
+def test_a_reader_that_leaves_ends_the_cluster(tmp_path: Path) -> None:
+    with ClusterTerminal(tmp_path / "c", "--brokers", "1") as terminal:
+        terminal.wait_until_ready()
+        (pid,) = terminal.node_pids()
+        terminal.leave()
+        # Its next line is that of an end.
+        os.kill(pid, signal.SIGTERM)
+        assert terminal.process.wait(WITHIN_S) == 0
+        assert not is_there(pid)
+
+
+@pytest.mark.long
 def test_a_port_that_somebody_else_has_now_is_replaced(tmp_path: Path) -> None:
     with ClusterTerminal(tmp_path / "c") as terminal:
         before = terminal.wait_until_ready().split(",")
