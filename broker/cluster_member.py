@@ -23,6 +23,7 @@ from ..replication.controller.broker_control import BrokerRegistration
 from ..replication.controller.controller import Controller
 from ..replication.metadata.cluster_image import Endpoint
 from ..replication.metadata.metadata_records import SUPPORTED_FEATURES
+from ..replication.metadata.metadata_quorum import NO_LEADER
 from ..replication.metadata.open_quorum import open_quorum
 from ..replication.metadata.quorum_member import QuorumMember
 from ..replication.quorum.quorum_channel import QuorumChannel
@@ -281,8 +282,9 @@ class ClusterMember:
         lifecycle = self._lifecycle
         if lifecycle is None:
             return
-        watches = TaskOwner(1)
-        watches.start(self._end_without_majority(lifecycle), "controlled shutdown")
+        watches = TaskOwner(2)
+        for watch in (self._end_without_majority, self._end_without_own_controller):
+            watches.start(watch(lifecycle), "controlled shutdown")
         try:
             await lifecycle.controlled_shutdown(_CONTROLLED_SHUTDOWN_MS)
         finally:
@@ -298,7 +300,13 @@ class ClusterMember:
             lambda: self.quorum.quorum.voters,
             self._quorum_channel.failed_since,
         )
-        lifecycle.abandon_shutdown()
+        lifecycle.abandon_shutdown("A majority of the controllers has stopped")
+
+    async def _end_without_own_controller(self, lifecycle: BrokerLifecycle) -> None:
+        """A node that led the quorum and has failed would not learn of the next leader."""
+        await self.quorum.quorum.until_stopped()
+        if self.quorum.leader_id in (self._config.node_id, NO_LEADER):
+            lifecycle.abandon_shutdown("The active controller was in this process and has failed")
 
     async def stop(self) -> None:
         """Leave the cluster, and close the metadata log."""

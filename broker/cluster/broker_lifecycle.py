@@ -155,12 +155,10 @@ class BrokerLifecycle:
                 )
         self._end()
 
-    def abandon_shutdown(self) -> None:
+    def abandon_shutdown(self, why: str) -> None:
         """Stop without the controller: nobody is left who could let this broker go."""
         if self.life is BrokerLife.PENDING_CONTROLLED_SHUTDOWN:
-            _log.warning(
-                "A majority of the controllers has stopped: this broker stops without them."
-            )
+            _log.warning("%s: this broker stops without an active controller.", why)
         self._end()
 
     async def stop(self) -> None:

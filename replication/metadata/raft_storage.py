@@ -157,6 +157,10 @@ class RaftStorage:
         task.run()
         write_durable_end(self._files, self._log.directory, task.offset, self._epoch)
 
+    def fail(self, error: OSError) -> KafkaError:
+        """See `QuorumStorage`."""
+        return self._log.log_dir.fail(error)
+
     def complete_flush(self, task: FlushTask) -> None:
         """See `QuorumStorage`."""
         self._log.complete_flush(task)

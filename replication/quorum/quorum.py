@@ -114,6 +114,10 @@ class Quorum:
     def epoch(self) -> int:
         return self._core.epoch
 
+    async def until_stopped(self) -> None:
+        """Wait until this node takes no part in the quorum any more."""
+        await self._stopped.wait()
+
     @property
     def leader_id(self) -> int | None:
         """The leader; None while it is unknown."""
@@ -246,7 +250,9 @@ class Quorum:
                         return
                     if (then := await self._perform(action)) is not None:
                         following.append(then)
-        except (OSError, KafkaError) as error:
+        except OSError as error:
+            self._fail(f"The metadata log failed: {self._storage.fail(error)}")
+        except KafkaError as error:
             self._fail(f"The metadata log failed: {error}")
 
     async def _perform(self, action: Action) -> Event | None:
@@ -359,7 +365,9 @@ class Quorum:
                 self._post(self._core.handle_log_changed)
                 task = self._storage.prepare_flush() if self._is_flush_due else None
                 self._is_flush_due = False
-        except (OSError, KafkaError) as error:
+        except OSError as error:
+            self._fail(f"The metadata log could not be synced: {self._storage.fail(error)}")
+        except KafkaError as error:
             self._fail(f"The metadata log could not be synced: {error}")
 
     def _send(self, send: Send) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from ...clients.errors import KafkaError
 from ...storage.files import FileRegion
 from ...storage.log.local_log import FlushTask
 from ...storage.remote.remote_lineage import OffsetAndEpoch
@@ -48,6 +49,10 @@ class QuorumStorage(RaftLogView, Protocol):
         ...
 
     def complete_flush(self, task: FlushTask) -> None: ...
+
+    def fail(self, error: OSError) -> KafkaError:
+        """Take the directory offline because of `error`; returns what to report."""
+        ...
 
     def advance_high_watermark(self, offset: int) -> None: ...
 

@@ -62,6 +62,7 @@ _EXHAUSTED = {
 _REMEDIES = {
     errno.EFBIG: "raise the limit on file sizes of this process (ulimit -f)",
     errno.ENOSPC: "free space on its disk",
+    errno.EIO: "check its disk, and replace it if it is broken",
     errno.EDQUOT: "free space on its disk, or raise this user's disk quota",
     errno.EROFS: "remount its disk read-write",
     errno.EACCES: "give this user write permission for it",

@@ -73,10 +73,7 @@ class OffsetCheckpoints:
         except MalformedCheckpointError as error:
             # A damaged checkpoint only makes recovery longer: 0 is always safe.
             _log.warning(
-                "The checkpoint %s cannot be used: %s The offsets in it count as 0 until it is "
-                "written again.",
-                path,
-                error,
+                "%s The offsets in this checkpoint count as 0 until it is written again.", error
             )
             return {}
 
