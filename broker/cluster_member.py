@@ -22,8 +22,8 @@ from ..replication.cluster.cluster_control import ClusterControl
 from ..replication.controller.broker_control import BrokerRegistration
 from ..replication.controller.controller import Controller
 from ..replication.metadata.cluster_image import Endpoint
-from ..replication.metadata.metadata_records import SUPPORTED_FEATURES
 from ..replication.metadata.metadata_quorum import NO_LEADER
+from ..replication.metadata.metadata_records import SUPPORTED_FEATURES
 from ..replication.metadata.open_quorum import open_quorum
 from ..replication.metadata.quorum_member import QuorumMember
 from ..replication.quorum.quorum_channel import QuorumChannel
