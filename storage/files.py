@@ -44,6 +44,10 @@ class RegionSource(Protocol):
     def pread(self, position: int, size: int) -> bytes: ...
 
 
+class RegionCutError(OSError):
+    """The log was truncated after the region was made; nothing is wrong with the disk."""
+
+
 class FileRegion:
     """`nbytes` bytes of a file from `position`, to be sent without being read."""
 
@@ -80,7 +84,7 @@ class FileRegion:
         return content
 
     def _cut(self) -> OSError:
-        return OSError(errno.EIO, f"{self} ends before its last byte")
+        return RegionCutError(errno.EIO, f"{self} ends before its last byte")
 
     def slice(self, offset: int, size: int) -> "FileRegion":
         """A region inside this one, `offset` bytes from its start."""

@@ -16,6 +16,8 @@ called; the connection must handle no more requests until then, which bounds the
 """
 
 import asyncio
+import errno
+import logging
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -23,8 +25,10 @@ from typing import Protocol, TypeGuard, cast
 
 from ...clients.protocol.primitives import size_of
 from ...clients.protocol.schema import Chunk
-from ...storage.files import FileRegion
+from ...storage.files import FileRegion, RegionCutError
 from .hangup_watch import HangupWatch
+
+_log = logging.getLogger(__name__)
 
 SCRATCH_BYTES = 512 * 1024
 """Bytes read from the socket in one call. Only a request that the end of the buffer cuts off is
@@ -123,6 +127,15 @@ class Transport(Protocol):
 
 Piece = bytes | bytearray | memoryview | FileRegion
 """A chunk; in a broker a file region is always part of a segment's file."""
+
+
+def _tell_unreadable(error: OSError) -> None:
+    """Log an error of the disk; those of a connection, which its peer has closed, are usual."""
+    if error.errno == errno.EIO and not isinstance(error, RegionCutError):
+        _log.error(
+            "Closed a connection, because the records to be sent cannot be read from the disk: %s",
+            error,
+        )
 
 
 def _is_large(piece: Piece) -> TypeGuard[FileRegion]:
@@ -268,7 +281,8 @@ class SocketTransport:
             return True
         try:
             done = self._send_some()
-        except OSError:
+        except OSError as error:
+            _tell_unreadable(error)
             self.close()
             return True
         if not done and self._receiver is not None:
@@ -279,7 +293,8 @@ class SocketTransport:
     def _writable(self) -> None:
         try:
             done = self._send_some()
-        except OSError:
+        except OSError as error:
+            _tell_unreadable(error)
             self.close()
             return
         receiver = self._receiver
@@ -443,7 +458,8 @@ class StreamTransport(asyncio.Protocol):
                 pieces = [
                     each.read_all() if isinstance(each, FileRegion) else each for each in queue
                 ]
-            except OSError:
+            except OSError as error:
+                _tell_unreadable(error)
                 self.close()
                 return True
             self._stream.writelines(pieces)

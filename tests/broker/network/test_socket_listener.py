@@ -1,7 +1,7 @@
 """What a listener makes of the connections that it accepts."""
 
 import asyncio
-import os
+import errno
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -87,13 +87,38 @@ async def congestion_control_of_an_accepted_connection() -> tuple[bytes, bytes]:
 @pytest.mark.parametrize("network", [lambda: SocketNetwork(SocketOptions()), StreamNetwork])
 @pytest.mark.parametrize("nbytes", [1_000, 100_000])
 def test_an_answer_whose_file_was_cut_meanwhile_ends_its_connection(
-    tmp_path: Path, network: Callable[[], Network], nbytes: int
+    tmp_path: Path,
+    network: Callable[[], Network],
+    nbytes: int,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     handle = OsFiles().open(str(tmp_path / "segment"), create=True)
     handle.write_at(0, bytes(nbytes))
     region = handle.region(0, nbytes)
     handle.truncate(0)
     assert asyncio.run(asyncio.wait_for(what_arrives_of(region, network()), 10)) == b""
+    assert not caplog.records
+
+
+class BrokenDisk:
+    """A file that cannot be read."""
+
+    def fileno(self) -> int:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def pread(self, position: int, size: int) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+@pytest.mark.parametrize("network", [lambda: SocketNetwork(SocketOptions()), StreamNetwork])
+@pytest.mark.parametrize("nbytes", [1_000, 100_000])
+def test_an_answer_that_cannot_be_read_from_the_disk_is_told(
+    network: Callable[[], Network], nbytes: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    region = FileRegion(BrokenDisk(), 0, nbytes)
+    assert asyncio.run(asyncio.wait_for(what_arrives_of(region, network()), 10)) == b""
+    (line,) = caplog.messages
+    assert line.endswith("cannot be read from the disk: [Errno 5] Input/output error")
 
 
 async def what_arrives_of(region: FileRegion, network: Network) -> bytes:
