@@ -51,6 +51,10 @@ def test_three_brokers_lose_nothing_by_any_fault_of_one(tmp_path: Path) -> None:
             said = stage.output(nodes)
             assert SENTENCES[name] in said
             assert "Traceback" not in said
+        lead = stage.cluster.wait_for_leader().node_id
+        FAULTS["disk_write_error"].act(stage.grounds, (lead,), 2)
+        stage.watch.wait_for_all(180)
+        assert "stopping without it" not in stage.output([lead]), "waits for nobody"
         assert stage.check() > 1000
 
 
