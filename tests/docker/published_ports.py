@@ -26,6 +26,7 @@ class PublishedPorts:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._servers: list[asyncio.Server] = []
+        self._open: set[asyncio.StreamWriter] = set()
         self._running: set[asyncio.Task[None]] = set()
 
     def __enter__(self) -> Self:
@@ -45,38 +46,35 @@ class PublishedPorts:
 
     def _accepted(self, target: Address) -> Accepted:
         async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                back, there = await asyncio.open_connection(*target)
+            except OSError:
+                writer.close()
+                return
+            ends = {writer, there}
+            self._open |= ends
             task = asyncio.current_task()
             assert task is not None
             self._running.add(task)
             try:
-                await _forward(reader, writer, target)
+                async with asyncio.TaskGroup() as both:
+                    both.create_task(_copy(reader, there))
+                    both.create_task(_copy(back, writer))
             finally:
+                for end in ends:
+                    end.close()
+                self._open -= ends
                 self._running.discard(task)
-                writer.close()
 
         return forward
 
     async def _close(self) -> None:
         for server in self._servers:
             server.close()
-        for task in list(self._running):
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
-
-
-async def _forward(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: Address
-) -> None:
-    try:
-        back, there = await asyncio.open_connection(*target)
-    except OSError:
-        return
-    try:
-        async with asyncio.TaskGroup() as both:
-            both.create_task(_copy(reader, there))
-            both.create_task(_copy(back, writer))
-    finally:
-        there.close()
+        for writer in self._open:
+            writer.transport.abort()
+        if self._running:
+            await asyncio.wait(self._running, timeout=_WITHIN_S / 2)
 
 
 async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
@@ -84,4 +82,5 @@ async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> Non
         while chunk := await source.read(_CHUNK_BYTES):
             sink.write(chunk)
             await sink.drain()
+    with contextlib.suppress(OSError):
         sink.write_eof()

@@ -4,13 +4,12 @@ Clients are librdkafka's, on the host's side of the published ports.
 """
 
 import threading
-import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -41,35 +40,44 @@ def _create(composed: Composed, name: str, **config: str) -> None:
 
 
 def _produce(bootstrap: str, topic: str, values: Sequence[bytes]) -> None:
+    """The values, spread over the partitions; all are acknowledged when this returns."""
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
     failures: list[object] = []
-    for value in values:
+    for number, value in enumerate(values):
         producer.produce(
-            topic, value, on_delivery=lambda error, _: failures.append(error) if error else None
+            topic,
+            value,
+            partition=number % _PARTITIONS,
+            on_delivery=lambda error, _: failures.append(error) if error else None,
         )
     assert producer.flush(_WITHIN_S) == 0
     assert failures == []
 
 
-def _consume(bootstrap: str, topic: str, count: int) -> list[bytes]:
-    """The values of a topic from its beginning, by a group of its own; at least `count`."""
+def _consume(bootstrap: str, topic: str, count: int, group: str | None = None) -> list[bytes]:
+    """The values of a topic from its beginning, at least `count`; as a group if one is named."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
-            "group.id": str(uuid.uuid4()),
+            "group.id": group or "none",
+            "enable.auto.commit": group is not None,
             "auto.offset.reset": "earliest",
         }
     )
     values: list[bytes] = []
 
     def has_all() -> bool:
-        message = consumer.poll(0.5)
-        if message is not None and message.error() is None:
+        """All that there is now has been read, and it is enough."""
+        while (message := consumer.poll(0.5)) is not None:
+            assert message.error() is None, message.error()
             values.append(message.value() or b"")
-        return len(values) >= count and message is None
+        return len(values) >= count
 
     try:
-        consumer.subscribe([topic])
+        if group is None:
+            consumer.assign([TopicPartition(topic, each, 0) for each in range(_PARTITIONS)])
+        else:
+            consumer.subscribe([topic])
         wait_until(has_all, _WITHIN_S, lambda: f"{len(values)} of {count} records were read")
     finally:
         consumer.close()
@@ -86,12 +94,11 @@ def test_all_services_are_healthy_and_any_broker_serves_the_host(composed: Compo
         more = [b"%d %d" % (at, number) for number in range(100)]
         _produce(bootstrap, "greetings", more)
         expected += more
-    for bootstrap in composed.bootstrap:
-        assert sorted(_consume(bootstrap, "greetings", len(expected))) == sorted(expected)
+    for bootstrap, group in zip(composed.bootstrap, ("first", None, None), strict=True):
+        assert sorted(_consume(bootstrap, "greetings", len(expected), group)) == sorted(expected)
     code, said = composed["broker1"].execute(["tierlog-in-sync", "--wait", "60"])
     assert (code, said.splitlines()[-1]) == (0, "All replicas of all partitions are in sync.")
     assert _formatted(composed["broker1"]) == 1
-    # Stopped last, it waits for the majority that it does not have any more.
     assert composed["broker3"].stop() == 0
     code, said = composed["broker3"].execute(["tierlog-ready"])
     assert code == 1
@@ -142,6 +149,7 @@ class _Writer:
         self._end.set()
         self._thread.join(_WITHIN_S)
         assert self._producer.flush(_WITHIN_S) == 0
+        del self._producer  # closes its connections
 
 
 def _formatted(container: Container) -> int:
@@ -166,22 +174,25 @@ def test_a_rolling_upgrade_loses_nothing_and_segments_are_in_the_bucket(
 ) -> None:
     tiered = {"remote.storage.enable": "true", "segment.bytes": str(_SEGMENT_BYTES)}
     _create(composed, "history", **tiered)
-    _produce(composed.bootstrap[0], "history", [bytes(1000)] * 4 * _PARTITIONS * 1000)
+    _produce(composed.bootstrap[0], "history", [bytes(1000)] * 2500 * _PARTITIONS)
     _create(composed, "orders")
     with _Writer(composed, "orders") as writer:
         for broker in composed.brokers:
             _replace(broker)
             writer.wait_for_more()
     assert writer.failures == []
-    values = _consume(composed.bootstrap[0], "orders", len(writer.acknowledged))
+    values = _consume(composed.bootstrap[0], "orders", len(writer.acknowledged), "after")
     assert sorted(value[:8] for value in values) == sorted(writer.acknowledged)
     assert [_formatted(each) for each in composed.brokers] == [1, 1, 1]
     tier = composed.volume("objects") / "tierlog" / "cluster"
     wait_until(
-        lambda: (
-            {each.parent.name for each in tier.rglob("*.manifest")}
-            >= {f"history-{number}" for number in range(_PARTITIONS)}
-        ),
+        lambda: _copied(tier, "history") == set(range(_PARTITIONS)),
         _WITHIN_S,
-        lambda: f"the bucket has {sorted(map(str, tier.rglob('*')))[:20]}",
+        lambda: f"segments of {_copied(tier, 'history')} are in the bucket",
     )
+
+
+def _copied(tier: Path, topic: str) -> set[int]:
+    """The partitions of a topic of which the bucket has a whole segment."""
+    folders = {each.parent.name for each in tier.rglob("*.manifest")}
+    return {int(name.split("-")[1]) for name in folders if name.startswith(f"{topic}-")}
