@@ -22,7 +22,9 @@ Rules (Kafka's `AbstractFetcherThread`, `ReplicaFetcherThread` and `TierStateMac
   it has no epoch history (KIP-101, KIP-279; in the fetch itself: KIP-595);
 - the log deletes nothing before everything that replaces it has been fetched (KIP-405);
 - a fenced leader epoch or a failed disk stops the partition until the next `follow`;
-  everything else is retried after `replica.fetch.backoff.ms`.
+  everything else is retried after `replica.fetch.backoff.ms`, but a leader that has not heard of
+  its election yet is asked again soon, and then less and less often: Kafka waits as long here, too,
+  and producers with acks=all wait with it.
 
 Nothing here blocks or does network I/O. See `followed_partitions.py` for many partitions.
 """
@@ -45,6 +47,18 @@ from ...storage.log.unified_log import UnifiedLog
 from ...storage.remote.remote_lineage import OffsetAndEpoch
 from ..partition.fetch_data import NO_EPOCH, EpochEndOffset
 from .follower_asks import Ask, AuxAsk, EpochEndAsk, FetchAsk, Fetched, FollowerOptions, OffsetAsk
+
+FIRST_RETRY_MS = 10
+"""The pause before a leader that has not heard of its election is asked again; each is doubled."""
+
+_NOT_HEARD_YET = frozenset(
+    {
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    }
+)
 
 
 class FetchState(Enum):
@@ -174,6 +188,7 @@ class FollowedPartition:
         """May change at any time."""
         self.outstanding: Ask | None = None
         """The request that waits for its response."""
+        self._retry_ms = FIRST_RETRY_MS
         self._leader_end = 0
         self._leader_start = 0
         self._from_last_tiered = False
@@ -189,6 +204,7 @@ class FollowedPartition:
         self.leader_epoch = leader_epoch
         self.outstanding = None
         self.delayed_until_ms = 0
+        self._retry_ms = FIRST_RETRY_MS
         self.trouble = ""
         self.lag = None
         self.last_fetched_epoch = self.log.leader_epochs.latest_epoch
@@ -493,6 +509,9 @@ class FollowedPartition:
             self.trouble = f"Leader epoch {self.leader_epoch} has ended."
         else:
             self._delay(f"The leader returned {error.name}.", now_ms)
+            if error in _NOT_HEARD_YET and self._retry_ms < self.options.backoff_ms:
+                self.delayed_until_ms = now_ms + self._retry_ms
+                self._retry_ms *= 2
 
     def _delay(self, reason: str, now_ms: int) -> None:
         self._apply(FetchEvent.TROUBLE)

@@ -1,11 +1,14 @@
 """How one partition follows its leader: the table of states, truncation, and each error."""
 
+from itertools import pairwise
+
 import pytest
 
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch
 from tierlog.replication.follower.fetch_state import (
+    FIRST_RETRY_MS,
     NEXT_STATES,
     TIMESTAMP_ASKED,
     FetchEvent,
@@ -63,11 +66,15 @@ def test_only_states_on_the_way_lead_to_a_log_that_begins_anew() -> None:
 
 # -- Errors, each of the partition that has it ---------------------------------------------------
 
-PASSING = (
+NOT_HEARD_YET = (
     ErrorCode.UNKNOWN_LEADER_EPOCH,
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.UNKNOWN_TOPIC_ID,
+)
+"""What a leader answers that has not heard of its election, or of the partition."""
+PASSING = (
+    *NOT_HEARD_YET,
     ErrorCode.INCONSISTENT_TOPIC_ID,
     ErrorCode.KAFKA_STORAGE_ERROR,
     ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -89,15 +96,38 @@ def fetch_ask(followed: FollowedPartition, now_ms: int = NOW_MS) -> FetchAsk:
     return ask
 
 
+def pause_ms(error: ErrorCode) -> int:
+    return FIRST_RETRY_MS if error in NOT_HEARD_YET else BACKOFF_MS
+
+
 @pytest.mark.parametrize("error", PASSING)
 def test_an_error_of_the_leaders_is_tried_again_after_a_pause(error: ErrorCode) -> None:
     followed = following()
     followed.fetched(fetch_ask(followed), Fetched(error), NOW_MS)
     assert followed.state is FetchState.FETCHING
-    assert followed.ask(NOW_MS + BACKOFF_MS - 1) is None
-    again = fetch_ask(followed, NOW_MS + BACKOFF_MS)
-    followed.fetched(again, Fetched(high_watermark=3, log_start_offset=0), NOW_MS + BACKOFF_MS)
+    due_ms = NOW_MS + pause_ms(error)
+    assert followed.ask(due_ms - 1) is None
+    again = fetch_ask(followed, due_ms)
+    followed.fetched(again, Fetched(high_watermark=3, log_start_offset=0), due_ms)
     assert followed.trouble == ""
+
+
+@pytest.mark.parametrize("error", NOT_HEARD_YET)
+def test_a_leader_that_has_not_heard_yet_is_asked_less_and_less_often(error: ErrorCode) -> None:
+    followed, now_ms, pauses = following(), NOW_MS, list[int]()
+    for _ in range(12):
+        followed.fetched(fetch_ask(followed, now_ms), Fetched(error), now_ms)
+        assert followed.due_ms is not None
+        pauses.append(followed.due_ms - now_ms)
+        now_ms = followed.due_ms
+    assert pauses[0] == FIRST_RETRY_MS
+    for before, after in pairwise(pauses):
+        assert after == (min(BACKOFF_MS, 2 * before))
+    assert pauses[-1] == BACKOFF_MS
+    # Another leader is another matter.
+    followed.follow(1)
+    followed.fetched(fetch_ask(followed, now_ms), Fetched(error), now_ms)
+    assert followed.due_ms == now_ms + FIRST_RETRY_MS
 
 
 @pytest.mark.parametrize("error", PASSING)
@@ -108,7 +138,7 @@ def test_an_error_on_the_way_leads_back_to_fetching(error: ErrorCode, reason: Er
     ask = followed.ask(NOW_MS)
     assert isinstance(ask, OffsetAsk)
     followed.offset_found(ask, error, OffsetAndEpoch(-1, -1), NOW_MS)
-    assert (followed.state, followed.due_ms) == (FetchState.FETCHING, NOW_MS + BACKOFF_MS)
+    assert (followed.state, followed.due_ms) == (FetchState.FETCHING, NOW_MS + pause_ms(error))
     assert followed.log.log_end_offset == 3
 
 

@@ -78,7 +78,7 @@ def test_an_answer_that_is_late_or_truncates_leaves_the_offsets_aside() -> None:
 def test_a_pause_keeps_no_other_waiting() -> None:
     followed = Followed()
     first, second, third = followed.all.asks(NOW_MS)
-    followed.answer(first, Fetched(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    followed.answer(first, Fetched(ErrorCode.KAFKA_STORAGE_ERROR))
     followed.answer(second, nothing())
     followed.answer(third, Fetched(ErrorCode.FENCED_LEADER_EPOCH))
     assert followed.numbers() == [1]
