@@ -2,7 +2,8 @@
 
 Run as `python -m tierlog.bench.clients.librdkafka_load produce|consume …`; prints one JSON object.
 Python does little, so that the client is not the bottleneck: records are passed in lists, only
-failed deliveries are reported, and the records read are compared in lists as well.
+failed deliveries are reported, and the records read are compared in lists as well. `began_at_s` is
+on the machine's monotonic clock, so that the loads of several clients can be put side by side.
 """
 
 import json
@@ -85,12 +86,12 @@ def produce(order: Order) -> dict[str, float]:
     if failures or left:
         raise LoadError(f"{left} records unanswered, {len(failures)} failed: {failures[:1]}")
     if load.acks == "0":
-        return {"seconds": seconds}
+        return {"seconds": seconds, "began_at_s": started}
     expected = [load.records_in(partition) for partition in range(load.partitions)]
     if not ends_at(order.bootstrap, order.topic, expected):
         written = sum(end_offsets(order.bootstrap, order.topic, load.partitions))
         raise LoadError(f"the broker has {written} of {load.records} acknowledged records")
-    return {"seconds": seconds}
+    return {"seconds": seconds, "began_at_s": started}
 
 
 class _Reader:
@@ -162,7 +163,7 @@ def consume(order: Order) -> dict[str, float]:
         seen += len(messages)
     seconds = time.perf_counter() - started
     consumer.close()
-    return {"seconds": seconds, "first_record_s": first_s}
+    return {"seconds": seconds, "first_record_s": first_s, "began_at_s": started}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -9,6 +9,7 @@ from .chaos_transactions import SCENARIO as CHAOS_TRANSACTIONS
 from .cluster_up import SCENARIO as CLUSTER_UP
 from .connections import SCENARIO as CONNECTIONS
 from .copying import SCENARIO as COPYING
+from .cores import SCENARIO as CORES
 from .defaults import SCENARIO as DEFAULTS
 from .failover import SCENARIO as FAILOVER
 from .hostile import SCENARIO as HOSTILE
@@ -56,6 +57,7 @@ ON_REQUEST: tuple[Scenario, ...] = (
     THREE_NODES,
     CLUSTER_UP,
     REPLICATED,
+    CORES,
     CHAOS,
     CHAOS_TRANSACTIONS,
 )

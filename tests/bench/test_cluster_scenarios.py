@@ -10,7 +10,7 @@ from tierlog.bench.figures import ResultsWriter, read_results
 from tierlog.bench.progress import LinesOfProgress
 from tierlog.bench.runner import Runner, Settings
 from tierlog.bench.scenario import Scale, Scenario
-from tierlog.bench.scenarios import cluster_up, failover, replicated, restarts, three_nodes
+from tierlog.bench.scenarios import cores, failover, replicated, restarts, three_nodes
 from tierlog.bench.schedule import schedule
 from tierlog.bench.targets.tierlog import TierlogTarget
 
@@ -20,8 +20,8 @@ SCENARIOS = [
     restarts.SCENARIO,
     failover.SCENARIO,
     three_nodes.SCENARIO,
-    cluster_up.SCENARIO,
     replicated.SCENARIO,
+    cores.SCENARIO,
 ]
 SOME_FIGURES = {
     "restarts": {"first_start_cpu_s", "last_start_cpu_s", "worst_of_second_half_metadata_mb"},
@@ -31,7 +31,11 @@ SOME_FIGURES = {
         "active_resident_mib",
         "standby_idle_cpu_s_per_minute",
     },
-    "cluster_up": {"new_ready_s", "again_ready_s", "idle_core_percent", "all_proportional_mib"},
+    "cores": {
+        "produce_16_kib_mb_per_s",
+        "consume_16_kib_broker_cpu_s_per_gb",
+        "produce_16_kib_busiest_process_cores",
+    },
     "replicated": {"mb_per_s", "broker_cpu_s_per_gb", "resident_mib", "produce_p99_ms"},
 }
 
