@@ -73,6 +73,7 @@ class ClusterAdmin:
             "reassigned": self._reassign,
             "reassignment cancelled": self._cancel,
             "elected": self._elect,
+            "led by another": self._lead_by_another,
             "configured": self._configure,
         }
         try:
@@ -146,6 +147,16 @@ class ClusterAdmin:
         request = ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=TIMEOUT_MS)
         answer = await self._network.request_any(request, ElectLeadersResponse)
         _raise_for(answer.error_code)
+
+    async def _lead_by_another(self) -> None:
+        """Let a partition be led by another live replica, and perhaps back again soon."""
+        topic = self.chance.choice(list(TOPICS))
+        replicas: list[int] = self.chance.sample(IDS, 3)
+        for _ in range(self.chance.choice((1, 2, 3))):
+            await self._change_replicas(topic, replicas)
+            await asyncio.sleep(self.chance.uniform(0.1, 0.6))
+            await self._elect()
+            replicas = [*replicas[1:], replicas[0]]
 
     async def _configure(self) -> None:
         name, values = self.chance.choice(

@@ -143,6 +143,11 @@ class Copier:
             reader.seek(SOURCE, offset)
         return offset
 
+    async def _check_committed(self, end: int) -> None:
+        """A stable offset is never older than a transaction that has ended (KIP-447)."""
+        offset = await self.committed_offset()
+        assert offset >= end, f"{end} was committed by a transaction, and {offset} is stable"
+
     async def committed_offset(self) -> int:
         """The stable offset of the group."""
         while True:
@@ -173,6 +178,8 @@ class Copier:
         await self._end(is_good=is_good)
         if is_good:
             self.committed = end
+            if self.chance.random() < 0.5:
+                await self._check_committed(end)
             self._counts["transactions committed"] += 1
         else:
             self._counts["transactions aborted"] += 1

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tierlog.tests.simulation.cluster_member import Member
+from tierlog.tests.simulation.cluster_member import CONTROLLER_PORT, Member
+from tierlog.tests.simulation.cluster_network import Link
 from tierlog.tests.simulation.disk import UNLIMITED_BYTES, Fault as DiskFault, Kind, Survival
 from tierlog.tests.simulation.network import on_host
 from tierlog.tests.simulation.object_store import Fault as StoreFault, Weather
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from .cluster_story import ClusterStory
 
 CLIENT = "client"
+LOOK_EVERY_S = 0.02
 
 
 def _kill(story: "ClusterStory", member: Member) -> bool:
@@ -29,6 +31,23 @@ def _kill_two(story: "ClusterStory", member: Member) -> bool:
         return False
     story.end(member, Survival.EVERYTHING)
     story.end(story.chance.choice(others), Survival.EVERYTHING)
+    return True
+
+
+def _kill_last(story: "ClusterStory", _: Member) -> bool:
+    """Who is alone in an ISR within the next seconds is killed before others have caught up."""
+    until = story.loop.time() + 4
+
+    def look() -> None:
+        alone = {each.isr[0] for _, each in story.truth.partitions() if len(each.isr) == 1}
+        for member in story.members:
+            if member.id in alone and member.is_running and not story.is_careful:
+                story.end(member, Survival.EVERYTHING)
+                return
+        if story.loop.time() < until and story.is_chaotic:
+            story.loop.call_later(LOOK_EVERY_S, look)
+
+    look()
     return True
 
 
@@ -97,7 +116,8 @@ def _while(story: "ClusterStory") -> float:
 def _part(story: "ClusterStory", member: Member) -> bool:
     """One broker is cut off from the two others."""
     others = [each.host for each in story.members if each is not member]
-    links = [(member.host, each) for each in others] + [(each, member.host) for each in others]
+    links: list[Link] = [(member.host, each) for each in others]
+    links += [(each, member.host) for each in others]
     _cut(story, links)
     return True
 
@@ -115,15 +135,51 @@ def _cut_one_way(story: "ClusterStory", member: Member) -> bool:
     return True
 
 
-def _cut(story: "ClusterStory", links: list[tuple[str, str]]) -> None:
+def _cut(story: "ClusterStory", links: list[Link]) -> None:
+    """Hold what is sent on links for a while; then it arrives, or the connections are lost."""
     story.network.cut_links(links)
-    story.loop.call_later(_while(story), story.network.mend_links, links)
+    is_lost = story.chance.random() < 0.3
+
+    def mend() -> None:
+        for one, other, *_ in links if is_lost else ():
+            story.network.reset(one, other)
+        story.network.mend_links(links)
+
+    story.loop.call_later(_while(story), mend)
+
+
+def _cut_from_controllers(story: "ClusterStory", member: Member) -> bool:
+    """A broker hears nothing of the metadata, or nothing from it is heard; the rest goes on."""
+    others = [each.host for each in story.members if each is not member]
+    links: list[Link] = [(each, member.host, CONTROLLER_PORT) for each in others]
+    if story.chance.random() < 0.5:
+        links += [(member.host, each, CONTROLLER_PORT) for each in others]
+    _cut(story, links)
+    return True
+
+
+def _cut_power_behind_a_cut(story: "ClusterStory", member: Member) -> bool:
+    """What a broker sent before it lost its power arrives when its next life is under way."""
+    if not member.is_running or not story.may_lose_power():
+        return False
+    other = story.chance.choice([each for each in story.members if each is not member])
+    links: list[Link] = [(member.host, other.host)]
+    story.network.cut_links(links)
+
+    def lose() -> None:
+        if member.is_running and story.may_lose_power():
+            story.end(member, Survival.BY_CHANCE)
+            story.guard_after_loss(member)
+
+    story.loop.call_later(story.chance.uniform(0.05, 0.5), lose)
+    story.loop.call_later(story.chance.uniform(0.5, 4), story.network.mend_links, links)
+    return True
 
 
 def _slow_link(story: "ClusterStory", member: Member) -> bool:
     """What is sent from one broker to another takes long."""
     other = story.chance.choice([each for each in story.members if each is not member])
-    link = (member.host, other.host)
+    link: Link = (member.host, other.host)
     story.network.slow[link] = story.chance.choice((0.05, 0.3, 1.0))
     story.loop.call_later(_while(story), story.network.slow.pop, link, None)
     return True
@@ -170,6 +226,7 @@ def _spoil_store(story: "ClusterStory", _: Member) -> bool:
 FAULTS: dict[str, Callable[["ClusterStory", Member], bool]] = {
     "kill": _kill,
     "kill of two": _kill_two,
+    "kill of the last in sync": _kill_last,
     "power loss": _cut_power,
     "clean stop": _stop,
     "disk full": _fill_disk,
@@ -178,6 +235,8 @@ FAULTS: dict[str, Callable[["ClusterStory", Member], bool]] = {
     "partition": _part,
     "partition from clients": _part_from_clients,
     "one-way cut": _cut_one_way,
+    "cut from controllers": _cut_from_controllers,
+    "power loss behind a cut": _cut_power_behind_a_cut,
     "slow link": _slow_link,
     "connection reset": _reset,
     "clock leap": _leap,

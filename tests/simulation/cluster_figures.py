@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from zlib import crc32
 
 from .cluster_faults import FAULTS
 from .cluster_story import RARE, ClusterStory, plan_of
@@ -26,6 +27,8 @@ class Figures:
     slowest_healing_s: float = 0.0
     cpu_s: float = 0.0
     counts: Counter[str] = field(default_factory=Counter[str])
+    digest: int = 0
+    """Of all that clients saw and when; the same for the same stories, in any order."""
 
     def add(self, story: "ClusterStory") -> None:
         """Add those of one story."""
@@ -33,6 +36,8 @@ class Figures:
         self.virtual_s += story.loop.time()
         self.slowest_healing_s = max(self.slowest_healing_s, story.healing_s)
         self.counts += story.counts
+        seen = f"{story.loop.time()} {story.counts} {story.promises.acknowledged}"
+        self.digest ^= crc32(seen.encode())
 
     def merge(self, other: "Figures") -> None:
         """Add those of other stories."""
@@ -41,6 +46,7 @@ class Figures:
         self.slowest_healing_s = max(self.slowest_healing_s, other.slowest_healing_s)
         self.cpu_s += other.cpu_s
         self.counts += other.counts
+        self.digest ^= other.digest
 
     @property
     def missing(self) -> list[str]:
@@ -54,7 +60,8 @@ class Figures:
             f"{self.stories} seeds, {self.virtual_s:.0f} s of virtual time,"
             f" {self.counts['acknowledged']} records acknowledged, healed within"
             f" {self.slowest_healing_s:.1f} s; faults: {faults};"
-            f" {len(RARE) - len(self.missing)} of {len(RARE)} rare branches{never}"
+            f" {len(RARE) - len(self.missing)} of {len(RARE)} rare branches{never};"
+            f" digest {self.digest:08x}"
         )
 
 

@@ -32,6 +32,7 @@ class ClusterInvariants:
         self._leaders: dict[tuple[TopicPartition, Uuid, int], int] = {}
         self._high_watermarks: dict[tuple[int, int, TopicPartition, Uuid, int], int] = {}
         self._ends: dict[tuple[int, int, TopicPartition], int] = {}
+        self._kept: dict[tuple[int, int, TopicPartition, Uuid], int] = {}
         self._committed: dict[tuple[TopicPartition, Uuid], _Committed] = {}
 
     def check(self) -> None:
@@ -50,6 +51,7 @@ class ClusterInvariants:
             for name, replica in member.replicas.partitions.items() if member.replicas else ():
                 if replica.is_leader:
                     self._check_leader(member, name, replica)
+                self._check_log(member, name, replica)
                 key, end = (member.id, member.starts, name), replica.log.log_end_offset
                 self._truth.promises.counts["truncated"] += end < self._ends.get(key, 0)
                 self._ends[key] = end
@@ -111,6 +113,23 @@ class ClusterInvariants:
             fenced = [each for each in partition.isr if image.brokers[each].fenced]
             assert not fenced, f"{name}: {fenced} are fenced and in the ISR"
 
+    # -- Logs -----------------------------------------------------------------------------------
+
+    def _check_log(self, member: Member, name: TopicPartition, replica: Partition) -> None:
+        """A process keeps what it has ever called committed, and no epochs without records."""
+        log, topic_id = replica.log, replica.topic_id_partition.topic_id
+        key = (member.id, member.starts, name, topic_id)
+        kept = max(self._kept.get(key, 0), log.high_watermark)
+        self._kept[key] = kept
+        where = f"{name} of {member.id}"
+        assert log.log_end_offset >= kept, (
+            f"{where} ends at {log.log_end_offset}, and its high watermark was {kept}"
+        )
+        entries = log.leader_epochs.entries
+        assert not entries or entries[-1].start_offset < log.log_end_offset, (
+            f"{where} ends at {log.log_end_offset}, and has the epochs {entries}"
+        )
+
     # -- Leaders --------------------------------------------------------------------------------
 
     def _check_leader(self, member: Member, name: TopicPartition, replica: Partition) -> None:
@@ -122,6 +141,10 @@ class ClusterInvariants:
         before = self._high_watermarks.get(key, -1)
         assert high_watermark >= before, f"{name}: the high watermark goes back"
         self._high_watermarks[key] = high_watermark
+        latest, start = replica.log.leader_epochs.latest_epoch, replica.leader_epoch_start_offset
+        assert latest == epoch or replica.log.log_end_offset <= start, (
+            f"{name}: {member.id} leads in epoch {epoch} since {start}, and appends in {latest}"
+        )
         image = self._image
         current = image.partition(*name) if image else None
         if (
@@ -151,6 +174,11 @@ class ClusterInvariants:
             assert end >= replica.log.high_watermark, (
                 f"{name}: {other.id} is in the ISR and ends at {end}, below the high watermark"
                 f" {replica.log.high_watermark} of {replica.node_id}"
+            )
+            own, its = _committed_epoch(replica, replica), _committed_epoch(follower, replica)
+            assert own == its, (
+                f"{name}: what is committed at {replica.log.high_watermark} is of epoch {own} on"
+                f" {replica.node_id}, and of {its} on {other.id}, which is in the ISR"
             )
 
     # -- What is committed ----------------------------------------------------------------------
@@ -201,6 +229,14 @@ class _Committed:
             self._offsets.append(batch.last_offset + 1)
             self._sizes.append(end)
         self._content += content[: end - len(self._content)]
+
+
+def _committed_epoch(replica: Partition, leader: Partition) -> int | None:
+    """The epoch of the last record below a leader's high watermark, in a replica's log."""
+    offset = leader.log.high_watermark - 1
+    entries = replica.log.leader_epochs.entries
+    at = bisect_right([each.start_offset for each in entries], offset)
+    return entries[at - 1].epoch if at else None
 
 
 def _offset(image: ClusterImage) -> int:

@@ -15,8 +15,8 @@ from tierlog.tests.simulation.loop import SimulatedLoop
 from tierlog.tests.simulation.network import Conditions, Process, SimulatedNetwork, process_of
 from tierlog.tests.simulation.transport import SimulatedTransport
 
-Link = tuple[str, str]
-"""From one host to another."""
+Link = tuple[str, str] | tuple[str, str, int]
+"""From one host to another; with a port, only the connections to that port of either."""
 
 
 class ClusterLoop(SimulatedLoop):
@@ -106,7 +106,8 @@ class ClusterNetwork(SimulatedNetwork):
         self.slow: dict[Link, float] = {}
         """Links with up to so many seconds of delay."""
         self._cut: Counter[Link] = Counter()
-        self._held_on: dict[Link, deque[tuple[SimulatedTransport, Callable[[], None]]]] = {}
+        # A connection stands here once for each piece that waits.
+        self._held_on: dict[Link, deque[SimulatedTransport]] = {}
 
     def piece_bytes(self, available: int) -> int:
         """Whole writes: how pieces fall is another test's matter, and costs most of the time."""
@@ -114,6 +115,10 @@ class ClusterNetwork(SimulatedNetwork):
 
     def carry(self, source: SimulatedTransport, arrive: Callable[[], None]) -> None:
         """See `Carrier`."""
+        source.on_the_way.append(arrive)
+        self._carry_next(source)
+
+    def _carry_next(self, source: SimulatedTransport) -> None:
         end = source.end
         delay = self._latency_s()
         if self.slow:
@@ -123,15 +128,19 @@ class ClusterNetwork(SimulatedNetwork):
         arrival_s = max(self._loop.time() + delay, source.last_arrival_s + 1e-6)
         source.last_arrival_s = arrival_s
         context = source.peer.end.context
-        self._loop.call_at(arrival_s, self._arrive_or_hold, source, arrive, context=context)
+        self._loop.call_at(arrival_s, self._deliver_or_hold, source, context=context)
 
-    def _arrive_or_hold(self, source: SimulatedTransport, arrive: Callable[[], None]) -> None:
-        if self._cut:
-            link = (source.end.local.host, source.end.remote.host)
+    def _deliver_or_hold(self, source: SimulatedTransport) -> None:
+        for link in self._links_of(source) if self._cut else ():
             if self._cut[link] > 0:
-                self._held_on.setdefault(link, deque()).append((source, arrive))
+                self._held_on.setdefault(link, deque()).append(source)
                 return
-        arrive()
+        source.on_the_way.popleft()()
+
+    def _links_of(self, source: SimulatedTransport) -> tuple[Link, ...]:
+        here, there = source.end.local, source.end.remote
+        both = here.host, there.host
+        return both, (*both, here.port), (*both, there.port)
 
     def _are_parted(self, one: str, other: str) -> bool:
         return bool(self._cut) and (self._cut[one, other] > 0 or self._cut[other, one] > 0)
@@ -141,7 +150,7 @@ class ClusterNetwork(SimulatedNetwork):
         self._cut.update(links)
 
     def mend_links(self, links: Iterable[Link]) -> None:
-        """Undo one cut of each; what was held arrives now, in its order."""
+        """Undo one cut of each; what was held comes now, in its order."""
         for link in links:
             if self._cut[link] > 0:
                 self._cut[link] -= 1
@@ -157,8 +166,8 @@ class ClusterNetwork(SimulatedNetwork):
         self.mend_links(list(self._cut.elements()))
 
     def _release(self, link: Link) -> None:
-        for source, arrive in self._held_on.pop(link, ()):
-            self.carry(source, arrive)
+        for source in self._held_on.pop(link, ()):
+            self._carry_next(source)
 
     def reset(self, one: str, other: str) -> None:
         """Reset every connection between two hosts."""

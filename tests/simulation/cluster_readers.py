@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
+from typing import NamedTuple
 
 from tierlog.clients.consumer.consumer import Consumer
 from tierlog.clients.consumer.group import GroupConfig
@@ -19,8 +20,21 @@ PARTITION = TopicPartition("orders", 0)
 TIMEOUT_MS = 2500
 
 
+class LedLog(NamedTuple):
+    """The log of the group's coordinator at a moment."""
+
+    leader_id: int
+    leader_epoch: int
+    end: int
+    high_watermark: int
+
+
 def _ignore(_: TopicPartition, __: int) -> None:
     """What is done about a record as long as nobody checks it."""
+
+
+def _nowhere() -> LedLog | None:
+    return None
 
 
 @dataclass(slots=True)
@@ -31,6 +45,16 @@ class GroupTruth:
     check_read: Callable[[TopicPartition, int], None] = _ignore
     committed: int = 0
     """The highest offset of which a commit was acknowledged."""
+    coordinator_log: Callable[[], LedLog | None] = _nowhere
+    """The log that commits go to, if its leader can be asked."""
+
+    def check_acknowledged(self, before: LedLog | None) -> None:
+        """What was written since `before` and is acknowledged is below the high watermark."""
+        now = self.coordinator_log()
+        if before and now and before[:2] == now[:2]:
+            assert now.high_watermark > before.end, (
+                f"a commit above {before.end} was acknowledged at {now}"
+            )
 
 
 class GroupReader:
@@ -84,8 +108,9 @@ class GroupReader:
                 gap = [offset for offset in range(end) if offset not in truth.seen]
                 assert not gap, f"{self._name} has come to {end}, and nobody has read {gap[:3]}"
                 if self.chance.random() < 0.6:
-                    floor = truth.committed
+                    floor, before = truth.committed, truth.coordinator_log()
                     await reader.commit({PARTITION: end})
+                    truth.check_acknowledged(before)
                     truth.committed = max(truth.committed, end)
                     self._promises.counts["offset committed"] += 1
                     await self._check_committed(reader, min(floor, end))

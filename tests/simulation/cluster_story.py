@@ -19,11 +19,12 @@ from tierlog.clients.topic_partition import TopicPartition
 from tierlog.tests.simulation.cluster_admin import ARCHIVE, ClusterAdmin
 from tierlog.tests.simulation.cluster_clients import Client, LoadingProducer, Promises
 from tierlog.tests.simulation.cluster_copier import Copier
+from tierlog.tests.simulation.cluster_copies import ClusterCopies
 from tierlog.tests.simulation.cluster_invariants import ClusterInvariants
 from tierlog.tests.simulation.cluster_member import IDS, TIER_PROPERTIES, Member
 from tierlog.tests.simulation.cluster_network import ClusterLoop, ClusterNetwork
 from tierlog.tests.simulation.cluster_operator import ClusterOperator
-from tierlog.tests.simulation.cluster_readers import GroupReader, GroupTruth
+from tierlog.tests.simulation.cluster_readers import GroupReader, GroupTruth, LedLog
 from tierlog.tests.simulation.cluster_truth import ClusterTruth
 from tierlog.tests.simulation.disk import UNLIMITED_BYTES, Survival
 from tierlog.tests.simulation.loop import running
@@ -143,6 +144,7 @@ class ClusterStory:
         if plan.has_tier:
             register()
             self.tier = SimulatedStore(self.loop, f"cluster-{plan.seed}")
+        self.copies: ClusterCopies | None = None
         self.is_chaotic = True
         self._lost_power: Member | None = None
 
@@ -168,7 +170,11 @@ class ClusterStory:
         self.members = [Member(self.loop, self.network, each, properties) for each in IDS]
         self.truth = ClusterTruth(self.members, self.promises)
         self.invariants = ClusterInvariants(self.members, self.truth)
+        if self.tier is not None:
+            self.copies = ClusterCopies(self.members, self.truth, self.tier)
+            self.tier.on_removal = self.copies.forget_whole
         self.group.check_read = self.invariants.check_read
+        self.group.coordinator_log = self._coordinator_log
         self.promises.on_acknowledged = self._on_acknowledged
         watch = self.loop.create_task(self._watch())
         watch.add_done_callback(self._on_watched)
@@ -191,6 +197,19 @@ class ClusterStory:
         for offset, value in self.group.seen.items():
             assert values[offset] == value, f"{value!r} was read at {offset}"
 
+    def _coordinator_log(self) -> LedLog | None:
+        name = TopicPartition("__consumer_offsets", 0)
+        image = self.truth.image
+        partition = image.partition(*name) if image else None
+        leader = next(
+            (each for each in self.members if partition and each.id == partition.leader), None
+        )
+        replica = self.truth.replica(leader, name) if leader else None
+        if replica is None or not replica.is_leader:
+            return None
+        log = replica.log
+        return LedLog(replica.node_id, replica.leader_epoch, log.log_end_offset, log.high_watermark)
+
     def _on_watched(self, watch: "asyncio.Task[None]") -> None:
         if not watch.cancelled():
             self.violation = self.violation or watch.exception()
@@ -207,6 +226,8 @@ class ClusterStory:
         self.looks += 1
         if self.looks % 20 == 0:
             self.invariants.check_committed()
+        if self.copies is not None and self.looks % 10 == 0:
+            self.copies.check()
 
     async def _watch(self) -> None:
         while True:

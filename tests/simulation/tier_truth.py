@@ -23,7 +23,11 @@ from tierlog.tests.simulation.broker import SimulatedBroker
 from tierlog.tests.simulation.cluster_member import Member
 from tierlog.tests.simulation.disk import Node, SimulatedDirectory, SimulatedFile
 from tierlog.tests.simulation.object_store import SimulatedStore
-from tierlog.tiering.metadata.metadata_events import METADATA_TOPIC, decode_event
+from tierlog.tiering.metadata.metadata_events import (
+    METADATA_TOPIC,
+    RemoteLogMetadata,
+    decode_event,
+)
 from tierlog.tiering.store.manifest import decode_manifest
 from tierlog.tiering.store.object_keys import (
     MANIFEST_SUFFIX,
@@ -34,6 +38,18 @@ from tierlog.tiering.store.object_keys import (
 from tierlog.tiering.tier_owner import OWNER_KEY
 
 FINISHED = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
+
+
+def apply_event(logs: dict[TopicIdPartition, RemoteLog], event: RemoteLogMetadata) -> None:
+    """Fold a record of the metadata topic into the remote log of its partition."""
+    partition = event.topic_id_partition
+    remote = logs.setdefault(partition, RemoteLog(partition))
+    if isinstance(event, RemoteLogSegmentMetadata):
+        remote.apply_copy_started(event)
+    elif isinstance(event, RemoteLogSegmentMetadataUpdate):
+        remote.apply_update(event)
+    else:
+        remote.apply_partition_delete(event.state)
 
 
 class TierTruth:
@@ -91,15 +107,7 @@ class TierTruth:
     def _fold(self, content: bytes) -> None:
         for batch in batches(content):
             for record in batch.records():
-                event = decode_event(record.value or b"")
-                partition = event.topic_id_partition
-                remote = self._remote_logs.setdefault(partition, RemoteLog(partition))
-                if isinstance(event, RemoteLogSegmentMetadata):
-                    remote.apply_copy_started(event)
-                elif isinstance(event, RemoteLogSegmentMetadataUpdate):
-                    remote.apply_update(event)
-                else:
-                    remote.apply_partition_delete(event.state)
+                apply_event(self._remote_logs, decode_event(record.value or b""))
 
     # -- The objects --------------------------------------------------------------------------
 

@@ -63,6 +63,8 @@ class SimulatedTransport(asyncio.Transport):
         super().__init__()
         self.end = end
         self.last_arrival_s = 0.0
+        self.on_the_way: deque[Callable[[], None]] = deque()
+        """What a carrier that holds things up still has to deliver, in its order."""
         self._carrier = carrier
         self._loop = asyncio.get_running_loop()
         self._protocol = protocol
