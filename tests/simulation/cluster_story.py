@@ -189,6 +189,8 @@ class ClusterStory:
         self.healing_s = self.loop.time() - self.healing_since_s
         self._operator.is_over = True
         await self._operating
+        # The tier goes on: look when nothing is on its way to a replica.
+        await self.until(self.truth.is_healed, HEALED_S, "all replicas are in sync again")
         self.truth.check_end()
         self.look()
         if self.tier is not None:
