@@ -20,6 +20,7 @@ SCENARIOS = [
     restarts.SCENARIO,
     failover.SCENARIO,
     three_nodes.SCENARIO,
+    pytest.param(cluster_up.SCENARIO, marks=pytest.mark.long),
     replicated.SCENARIO,
     cores.SCENARIO,
 ]

@@ -67,10 +67,10 @@ def test_lines_are_kept_in_a_file_for_each_node_up_to_a_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(node_output, "KEPT_BYTES_MAX", 10)
-    for _ in range(2):
+    for lines in (["four"], ["four", "x"]):
         output = KeptOutput(str(tmp_path), OsFiles())
-        output.take("broker-1", "four")
+        for line in lines:
+            output.take("broker-1", line)
         output.say("own")
-    output.take("broker-1", "x")
     assert (tmp_path / "broker-1.log").read_text() == "four\nfour\n"
     assert (tmp_path / "cluster.log").read_text() == "own\nown\n"
