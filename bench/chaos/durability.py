@@ -1,6 +1,7 @@
 """One chaos run: producers of several libraries, faults, and a reader that misses nothing."""
 
 import contextlib
+import math
 import random
 import time
 from collections.abc import Mapping, Sequence
@@ -62,14 +63,21 @@ class Run:
         return times
 
 
-def back_in_sync_at(fault: Fired, history: Sequence[InSync]) -> float | None:
-    """When a fault's nodes were in every ISR again; None if they never left it, or never were."""
+def back_in_sync_at(
+    fault: Fired, history: Sequence[InSync], until: float = math.inf
+) -> float | None:
+    """When a fault's nodes were in every ISR again; None if they never left it, or never were.
+
+    What leaves an ISR after `until` has left for another reason.
+    """
     nodes = frozenset(fault.nodes)
     has_left = False
     for seen in history:
         if seen.at < fault.began:
             continue
         if not nodes <= seen.nodes:
+            if seen.at >= until and not has_left:
+                return None
             has_left = True
         elif has_left and seen.at >= fault.returned > 0:
             return seen.at

@@ -6,6 +6,7 @@ import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,9 +16,9 @@ from ..kafka_peer import KAFKA_VERSION, KafkaUnavailableError, kafka_jars
 from ..machine import commit, file_system, machine_facts, versions
 from ..target import TargetUnavailableError
 from . import profiles
-from .fault import meaning_of
 from .figures import figures_of, sentence_of
 from .load import copiers_of
+from .meanings import says
 from .outcome import Outcome, Plot
 from .page import page_of
 from .run import Order, run, tell
@@ -41,7 +42,7 @@ def torture(options: Namespace) -> int:
     kind = kind_of(options.target)
     if options.list:
         for name, fault in profiles.faults_of([profiles.ALL]).items():
-            print(f"{profiles.profile_of(name):8} {name:20} {meaning_of(fault)}")
+            print(f"{profiles.profile_of(name):8} {name:20} {says(fault)}")
             if (why := fault.missing()) is not None:
                 print(f"{'':8} {'':20} left out here: {why}")
         return 0
@@ -85,7 +86,7 @@ def _plan(options: Namespace) -> tuple[Order, Outcome]:
     return order, Outcome(
         Plot(options.target, options.brokers, options.profiles, order.seed, has_tier),
         meanings={
-            name: meaning_of(fault) for name, fault in profiles.faults_of(options.profiles).items()
+            name: says(fault) for name, fault in profiles.faults_of(options.profiles).items()
         },
         missing=missing | dict(chosen.missing),
     )
@@ -131,9 +132,11 @@ def conclude(outcome: Outcome, out: Path) -> int:
     """Write the page and the figures, and print both lines; returns the exit code."""
     figures = json.dumps(figures_of(outcome), ensure_ascii=False)
     (out / "torture.json").write_text(figures + "\n")
+    with (out / "faults.jsonl").open("w") as lines:
+        lines.writelines(json.dumps(asdict(fault)) + "\n" for fault in outcome.faults)
     if outcome.violations:
-        lines = [f"{who}: {each.wrong}: {each.text}\n" for who, each in outcome.violations]
-        (out / "violations.txt").write_text("".join(lines))
+        says = [f"{who}: {each.wrong}: {each.text}\n" for who, each in outcome.violations]
+        (out / "violations.txt").write_text("".join(says))
     page = out / "torture.html"
     page.write_text(page_of(outcome))
     print(sentence_of(outcome))

@@ -7,6 +7,8 @@ from ..chaos.acknowledged import Wrong
 from ..scenarios.percentiles import percentile
 from .outcome import Outcome
 
+_ERRORS_SHOWN = 5
+
 
 def percentiles(seconds: Sequence[float]) -> dict[str, float]:
     """The median, the 99th percentile and the maximum; nothing of nothing."""
@@ -52,6 +54,7 @@ def figures_of(outcome: Outcome) -> dict[str, object]:
             client.name: {
                 "records": client.records,
                 "failed": client.failed,
+                "failed_with": dict(client.failed_with.most_common(_ERRORS_SHOWN)),
                 "starts": client.starts,
                 "unavailable_s": percentiles(client.unavailable_s),
             }

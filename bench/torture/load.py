@@ -149,6 +149,24 @@ class Stress:
         return (self.tiered_config or {}) if is_tiered else self.config
 
 
+class Pulse:
+    """Whether work goes on: something was acknowledged since it last did."""
+
+    def __init__(self, records: Callable[[], int]) -> None:
+        self._records = records
+        self._before = 0
+        self._lock = threading.Lock()
+
+    def beats(self) -> bool:
+        """Whether there are more records than when this was last true."""
+        with self._lock:
+            now = self._records()
+            has_moved = now > self._before
+            if has_moved:
+                self._before = now
+            return has_moved
+
+
 class Load:
     """All clients of a run. Use as a context manager, which ends them at once at the end."""
 
@@ -158,6 +176,7 @@ class Load:
         self._stress = stress
         self._seed = seed
         self._ends = threading.Event()
+        self._count_lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._stack = ExitStack()
         self.producing: list[Producing] = []
@@ -243,7 +262,8 @@ class Load:
 
     def records(self) -> int:
         """How many records were acknowledged to producers so far."""
-        return sum(each.records() for each in self.producing)
+        with self._count_lock:
+            return sum(each.records() for each in self.producing)
 
     def stop(self) -> list[str]:
         """End producers and histories, and wait until all is answered; returns what went wrong.

@@ -1,5 +1,6 @@
 """What a torture run has shown, in numbers that a page and a line of JSON are made of. Pure."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,6 +43,8 @@ class ClientSeen:
     name: str
     records: int = 0
     failed: int = 0
+    failed_with: Counter[str] = field(default_factory=Counter[str])
+    """What the client said of them."""
     starts: int = 0
     per_second: Counter[int] = field(default_factory=Counter[int])
     """Acknowledgements in each second of the run."""
@@ -54,6 +57,8 @@ class ClientSeen:
         """Add what was acknowledged of one more topic; `moments` are when faults began."""
         self.records += acknowledged.records
         self.failed += len(acknowledged.failures)
+        # Each says: f PARTITION NUMBER ERROR.
+        self.failed_with.update(line.split(maxsplit=3)[-1] for line in acknowledged.failures)
         self.starts += 1
         gaps = acknowledged.longest_gaps_s(moments)
         before = self.unavailable_s or [0.0] * len(gaps)
@@ -184,8 +189,10 @@ class Outcome:
 
     def say_faults(self, fired: Sequence[Fired], history: Sequence[InSync], began: float) -> None:
         """Note which faults fired and who was in sync when; `began` is a time of `time.time`."""
-        for fault in fired:
-            back_at = back_in_sync_at(fault, history)
+        for at, fault in enumerate(fired):
+            hits_too = (each for each in fired[at + 1 :] if {*each.nodes} & {*fault.nodes})
+            until = next((each.began for each in hits_too), math.inf)
+            back_at = back_in_sync_at(fault, history, until)
             returned = fault.returned or began + self.seconds
             self.faults.append(
                 FaultSeen(

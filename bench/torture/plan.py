@@ -22,22 +22,24 @@ TURNS = 6
 _AT_ONCE = 2
 _RETRY_S = 0.5
 _PATIENCE_S = 45.0
+_ATTEMPTS = 10
+"""How long, and how often at least, a fault is tried in a round."""
 _REST_S = 5.0
 _STORM_INTERVAL_S = (0.5, 10.0)
 _ALONE_S = 12.0
 """How long a fault that needs calm is expected to take, until one has."""
 _STORM_TURN_S = 3.0
-_LASTS_S = (3.0, 10.0)
+_LASTS_S = (2.0, 8.0)
 _OTHERWISE_S: Mapping[str, tuple[float, float]] = {
     "kill": (0.0, 4.0),
     "controller_kill": (0.0, 4.0),
     "majority_kill": (0.0, 2.0),
     "restart": (0.0, 2.0),
     "controller_restart": (0.0, 2.0),
-    "pause": (3.0, 15.0),
-    "controller_pause": (3.0, 15.0),
-    "cut": (3.0, 15.0),
-    "isolated": (3.0, 15.0),
+    "pause": (2.0, 12.0),
+    "controller_pause": (2.0, 12.0),
+    "cut": (2.0, 12.0),
+    "isolated": (2.0, 12.0),
 }
 
 
@@ -78,7 +80,7 @@ class Turns:
         self._alone_since: float | None = None
         self._next_at = 0.0
         self._interval_s = 0.0
-        self._first_put_off: dict[str, float] = {}
+        self._attempts: dict[str, list[float]] = {}
         self.tallies = {fault.name: Tally() for fault in faults}
 
     def _rounds_in(self, seconds: float) -> int:
@@ -120,7 +122,7 @@ class Turns:
         # A short run has no time to rest.
         self._next_at = at + min(_REST_S, self._seconds / 20)
         self.round += 1
-        self._first_put_off.clear()
+        self._attempts = {fault.name: [] for fault in self._faults}
         order = self._chance.sample(list(self._faults), len(self._faults))
         order.sort(key=lambda fault: self.tallies[fault.name].fired)
         self._storm.extend(fault for fault in order if not fault.is_alone)
@@ -133,8 +135,9 @@ class Turns:
         if fault.is_alone:
             self._is_alone = False
         self._next_at = at + _RETRY_S
-        since = self._first_put_off.setdefault(fault.name, at)
-        if at - since <= _PATIENCE_S:
+        self._attempts[fault.name].append(at)
+        attempts = self._attempts[fault.name]
+        if len(attempts) < _ATTEMPTS or at - attempts[0] <= _PATIENCE_S:
             queue.append(fault)
             return
         tally = self.tallies[fault.name]

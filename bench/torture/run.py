@@ -19,7 +19,7 @@ from ..cluster import ClusterNode, Kind
 from ..probe import NotUpError
 from ..target import MeasurementError
 from .fault import Fault, Store
-from .load import PARTITIONS, SOURCE, Histories, Load, Stress
+from .load import PARTITIONS, SOURCE, Histories, Load, Pulse, Stress
 from .outcome import ClientSeen, CopySeen, Outcome, wrong_of
 from .plan import Turns
 
@@ -119,6 +119,7 @@ def _on_cluster(
             made.links,
             schedule,
             str(order.seed),
+            may_begin=Pulse(load.records).beats,
             all_in_sync=watch.is_everything_in_sync,
             store=store,
         )
