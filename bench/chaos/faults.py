@@ -22,6 +22,9 @@ _TICK_S = 0.1
 _JOIN_S = 180.0
 _CALM_AGAIN_S = 120.0
 
+NOT_READY = "the cluster was not ready for more"
+"""Why a fault is put off that has nothing against it itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class Planned:
@@ -254,7 +257,7 @@ class Chaos:
         """Do a fault and undo it; returns why it could not begin."""
         fault = planned.fault
         if not self._may_begin():
-            return "the cluster was not ready for more"
+            return NOT_READY
         if fault.is_alone and not self._is_calm():
             return "not all replicas were in sync"
         nodes = fault.choose(self._grounds)

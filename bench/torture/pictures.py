@@ -15,7 +15,13 @@ _WIDTH = 11.0
 _POINTS_MAX = 240
 _STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600)
 _ROW = 0.19
-_HIDDEN = "#ffffff"
+_INKS = {
+    "fill: #ffffff": "fill: none",
+    "#dddddd": "var(--rule)",
+    "#666666": "var(--soft)",
+    "stroke: #000000": "stroke: var(--ink)",
+}
+"""What the canvas draws with, and what stands for it in a page of either ground."""
 
 
 class Picture(NamedTuple):
@@ -180,4 +186,6 @@ def _draw_spread(
 def _inked(svg: str) -> str:
     """The plot without its white ground and without a prologue, to be put into a page."""
     drawing = svg[svg.index("<svg") :]
-    return drawing.replace(f"fill: {_HIDDEN}", "fill: none")
+    for colour, ink in _INKS.items():
+        drawing = drawing.replace(colour, ink)
+    return drawing

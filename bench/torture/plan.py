@@ -5,7 +5,8 @@ least. A round has two parts. First the storm: faults that overlap, some at once
 interval that leaves time for as many rounds as are planned. Then, one after the other, those that
 need a calm cluster: each begins when nothing is under way and all replicas are in sync, and the
 next when that is so again. A fault that cannot begin is tried again, with the others in between,
-until its patience is over; then it waits for the next round, and the reason is kept.
+until its patience is over; then it waits for the next round, and the reason is kept. While nothing
+goes on in the whole cluster, no fault begins, and no patience ends.
 """
 
 import random
@@ -13,7 +14,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..chaos.faults import Planned
+from ..chaos.faults import NOT_READY, Planned
 from .fault import Fault
 
 TURNS = 6
@@ -30,6 +31,7 @@ _ALONE_S = 12.0
 """How long a fault that needs calm is expected to take, until one has."""
 _STORM_TURN_S = 3.0
 _LASTS_S = (2.0, 8.0)
+_ALONE_LASTS_S = (1.0, 5.0)
 _OTHERWISE_S: Mapping[str, tuple[float, float]] = {
     "kill": (0.0, 4.0),
     "controller_kill": (0.0, 4.0),
@@ -107,7 +109,8 @@ class Turns:
                 self._alone_since = at
             fault = self._alone.popleft()
             self._is_alone = True
-        shortest_s, longest_s = _OTHERWISE_S.get(fault.name, _LASTS_S)
+        usual_s = _ALONE_LASTS_S if fault.is_alone else _LASTS_S
+        shortest_s, longest_s = _OTHERWISE_S.get(fault.name, usual_s)
         return Planned(fault, min(self._chance.uniform(shortest_s, longest_s), self._longest_s))
 
     def _begin_round(self, at: float) -> None:
@@ -135,6 +138,9 @@ class Turns:
         if fault.is_alone:
             self._is_alone = False
         self._next_at = at + _RETRY_S
+        if why == NOT_READY:
+            queue.appendleft(fault)
+            return
         self._attempts[fault.name].append(at)
         attempts = self._attempts[fault.name]
         if len(attempts) < _ATTEMPTS or at - attempts[0] <= _PATIENCE_S:

@@ -61,6 +61,7 @@ def play(
     seed: str,
     can_begin: Callable[[Planned, float], bool] = lambda planned, at: True,
     recovers_s: float = 5.0,
+    why: str = "it may not",
 ) -> Played:
     """Play a run in ticks; a fault that needs calm is over so long after it was undone."""
     turns, events = Turns(faults, random.Random(seed), seconds), list[Event]()
@@ -74,7 +75,7 @@ def play(
         if planned is None:
             continue
         if not can_begin(planned, at):
-            turns.put_off(planned, at, "it may not")
+            turns.put_off(planned, at, why)
             continue
         beside = tuple(each.fault.name for _, each in under_way)
         events.append(Event(at, planned.fault.name, beside))

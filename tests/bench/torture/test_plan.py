@@ -2,7 +2,7 @@
 
 from hypothesis import given, settings, strategies as st
 
-from tierlog.bench.chaos.faults import Planned
+from tierlog.bench.chaos.faults import NOT_READY, Planned
 
 from .planned_run import MadeUpFault, made_up, play
 
@@ -77,3 +77,12 @@ def test_a_run_of_seconds_has_short_faults() -> None:
     turns, events = play(made_up(storm=8, alone=0), 20, "seed")
     assert turns.turns == 1
     assert len(events) >= 6
+
+
+def test_a_cluster_that_stands_still_costs_nobody_a_turn() -> None:
+    def can_begin(planned: Planned, at: float) -> bool:
+        return not 100 < at < 400
+
+    faults = made_up(storm=6, alone=6)
+    turns, _ = play(faults, 1_800, "seed", can_begin, why=NOT_READY)
+    assert all(t.fired >= 5 and t.skipped <= 1 for t in turns.tallies.values())
