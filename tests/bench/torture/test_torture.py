@@ -28,7 +28,7 @@ def test_a_run_of_seconds_judges_and_writes_its_page(
     printed = capsys.readouterr()
     assert "under way: " in printed.err
     sentence, line, page = printed.out.splitlines()
-    assert sentence.startswith("tierlog, 3 brokers, 0.33")
+    assert sentence.startswith("tierlog, 3 brokers, 0.3")
     figures = json.loads(line)
     assert figures["clean"]
     assert figures["faults"] > 0
