@@ -8,6 +8,7 @@ from tierlog.bench.__main__ import main
 from tierlog.bench.torture import profiles
 from tierlog.bench.torture.command_line import PROFILES
 from tierlog.bench.torture.meanings import says
+from tierlog.tests.house_rules import ROOT
 
 
 def test_the_profiles_of_the_command_line_are_those_that_there_are() -> None:
@@ -25,6 +26,11 @@ def test_every_fault_says_in_a_sentence_of_its_own_what_it_is() -> None:
     sentences = [says(fault) for fault in profiles.faults_of(["all"]).values()]
     assert len(set(sentences)) == len(sentences)
     assert all(each.endswith(".") for each in sentences)
+
+
+def test_the_page_of_documentation_names_every_fault() -> None:
+    page = (ROOT / "docs" / "torture.md").read_text()
+    assert [name for name in profiles.faults_of(["all"]) if f"`{name}`" not in page] == []
 
 
 def test_what_a_machine_lacks_is_said_with_the_package(
