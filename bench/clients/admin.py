@@ -124,7 +124,9 @@ def fresh_topic(
 
 def end_offsets(bootstrap: str, topic: str, partitions: int = 1) -> list[int]:
     """The high watermark of each partition."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "tierlog-bench"})
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "tierlog-bench", "log_level": 3}
+    )
     try:
         ends: list[int] = []
         for index in range(partitions):
@@ -150,7 +152,9 @@ def ends_at(bootstrap: str, topic: str, expected: Sequence[int]) -> bool:
 
 
 def _has_record(bootstrap: str, place: TopicPartition) -> bool:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "tierlog-bench"})
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "tierlog-bench", "log_level": 3}
+    )
     try:
         consumer.assign([place])
         messages = consumer.consume(1, timeout=_LAST_RECORD_S)

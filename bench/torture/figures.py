@@ -48,6 +48,7 @@ def figures_of(outcome: Outcome) -> dict[str, object]:
         "back_in_sync_s": percentiles(outcome.back_in_sync_s()),
         "ended_by_themselves": len(outcome.ended_by_themselves),
         "faults_that_failed": len(outcome.fault_errors),
+        "fault_errors": outcome.fault_errors[:_ERRORS_SHOWN],
         "missing": dict(outcome.missing),
         "failures": list(outcome.failures),
         "by_client": {
@@ -92,6 +93,9 @@ def sentence_of(outcome: Outcome) -> str:
             f"; a partition unavailable for p50 {waits['p50']:.1f} s, p99 {waits['p99']:.1f} s, "
             f"max {waits['max']:.1f} s"
         )
+    if outcome.fault_errors:
+        failed = len(outcome.fault_errors)
+        says += f"; {failed} {'fault' if failed == 1 else 'faults'} failed"
     if outcome.failures:
         says += f"; the run failed: {' '.join(outcome.failures[0].split())}"
     return says
