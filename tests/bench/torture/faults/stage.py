@@ -98,13 +98,13 @@ class _Writer:
 class Stage:
     """See the top of this file."""
 
-    def __init__(self, cluster: Cluster, store: Store | None, seed: int) -> None:
+    def __init__(self, cluster: Cluster, links: Links, store: Store | None, seed: int) -> None:
         self.cluster = cluster
         self.watch = InSyncWatch(cluster, (TOPIC,))
         self.writer = _Writer(cluster.bootstrap)
         self.grounds = Grounds(
             cluster=cluster,
-            links=Links(dict),
+            links=links,
             chance=random.Random(seed),
             wait=self._wait,
             free=self._free,
@@ -202,10 +202,10 @@ def three_brokers(
     for node in cluster.nodes.values():
         for fault in faults:
             fault.prepare(node)
-    with cluster:
+    with Links(dict) as links, cluster:
         cluster.wait_until_caught_up()
         asyncio.run(_create_topic(cluster.bootstrap))
-        stage = Stage(cluster, store, seed)
+        stage = Stage(cluster, links, store, seed)
         stage.writer.start()
         try:
             stage.watch.wait_for_all(_IN_SYNC_S)
