@@ -35,6 +35,17 @@ _QUICK: Mapping[str, str] = {
     "replica.high.watermark.checkpoint.interval.ms": "1000",
 }
 _TOPIC_SETTINGS: Mapping[str, str] = {"segment.bytes": "1048576"}
+_QUICK_TIER: Mapping[str, str] = {
+    "remote.log.manager.task.interval.ms": "500",
+    "remote.log.manager.task.retry.backoff.max.ms": "1000",
+    "log.retention.check.interval.ms": "1000",
+    "log.initial.task.delay.ms": "500",
+}
+_TIERED: Mapping[str, str] = {
+    "remote.storage.enable": "true",
+    "internal.segment.bytes": "32768",
+    "local.retention.bytes": "1",
+}
 
 
 class _Writer:
@@ -182,9 +193,9 @@ class Stage:
         return log
 
 
-async def _create_topic(bootstrap: str) -> None:
+async def _create_topic(bootstrap: str, settings: Mapping[str, str]) -> None:
     async with Admin(bootstrap) as admin:
-        await admin.create_topics([NewTopic(TOPIC, PARTITIONS, _REPLICAS, _TOPIC_SETTINGS)])
+        await admin.create_topics([NewTopic(TOPIC, PARTITIONS, _REPLICAS, settings)])
 
 
 @contextmanager
@@ -196,7 +207,9 @@ def three_brokers(
     seed: int = 1,
 ) -> Generator[Stage]:
     """Three nodes that are prepared for these faults, with a producer that writes."""
-    properties = {**PROPERTIES, **_QUICK, **({} if store is None else store.properties)}
+    properties = {**PROPERTIES, **_QUICK}
+    if store is not None:
+        properties |= {**store.properties, **_QUICK_TIER}
     del properties["listener.security.protocol.map"], properties["inter.broker.listener.name"]
     cluster = Cluster(directory, combined(kind, kind, kind), properties)
     for node in cluster.nodes.values():
@@ -204,7 +217,8 @@ def three_brokers(
             fault.prepare(node)
     with Links(dict) as links, cluster:
         cluster.wait_until_caught_up()
-        asyncio.run(_create_topic(cluster.bootstrap))
+        settings = _TOPIC_SETTINGS if store is None else _TIERED
+        asyncio.run(_create_topic(cluster.bootstrap, settings))
         stage = Stage(cluster, links, store, seed)
         stage.writer.start()
         try:

@@ -65,11 +65,14 @@ def test_a_store_in_trouble_costs_no_record_and_no_broker(tmp_path: Path) -> Non
         TroubledStore(tmp_path) as store,
         three_brokers(tmp_path, STORE_FAULTS, store=store) as stage,
     ):
+        wait_until(lambda: store.proxy.counts.write > 0, 120, "nothing is copied")
         for fault in STORE_FAULTS:
             nodes = stage.hit(fault, lasts_s=3)
             assert "Traceback" not in stage.output(nodes)
-        assert store.proxy.counts.write > 0
+        before = store.proxy.counts.write
+        wait_until(lambda: store.proxy.counts.write > before, 120, "nothing is copied any more")
         assert store.proxy.refused > 0
+        assert store.proxy.lost_answers > 0
         assert stage.check() > 1000
 
 
