@@ -160,6 +160,9 @@ class SlowProxy:
         except (OSError, BrokenMessageError, asyncio.IncompleteReadError):
             # One side has closed: the other's connection is closed too, and clients retry.
             pass
+        except asyncio.CancelledError:
+            # Streams would report the end of all connections in `_stop` as an error.
+            pass
         finally:
             self._connections.discard(task)
             for each in (writer, store_writer):
