@@ -157,7 +157,7 @@ class Stage:
     def check(self) -> int:
         """Stop producing and read everything back; returns how many records were acknowledged."""
         self.writer.stop()
-        assert self.writer.failed == []
+        assert not self.writer.failed, self.writer.failed[:3]
         for partition, acknowledged in self.writer.acknowledged.items():
             log = self._read(partition)
             assert len({number for _, number in log.items()}) == len(log), "doubled"
