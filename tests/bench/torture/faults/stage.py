@@ -43,7 +43,7 @@ _QUICK_TIER: Mapping[str, str] = {
 }
 _TIERED: Mapping[str, str] = {
     "remote.storage.enable": "true",
-    "internal.segment.bytes": "32768",
+    "internal.segment.bytes": "65536",
     "local.retention.bytes": "1",
 }
 
@@ -57,6 +57,7 @@ class _Writer:
                 "bootstrap.servers": bootstrap,
                 "enable.idempotence": True,
                 "linger.ms": 5,
+                "batch.size": 16_384,  # smaller than a segment
                 "message.timeout.ms": 300_000,
                 "queue.buffering.max.messages": 10_000,
             }
