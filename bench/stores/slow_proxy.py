@@ -141,9 +141,11 @@ class SlowProxy:
 
     async def _stop(self) -> None:
         self._server.close()
+        await asyncio.sleep(0)  # those that were just accepted begin
         for task in self._connections:
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
+        await asyncio.sleep(0)  # their sockets are closed
         await self._server.wait_closed()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
