@@ -20,6 +20,7 @@ from tierlog.bench.chaos.links import Links
 from tierlog.bench.cluster import Cluster, Kind, combined
 from tierlog.bench.torture.fault import Fault, Grounds, Store
 from tierlog.clients.admin import Admin, NewTopic
+from tierlog.tests.waiting import wait_until
 
 TOPIC = "orders"
 PARTITIONS = 3
@@ -167,6 +168,26 @@ class Stage:
             ]
             assert list(log.values()) == sorted(log.values()), "another order"
         return self.writer.count
+
+    def check_replicas(self) -> None:
+        """All replicas of what was produced are the same bytes. Only without a tier."""
+        self.watch.wait_for_all(_IN_SYNC_S)
+        for partition in range(PARTITIONS):
+            wait_until(
+                lambda partition=partition: len(set(self._bytes_of(partition))) == 1,
+                _READ_S,
+                f"the replicas of {TOPIC}-{partition} differ",
+            )
+
+    def _bytes_of(self, partition: int) -> list[bytes]:
+        """The log on each node."""
+        directories = [
+            node.log_directory / f"{TOPIC}-{partition}" for node in self.cluster.nodes.values()
+        ]
+        return [
+            b"".join(segment.read_bytes() for segment in sorted(directory.glob("*.log")))
+            for directory in directories
+        ]
 
     def _read(self, partition: int) -> dict[int, int]:
         consumer = Consumer(

@@ -56,6 +56,7 @@ def test_three_brokers_lose_nothing_by_any_fault_of_one(tmp_path: Path) -> None:
         stage.watch.wait_for_all(180)
         assert "stopping without it" not in stage.output([lead]), "waits for nobody"
         assert stage.check() > 1000
+        stage.check_replicas()
 
 
 @pytest.mark.long
