@@ -172,12 +172,10 @@ class Stage:
     def check_replicas(self) -> None:
         """All replicas of what was produced are the same bytes. Only without a tier."""
         self.watch.wait_for_all(_IN_SYNC_S)
-        for partition in range(PARTITIONS):
-            wait_until(
-                lambda partition=partition: len(set(self._bytes_of(partition))) == 1,
-                _READ_S,
-                f"the replicas of {TOPIC}-{partition} differ",
-            )
+        wait_until(self._are_replicas_equal, _READ_S, "the replicas differ")
+
+    def _are_replicas_equal(self) -> bool:
+        return all(len(set(self._bytes_of(each))) == 1 for each in range(PARTITIONS))
 
     def _bytes_of(self, partition: int) -> list[bytes]:
         """The log on each node."""
