@@ -19,6 +19,7 @@ from ..wire import Wire, WireError
 _INTERVAL_S = 0.25
 _ASK_S = 2.0
 _VERSION = 12
+_SHOWN = 5
 
 
 class InSync(NamedTuple):
@@ -76,6 +77,13 @@ class InSyncWatch:
 
     def now(self) -> InSync:
         """Ask all brokers that run; nobody is in sync where none of them answers."""
+        newest = self._newest()
+        nodes = frozenset(self._cluster.nodes) if newest else frozenset[int]()
+        for seen in newest.values():
+            nodes -= seen.lagging
+        return InSync(time.time(), nodes)
+
+    def _newest(self) -> dict[tuple[str, int], _Seen]:
         running = [node.bootstrap for node in self._cluster.brokers if node.is_alive()]
         newest: dict[tuple[str, int], _Seen] = {}
         with ThreadPoolExecutor(max(1, len(running))) as threads:
@@ -86,10 +94,16 @@ class InSyncWatch:
                         newest[place] = seen
                     elif seen.leader_epoch == before.leader_epoch:
                         newest[place] = _Seen(seen.leader_epoch, seen.lagging | before.lagging)
-        nodes = frozenset(self._cluster.nodes) if newest else frozenset[int]()
-        for seen in newest.values():
-            nodes -= seen.lagging
-        return InSync(time.time(), nodes)
+        return newest
+
+    def _who_lags(self) -> str:
+        lagging = [
+            f"{topic}-{partition}: {', '.join(map(str, sorted(seen.lagging)))}"
+            for (topic, partition), seen in sorted(self._newest().items())
+            if seen.lagging
+        ]
+        more = f" and {len(lagging) - _SHOWN} more" if len(lagging) > _SHOWN else ""
+        return "; ".join(lagging[:_SHOWN]) + more or "no broker answers"
 
     def is_everything_in_sync(self) -> bool:
         """Whether every node runs, is unfenced in its own eyes, and is in sync everywhere.
@@ -105,7 +119,10 @@ class InSyncWatch:
         deadline = time.monotonic() + timeout_s
         while self.now().nodes != frozenset(self._cluster.nodes):
             if time.monotonic() > deadline:
-                error = NotUpError(f"Not all replicas were in sync within {timeout_s:g} s.")
+                error = NotUpError(
+                    f"Not all replicas were in sync within {timeout_s:g} s. Those that lag, by "
+                    f"partition: {self._who_lags()}."
+                )
                 error.add_note(self._cluster.log_tails())
                 raise error
             time.sleep(_INTERVAL_S)

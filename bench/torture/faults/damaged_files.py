@@ -10,6 +10,8 @@ until a reader meets it; the answer to that is a new disk (`images.py` has it as
 """
 
 import random
+import struct
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -33,6 +35,13 @@ Damage = Callable[[Path, random.Random], list[Path]]
 """Damages some files of a log directory and returns them."""
 
 _BYTES_FLIPPED_MAX = 8
+_LENGTH = struct.Struct(">i")
+_LENGTH_END = 12
+"""Behind a batch's base offset and length; the leader epoch follows."""
+_EPOCH_BYTES = 4
+_HEADER_BYTES = 61
+_UNCHECKED = frozenset({*range(8), *range(_LENGTH_END, _LENGTH_END + _EPOCH_BYTES)})
+"""The bytes of a batch that its CRC does not cover, and nothing else does."""
 _CUT_BYTES = 3
 _GARBAGE = b"\x00\xff this is not what was written here\n"
 
@@ -58,19 +67,36 @@ def _active_segments(log_directory: Path, chance: random.Random) -> Iterator[Pat
 
 
 def flip_bytes(log_directory: Path, chance: random.Random) -> list[Path]:
-    """Change some bytes of active segments, which fsync may have reported to be durable."""
+    """Change some bytes of active segments, which fsync may have reported to be durable.
+
+    Those of a batch's base offset and leader epoch stay: its CRC does not cover them (the leader
+    writes them after the producer has computed it), and so no broker can see their damage.
+    """
     damaged: list[Path] = []
     for segment in _active_segments(log_directory, chance):
-        size = segment.stat().st_size
-        with segment.open("r+b") as file:
-            for _ in range(chance.randint(1, _BYTES_FLIPPED_MAX)):
-                at = chance.randrange(size)
-                file.seek(at)
-                (before,) = file.read(1)
-                file.seek(at)
-                file.write(bytes([before ^ chance.randint(1, 255)]))
+        content = bytearray(segment.read_bytes())
+        batches = _batch_starts(content)
+        for _ in range(chance.randint(1, _BYTES_FLIPPED_MAX)):
+            at = chance.randrange(len(content))
+            batch = batches[bisect_right(batches, at) - 1]
+            if at - batch in _UNCHECKED and batch + _HEADER_BYTES <= len(content):
+                at += _LENGTH_END + _EPOCH_BYTES
+            content[at] ^= chance.randint(1, 255)
+        segment.write_bytes(content)
         damaged.append(segment)
     return damaged
+
+
+def _batch_starts(content: bytes | bytearray) -> list[int]:
+    """Where the batches of a segment begin, as far as their lengths can be followed."""
+    starts, at = [0], 0
+    while at + _LENGTH_END <= len(content):
+        (length,) = _LENGTH.unpack_from(content, at + _LENGTH_END - _LENGTH.size)
+        if length < _HEADER_BYTES - _LENGTH_END:
+            break
+        at += _LENGTH_END + length
+        starts.append(at)
+    return starts
 
 
 def truncate_segments(log_directory: Path, chance: random.Random) -> list[Path]:

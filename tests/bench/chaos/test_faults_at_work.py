@@ -1,4 +1,4 @@
-"""Faults are done to processes one after the other or together, and every process runs at the end."""
+"""Faults are done to processes, one after the other or together, and at the end every one runs."""
 
 import os
 import signal
@@ -97,7 +97,7 @@ def under(
 
 
 def test_every_process_runs_again_when_all_faults_are_over(tmp_path: Path) -> None:
-    faults = [Kill(), Pause(), Kill(), Kill()]
+    faults: list[Fault] = [Kill(), Pause(), Kill(), Kill()]
     with under(tmp_path, *faults) as (cluster, chaos, schedule):
         assert schedule.all_ended.wait(WITHIN_S)
         chaos.stop()
@@ -130,7 +130,9 @@ def test_what_is_alone_waits_until_nothing_else_is_under_way(tmp_path: Path) -> 
 
     faults = [_Does("long", wait), _Does("alone", look, is_alone=True)]
     with under(tmp_path, *faults) as (_, chaos, schedule):
-        wait_until(lambda: "not all replicas were in sync" in schedule.reasons)
+        wait_until(
+            lambda: "not all replicas were in sync" in schedule.reasons, WITHIN_S, "it did not wait"
+        )
         goes_on.set()
         assert schedule.all_ended.wait(WITHIN_S)
     assert seen == [True]
@@ -140,7 +142,7 @@ def test_what_is_alone_waits_until_nothing_else_is_under_way(tmp_path: Path) -> 
 def test_no_fault_begins_before_the_cluster_is_ready(tmp_path: Path) -> None:
     is_ready = threading.Event()
     with under(tmp_path, Kill(), may_begin=is_ready.is_set) as (_, chaos, schedule):
-        wait_until(lambda: NOT_READY in schedule.reasons)
+        wait_until(lambda: NOT_READY in schedule.reasons, WITHIN_S, "nothing was put off")
         assert chaos.faults == []
         is_ready.set()
         assert schedule.all_ended.wait(WITHIN_S)
@@ -151,5 +153,9 @@ def test_a_process_that_ends_by_itself_is_noted_and_started_again(tmp_path: Path
         process = cluster.nodes[1]
         ended = process.pid
         os.kill(ended, signal.SIGKILL)
-        wait_until(lambda: bool(chaos.ended_by_themselves) and process.pid != ended)
+        wait_until(
+            lambda: bool(chaos.ended_by_themselves) and process.pid != ended,
+            WITHIN_S,
+            "the process was not started again",
+        )
     assert chaos.ended_by_themselves[0].startswith("node 1 ended by itself")

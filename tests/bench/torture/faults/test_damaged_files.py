@@ -1,6 +1,7 @@
 """What is damaged in a log directory, and what is left alone."""
 
 import random
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -101,3 +102,17 @@ def test_a_damaged_checkpoint_never_passes_for_another_that_is_whole(tmp_path: P
             except MalformedCheckpointError:
                 continue
             assert offsets == {}
+
+
+def test_no_byte_is_flipped_that_the_checksum_of_a_batch_does_not_cover(tmp_path: Path) -> None:
+    batches = [struct.pack(">qii", at, 60, 7) + bytes(56) for at in range(20)]
+    segment = tmp_path / "orders-0" / f"{ACTIVE}.log"
+    segment.parent.mkdir()
+    for seed in range(100):
+        segment.write_bytes(b"".join(batches))
+        assert flip_bytes(tmp_path, random.Random(seed)) == [segment]
+        flipped = segment.read_bytes()
+        assert flipped != b"".join(batches)
+        for at, batch in enumerate(batches):
+            there = flipped[at * 72 : at * 72 + 72]
+            assert (there[:8], there[12:16]) == (batch[:8], batch[12:16])
