@@ -3,7 +3,8 @@
 As a broker of Kafka, one of ours takes the directory offline at the first call that fails, and
 ends, because it has no other. What it acknowledged is on the other replicas in sync, so the fault
 is over once the node was started again, on a disk that works, and has caught up. A call that fails
-in the middle of an answer to a client (`sendfile`) only closes the client's connection.
+in the middle of an answer to a client (`sendfile`) only closes the client's connection, and is
+logged: a node that goes on after such errors is restarted, as its operator would do.
 
 The disk fails for the process only: what was written before an fsync that failed is still in the
 page cache, and on the disk later. A power cut that loses it needs a virtual machine.
@@ -24,10 +25,10 @@ from .disk_control import (
     DiskControl,
     prepare_disk,
 )
-from .process import wait_until_ended
+from .process import bring_down, wait_until_ended
 from .shim import missing_compiler
 
-_ENDS_WITHIN_S = 30.0
+_ENDS_WITHIN_S = 60.0
 
 
 class StillRunningError(Exception):
@@ -72,8 +73,9 @@ class DiskFails(_OnDisk):
             disk.mend()
         hits = disk.hits
         goes_on = self.ends_the_broker and hits > 0 and not has_ended and not grounds.wait(0)
-        if goes_on:
-            node.kill()
+        if hits > 0 and not has_ended:
+            # It may be about to end, which takes seconds; otherwise its operator restarts it.
+            bring_down(node, cleanly=not goes_on)
         if not node.is_alive():
             node.spawn()
         if goes_on:
