@@ -295,7 +295,7 @@ class Broker:
         log_manager.directories.on_failure(replica_manager.on_log_dir_failure)
         if self._member is not None:
             self._start_isr_sender(self._member, replica_manager)
-            self._follow_leaders(self._member, replica_manager, dynamic_config)
+            self._follow_leaders(self._member, replica_manager, dynamic_config, log_manager)
         else:
             controller.subscribe(dynamic_config.publish)
 
@@ -347,9 +347,11 @@ class Broker:
         member: "ClusterMember",
         replica_manager: ReplicaManager,
         dynamic_config: DynamicConfig,
+        log_manager: LogManager,
     ) -> None:
         """Let the replicas here follow those of other brokers, and serve their followers."""
         from .cluster import replica_following as following
+        from .metrics.replica_metrics import register_replica_metrics
 
         throttles = following.make_throttles(self.config)
         fetchers = following.make_replica_fetchers(
@@ -368,6 +370,7 @@ class Broker:
         )
         dynamic_config.subscribe(throttles.limit)
         following.register_fetcher_metrics(self.metrics, fetchers, throttles)
+        register_replica_metrics(self.metrics, replica_manager, log_manager.log_dirs)
 
         def configure_fetchers(values: ConfigValues) -> None:
             fetchers.fetch_last_tiered(values.boolean("follower.fetch.last.tiered.offset.enable"))

@@ -25,6 +25,8 @@ _OF_A_MEMBER = {
 
 _OF_REPLICAS = (
     "kafka.server:type=ReplicaFetcherManager",
+    "kafka.server:type=ReplicaManager,",
+    "kafka.log:type=LogManager,name=OfflineLogDirectoryCount",
     "kafka.server:type=FollowerReplication",
     "kafka.server:type=LeaderReplication",
     "kafka.server:type=BrokerTopicMetrics,name=ReplicationBytes",
