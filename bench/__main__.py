@@ -20,12 +20,15 @@ from .progress import count, duration
 from .scenario import Scale
 from .scenarios.catalogue import ALL, SCENARIOS, UnknownScenarioError, scenarios_named
 from .schedule import NothingChosenError, schedule
+from .sizing.model import PlanError
+from .sizing.size_command import size
 from .target import TargetUnavailableError
 from .targets.named import target_named
 
 _EXTRA = frozenset({"confluent_kafka", "hdrh", "jinja2", "matplotlib", "moto", "rich"})
 _SENTENCES = (
     NothingChosenError,
+    PlanError,
     ResultsError,
     TargetUnavailableError,
     UnknownScenarioError,
@@ -89,6 +92,9 @@ def _carry_out(options: Namespace) -> int:
         return _list(options.scale)
     if options.command == "run":
         return _run(options)
+    if options.command == "size":
+        print(size(options))
+        return 0
     if options.command == "compare":
         from .reporting.comparison import compare
 

@@ -6,6 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .scenario import Scale
+from .sizing.size_command import (
+    DESCRIPTION as SIZE_DESCRIPTION,
+    EXAMPLES as SIZE_EXAMPLES,
+    add_size_arguments,
+)
 from .targets.named import NAMES
 from .torture.command_line import add_arguments
 
@@ -33,7 +38,7 @@ examples:
   tierlog-bench run kip405_catch_up --tier s3://bucket/bench --tier-option key=...
   tierlog-bench report bench-results/2026-11-22T04-31-07
   tierlog-bench compare before/ after/
-  tierlog-bench torture --minutes 5                 kill, cut and damage a cluster, and judge
+  tierlog-bench size --brokers 10 --partitions 1000 --mb-per-s 50    no run: a model
 """
 
 _REPEATS_MAX = 1_000
@@ -70,6 +75,15 @@ def build_parser() -> argparse.ArgumentParser:
     add_arguments(commands.add_parser("torture", help="attack a cluster with faults, and judge"))
     listed = commands.add_parser("list", help="the scenarios, and how long each takes")
     _add_scale(listed)
+    add_size_arguments(
+        commands.add_parser(
+            "size",
+            help="what each broker of a planned cluster needs, from a model",
+            description=SIZE_DESCRIPTION,
+            epilog=SIZE_EXAMPLES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+    )
     return parser
 
 

@@ -19,6 +19,7 @@ _DECISIVE = (
     "p99_ms",
     "seconds",
     "resident_mib",
+    "model_ratio",
 )
 _ROWS_MAX = 16
 """A scenario with more rows shows only its decisive ones."""

@@ -23,7 +23,7 @@ from .recovery import SCENARIO as RECOVERY
 from .remote_tier import SCENARIO as REMOTE_TIER
 from .replicated import SCENARIO as REPLICATED
 from .restarts import SCENARIO as RESTARTS
-from .rolling import SCENARIO as ROLLING
+from .sizing import SCENARIO as SIZING
 from .small_requests import SCENARIO as SMALL_REQUESTS
 from .spark_scan import SCENARIO as SPARK_SCAN
 from .startup import SCENARIO as STARTUP
@@ -58,6 +58,7 @@ ON_REQUEST: tuple[Scenario, ...] = (
     CLUSTER_UP,
     REPLICATED,
     CORES,
+    SIZING,
     CHAOS,
     CHAOS_TRANSACTIONS,
 )

@@ -10,7 +10,7 @@ from tierlog.bench.figures import ResultsWriter, read_results
 from tierlog.bench.progress import LinesOfProgress
 from tierlog.bench.runner import Runner, Settings
 from tierlog.bench.scenario import Scale, Scenario
-from tierlog.bench.scenarios import cores, failover, replicated, restarts, three_nodes
+from tierlog.bench.scenarios import cores, failover, replicated, restarts, sizing, three_nodes
 from tierlog.bench.schedule import schedule
 from tierlog.bench.targets.tierlog import TierlogTarget
 
@@ -23,6 +23,7 @@ SCENARIOS = [
     pytest.param(cluster_up.SCENARIO, marks=pytest.mark.long),
     replicated.SCENARIO,
     cores.SCENARIO,
+    pytest.param(sizing.SCENARIO, marks=pytest.mark.long),
 ]
 SOME_FIGURES = {
     "restarts": {"first_start_cpu_s", "last_start_cpu_s", "worst_of_second_half_metadata_mb"},
@@ -36,6 +37,13 @@ SOME_FIGURES = {
         "produce_16_kib_mb_per_s",
         "consume_16_kib_broker_cpu_s_per_gb",
         "produce_16_kib_busiest_process_cores",
+    },
+    "sizing": {
+        "resident_mib_model_ratio",
+        "restart_s_model_ratio",
+        "failover_s_model_ratio",
+        "leader_cores_model_ratio",
+        "follower_cores_model_ratio",
     },
     "replicated": {"mb_per_s", "broker_cpu_s_per_gb", "resident_mib", "produce_p99_ms"},
 }

@@ -1,0 +1,283 @@
+"""The constants of the model as a run of the scenario `sizing` has them, and how good they are.
+
+    tierlog-bench run sizing --out DIR
+    python -m tierlog.bench.sizing.fit DIR            # what each would be, beside what it is
+    python -m tierlog.bench.sizing.fit DIR --write    # put them into costs.py
+
+Each constant has the least squares of relative errors. Those that the scenario does not measure
+stay (`connection_kib`, `copied_gb_s`). Then, for each figure, what the model says divided by what
+was measured: over all cases, and of those to which no constant was fitted (idle clusters of ten
+brokers with few partitions, followers and readers together). After `--write`, run
+`python -m tierlog.tests.sizing_page DIR`, which puts both into docs/sizing.md.
+"""
+
+import argparse
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import mean, median
+from typing import NamedTuple
+
+import numpy
+
+from .costs import MEASURED, Costs
+from .model import DEATH_HINT_S
+from .runs import IdleRun, LoadRun, read_runs
+
+_NODES = 3
+_KIB_A_MIB = 1024
+_PARTITIONS_FITTED_MIN = 1_000
+
+
+class Equation(NamedTuple):
+    """`measured` is the sum of the unknowns, each that often."""
+
+    measured: float
+    often: tuple[float, ...]
+
+
+def solve(names: Sequence[str], equations: Sequence[Equation]) -> dict[str, float]:
+    """The unknowns with the least squares of relative errors; no cost is below zero."""
+    left = list(names)
+    while left:
+        columns = [names.index(name) for name in left]
+        usable = [each for each in equations if each.measured > 0]
+        rows = [[each.often[at] / each.measured for at in columns] for each in usable]
+        solution = numpy.linalg.lstsq(numpy.array(rows), numpy.ones(len(rows)), rcond=None)[0]
+        least = min(range(len(left)), key=lambda at: float(solution[at]))
+        if float(solution[least]) >= 0:
+            values = dict(zip(left, (float(each) for each in solution), strict=True))
+            return {name: values.get(name, 0.0) for name in names}
+        del left[least]
+    return dict.fromkeys(names, 0.0)
+
+
+def idle_costs(runs: Sequence[IdleRun]) -> dict[str, float]:
+    """The constants that idle clusters show."""
+    plain = [run for run in runs if not run.tiered]
+    costs = solve(
+        ("broker_mib", "led_kib", "followed_kib", "elsewhere_kib"),
+        [
+            Equation(
+                run.figures["resident_mib"],
+                (1.0, *(each / _KIB_A_MIB for each in (run.led, run.followed, run.elsewhere))),
+            )
+            for run in plain
+        ],
+    )
+    costs |= solve(
+        ("idle_broker_ms", "idle_replica_ms", "idle_fetcher_ms"),
+        [
+            Equation(
+                run.figures["idle_cpu_s_per_minute"] / 60 * 1000,
+                (1.0, run.led * (run.replicas - 1) + run.followed, run.fetchers),
+            )
+            for run in plain
+        ],
+    )
+    costs |= solve(
+        ("files", "files_per_segment"),
+        [
+            Equation(
+                run.figures["open_files"] - 2 * (run.brokers - 1), (1.0, run.led + run.followed)
+            )
+            for run in plain
+        ],
+    )
+    costs |= solve(
+        ("metadata_bytes", "metadata_bytes_per_replica"),
+        [
+            Equation(
+                run.figures["metadata_mb"] * 1e6,
+                (run.partitions, run.partitions * run.replicas),
+            )
+            for run in plain
+            if run.partitions
+        ],
+    )
+    return costs | _times(plain)
+
+
+def _times(runs: Sequence[IdleRun]) -> dict[str, float]:
+    few = [run for run in runs if run.brokers == _NODES]
+    costs = solve(
+        ("start_s", "start_ms_per_replica"),
+        [Equation(run.figures["restart_s"], (1.0, (run.led + run.followed) / 1000)) for run in few],
+    )
+    costs |= solve(
+        ("failover_ms_per_partition",),
+        [
+            Equation(
+                (run.figures["failover_s"] - DEATH_HINT_S) * 1000,
+                (run.figures["failover_partitions_count"],),
+            )
+            for run in few
+            if "failover_s" in run.figures
+        ],
+    )
+    return costs
+
+
+def load_costs(runs: Sequence[LoadRun], idle: Mapping[str, float]) -> dict[str, float]:
+    """The constants that loads show, given those of idle clusters."""
+    nothing = idle["idle_broker_ms"] / 1000
+    single = [run for run in runs if run.replicas == 1 and not run.readers]
+    several = [run for run in runs if run.replicas > 1 and not run.readers]
+    costs = solve(
+        ("batch_us", "produced_gb_s"),
+        [
+            Equation(run.figures["leader_cores"] - nothing, (run.batches / 1e6, run.gigabytes))
+            for run in single
+        ],
+    )
+
+    def rest(run: LoadRun) -> float:
+        """What a leader uses beyond idling and its producers."""
+        produced = run.batches * costs["batch_us"] / 1e6 + run.gigabytes * costs["produced_gb_s"]
+        return run.figures["leader_cores"] - nothing - produced
+
+    answered = [(run, run.figures["answered_per_s"], run.gigabytes) for run in runs]
+    costs |= solve(
+        ("read_us", "read_gb_s"),
+        [
+            Equation(rest(run), (fetches / 1e6, gigabytes * run.readers))
+            for run, fetches, gigabytes in answered
+            if run.replicas == 1 and run.readers
+        ],
+    )
+    costs |= solve(
+        ("fetch_answered_us", "replicated_gb_s"),
+        [
+            Equation(rest(run), (fetches / 1e6, gigabytes * (run.replicas - 1)))
+            for run, fetches, gigabytes in answered
+            if run.replicas > 1 and not run.readers
+        ],
+    )
+    costs |= solve(
+        ("fetch_us", "followed_gb_s"),
+        [
+            Equation(
+                run.figures["follower_cores"] - nothing,
+                (run.figures["answered_per_s"] / (run.replicas - 1) / 1e6, run.gigabytes),
+            )
+            for run in several
+        ],
+    )
+    return costs | {"fetch_ms": _fetch_ms(several), "busy_mib": _busy_mib(runs, idle)}
+
+
+def _fetch_ms(runs: Sequence[LoadRun]) -> float:
+    """From `fetches = batches / (1 + batches × time)` of each follower."""
+    times = [
+        (run.replicas - 1) / run.figures["answered_per_s"] - 1 / run.batches
+        for run in runs
+        if run.figures["answered_per_s"]
+    ]
+    return max(0.0, mean(times) * 1000)
+
+
+def _busy_mib(runs: Sequence[LoadRun], idle: Mapping[str, float]) -> float:
+    return max(run.figures["resident_mib"] for run in runs) - idle["broker_mib"]
+
+
+def tier_costs(runs: Sequence[IdleRun], plain: Mapping[str, float]) -> dict[str, float]:
+    """What a tier adds to an idle broker, and to each partition that it leads."""
+
+    def without_tier(run: IdleRun) -> float:
+        kib = run.led * plain["led_kib"] + run.followed * plain["followed_kib"]
+        return plain["broker_mib"] + kib / _KIB_A_MIB
+
+    return solve(
+        ("tier_mib", "tiered_kib"),
+        [
+            Equation(run.figures["resident_mib"] - without_tier(run), (1.0, run.led / _KIB_A_MIB))
+            for run in runs
+            if run.tiered
+        ],
+    )
+
+
+def fitted(directory: Path) -> dict[str, float]:
+    """All constants that a results folder shows. Raises ResultsError, or KeyError if it has not
+    all cases."""
+    idle_runs, loads = read_runs(directory)
+    idle_runs = [run for run in idle_runs if not is_check(run)]
+    costs = idle_costs(idle_runs)
+    return costs | tier_costs(idle_runs, costs) | load_costs(loads, costs)
+
+
+def is_check(run: IdleRun | LoadRun) -> bool:
+    """Whether no constant is fitted to the run, so that the model is held against it."""
+    if isinstance(run, IdleRun):
+        return run.brokers > _NODES and run.partitions < _PARTITIONS_FITTED_MIN
+    return run.replicas > 1 and run.readers > 0
+
+
+class Ratio(NamedTuple):
+    """A figure's model ÷ measured over several cases: least, median, most."""
+
+    metric: str
+    cases: int
+    least: float
+    median: float
+    most: float
+
+
+def ratios(runs: Iterable[IdleRun | LoadRun], costs: Costs) -> list[Ratio]:
+    """How good the model is, by figure."""
+    by_metric: dict[str, list[float]] = defaultdict(list)
+    for run in runs:
+        for metric, value in run.model(costs).items():
+            if run.figures.get(metric):
+                by_metric[metric].append(value / run.figures[metric])
+    return [
+        Ratio(metric, len(each), min(each), median(each), max(each))
+        for metric, each in by_metric.items()
+    ]
+
+
+def written(text: str, costs: Mapping[str, float]) -> str:
+    """The text of costs.py with these constants in its table."""
+    for name, value in costs.items():
+        text, count = re.subn(
+            rf'(Cost\(\s*"{name}",\s*)[\d.e+-]+', rf"\g<1>{_rounded(value)}", text
+        )
+        assert count == 1, f"{name} is once in the table"
+    return text
+
+
+def _rounded(value: float) -> str:
+    return repr(float(f"{value:.3g}"))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="tierlog.bench.sizing.fit", description=__doc__)
+    parser.add_argument("directory", type=Path, help="a results folder of `run sizing`")
+    parser.add_argument("--write", action="store_true", help="put the constants into costs.py")
+    options = parser.parse_args(arguments)
+    directory: Path = options.directory
+    costs = fitted(directory)
+    for name, value in costs.items():
+        print(f"{name:28} {value:10.4g}   now {getattr(MEASURED, name):g}")
+    idle_runs, loads = read_runs(directory)
+    runs: list[IdleRun | LoadRun] = [*idle_runs, *loads]
+    now = replace(MEASURED, **costs)
+    for title, some in (
+        ("all cases", runs),
+        ("cases that were not fitted", [run for run in runs if is_check(run)]),
+    ):
+        print(f"\nmodel ÷ measured, {title}: least, median, most")
+        for each in ratios(some, now):
+            spread = f"{each.least:6.2f} {each.median:6.2f} {each.most:6.2f}"
+            print(f"{each.metric:28} {spread}   of {each.cases}")
+    if options.write:
+        table = Path(__file__).with_name("costs.py")
+        table.write_text(written(table.read_text(), costs))
+        print(f"\n{table} is written")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
