@@ -22,7 +22,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..clients.client_process import start_client
+from ..clients.client_process import ClientError, start_client
 from ..clients.load import Load
 from ..cluster import Cluster, Kind, combined, kind_of
 from ..page_cache import fill_page_cache, write_back
@@ -141,7 +141,7 @@ class Cores:
                     if scale is not Scale.SMOKE:
                         _produce_and_consume(case, batches, running, None)
                     _produce_and_consume(case, batches, running, recorder)
-        except NotUpError as error:
+        except (NotUpError, ClientError) as error:
             raise MeasurementError(f"{error}\n{cluster.log_tails()}") from error
 
 

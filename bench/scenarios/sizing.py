@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import mean
 
+from ..clients.client_process import ClientError
 from ..cluster import Cluster, ClusterNode, Seat
 from ..probe import NotUpError
 from ..process_usage import read_usage
@@ -123,7 +124,7 @@ class Sizing:
                 else:
                     assert isinstance(case, LoadedCluster)
                     _measure_load(case.load, cluster, recorder, scale)
-        except (NotUpError, WireError) as error:
+        except (NotUpError, WireError, ClientError) as error:
             raise MeasurementError(f"{error}\n{cluster.log_tails()}") from error
 
 
