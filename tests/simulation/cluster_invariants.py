@@ -13,6 +13,7 @@ from tierlog.clients.record.batch import batches
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.metadata.cluster_image import ClusterImage, PartitionImage
 from tierlog.replication.partition.partition import Partition
+from tierlog.storage.log.unified_log import UnifiedLog
 from tierlog.tests.simulation.cluster_member import Member
 from tierlog.tests.simulation.cluster_truth import ClusterTruth, is_stranded
 
@@ -32,7 +33,7 @@ class ClusterInvariants:
         self._leaders: dict[tuple[TopicPartition, Uuid, int], int] = {}
         self._high_watermarks: dict[tuple[int, int, TopicPartition, Uuid, int], int] = {}
         self._ends: dict[tuple[int, int, TopicPartition], int] = {}
-        self._kept: dict[tuple[int, int, TopicPartition, Uuid], int] = {}
+        self._kept: dict[tuple[int, TopicPartition], tuple[UnifiedLog, int]] = {}
         self._committed: dict[tuple[TopicPartition, Uuid], _Committed] = {}
 
     def check(self) -> None:
@@ -116,11 +117,12 @@ class ClusterInvariants:
     # -- Logs -----------------------------------------------------------------------------------
 
     def _check_log(self, member: Member, name: TopicPartition, replica: Partition) -> None:
-        """A process keeps what it has ever called committed, and no epochs without records."""
-        log, topic_id = replica.log, replica.topic_id_partition.topic_id
-        key = (member.id, member.starts, name, topic_id)
-        kept = max(self._kept.get(key, 0), log.high_watermark)
-        self._kept[key] = kept
+        """A log keeps what it has ever called committed, and no epochs without records."""
+        log, key = replica.log, (member.id, name)
+        # A replica that was moved away and back, or whose process has ended, has another log.
+        before, kept = self._kept.get(key, (log, 0))
+        kept = max(kept if before is log else 0, log.high_watermark)
+        self._kept[key] = log, kept
         where = f"{name} of {member.id}"
         assert log.log_end_offset >= kept, (
             f"{where} ends at {log.log_end_offset}, and its high watermark was {kept}"
