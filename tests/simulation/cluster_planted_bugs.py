@@ -379,10 +379,7 @@ UNSEEN: dict[str, str] = {
     "forgets_the_restart_of_a_follower": (
         "a cut must hold back a fetch of a follower that meanwhile loses power and registers again"
     ),
-    "counts_a_diverging_fetch": "the leader must append past the other end before the next fetch",
     "answers_stale_leaders": "fetches that are compared by epoch find the divergence all the same",
-    "appends_late_answers": "the log itself refuses offsets that do not continue it",
-    "keeps_epochs_at_truncation": "the next epoch that is assigned clears what conflicts with it",
     "keeps_the_epoch_of_the_last_incarnation": (
         "leaders compare the epochs before they ask; and a restart that shrinks an ISR raises the"
         " partition epoch, so that what was asked before is stale"
@@ -391,21 +388,11 @@ UNSEEN: dict[str, str] = {
     "takes_an_unknown_partition_for_marked": (
         "a partition must move to another leader while its coordinator alone has an old image"
     ),
-    "takes_a_lost_connection_for_marked": (
-        "a connection must be reset while a cut holds the request; else it arrives, and only its"
-        " answer is lost"
-    ),
     "drops_the_guard": (
         "an abort must overtake a verification that is on its way to a coordinator elsewhere"
     ),
-    "takes_pending_offsets_for_stable": "the copier ends what is open before it asks for offsets",
-    "answers_before_others_have_it": "a coordinator must be cut off within one commit",
-    "keeps_its_memory_of_a_former_term": "a broker must lead again without a restart between",
     "copies_what_is_not_committed": "a closed segment must be cut off after it was copied",
     "truncates_before_aux_is_at_hand": "the leader must be lost while a follower builds",
-    "elects_fenced_brokers": (
-        "an ISR must have shrunk to one, which dies, while the two others live and lag behind it"
-    ),
     "deletes_what_it_has_not_heard_of": "the metadata must be ahead of the image of its leader",
 }
 """Those that some forty seeds did not show, and what would have to happen; more seeds may."""
