@@ -28,6 +28,7 @@ from ..local_cluster.cluster_acts import ClusterActs
 from ..local_cluster.cluster_plan import (
     ClusterPlan,
     PlanError,
+    check_directory,
     check_stated,
     new_plan,
     plan_from_json,
@@ -53,6 +54,7 @@ def run_cluster(parsed: argparse.Namespace, started_ms: int) -> int:
     files = OsFiles()
     directory = os.path.abspath(parsed.dir)
     try:
+        check_directory(directory)
         stated = _stated(parsed, files)
         files.mkdirs(directory)
         lock = files.lock(f"{directory}/{_LOCK_FILE}")
@@ -134,7 +136,8 @@ def _check_same(parsed: argparse.Namespace, plan: ClusterPlan, directory: str) -
     brokers = len(plan.brokers)
     if parsed.brokers not in (None, brokers) or parsed.controllers not in (None, apart):
         raise PlanError(
-            f"{directory} has a cluster of {brokers} brokers and {apart} controllers of their own."
+            f"{directory} has a cluster of {_count(brokers, 'broker')} and"
+            f" {_count(apart, 'controller')} apart from them."
             " Leave out --brokers and --controllers, change it with `tierlog cluster add` and"
             " `remove` once it runs, or name another directory with --dir."
         )
@@ -203,10 +206,11 @@ class _Run:
         took_s = (SystemEnvironment().wall_clock_ms() - started_ms) / 1000
         plan = self._cluster.plan
         apart = len([each for each in plan.controllers if not each.is_broker])
-        controllers = f" and {apart} controllers" if apart else ""
+        brokers = _count(len(plan.brokers), "broker")
+        controllers = f" and {_count(apart, 'controller')}" if apart else ""
         self._say(
             f"tierlog {__version__} cluster ready on {plan.bootstrap} in {took_s:.2f} s:"
-            f" {len(plan.brokers)} brokers{controllers}, data in {self._directory}"
+            f" {brokers}{controllers}, data in {self._directory}"
         )
 
     async def _end(self, tasks: TaskOwner) -> int:
@@ -225,6 +229,10 @@ class _Run:
         if is_hard or self._stop.is_set():
             self._kill.set()
         self._stop.set()
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _variables() -> Mapping[str, str]:

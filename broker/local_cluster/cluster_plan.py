@@ -134,6 +134,15 @@ def rack_of(node_id: int, racks: Sequence[str]) -> str:
     return racks[(node_id - 1) % len(racks)] if racks else ""
 
 
+def check_directory(directory: str) -> None:
+    """Refuse a path that no properties file can name. Raises PlanError."""
+    if "," in directory or not directory.isprintable():
+        raise PlanError(
+            f"The directory {directory!r} cannot have a cluster: log.dirs is a list in which commas"
+            " separate paths. Choose another one with --dir."
+        )
+
+
 def check_stated(stated: Mapping[str, str]) -> None:
     """Refuse properties that the cluster decides. Raises PlanError."""
     for name in stated:
@@ -177,6 +186,10 @@ def developer_defaults(brokers: int, directory: str) -> dict[str, str]:
         "rlmm.config.remote.log.metadata.topic.replication.factor": str(copies),
         "rsm.config.url": f"file://{directory}/remote",
         "group.initial.rebalance.delay.ms": "0",
+        # As for the dev broker: what a tier does is seen within seconds.
+        "log.initial.task.delay.ms": "1000",
+        "log.retention.check.interval.ms": "5000",
+        "remote.log.manager.task.interval.ms": "5000",
         "tierlog.broker.death.hint": "true",
         "tierlog.broker.clean.restart": "true",
         "controller.quorum.election.timeout.ms": str(ELECTION_TIMEOUT_MS),

@@ -12,7 +12,7 @@ from tierlog.bench.tierlog_node import tierlog_command, user_environment
 from tierlog.tests.waiting import wait_until
 
 WITHIN_S = 120.0
-_READY = re.compile(r"^tierlog \S+ cluster ready on (\S+) in \d+\.\d\d s: \d+ brokers")
+_READY = re.compile(r"^tierlog \S+ cluster ready on (\S+) in \d+\.\d\d s: \d+ broker")
 
 
 def is_there(pid: int) -> bool:

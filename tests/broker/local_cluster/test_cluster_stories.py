@@ -171,6 +171,7 @@ def test_no_cluster_is_a_sentence(tmp_path: Path) -> None:
         (["--override", "node.id=3"], "node.id cannot be set"),
         (["--override", "nonsense"], "is not of the form name=value"),
         (["--properties", "/nowhere"], "The file /nowhere cannot be read"),
+        (["--dir", "/tmp/a,b"], "commas separate paths"),
     ],
 )
 def test_bad_arguments_are_a_sentence(tmp_path: Path, words: list[str], sentence: str) -> None:
