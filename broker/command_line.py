@@ -22,7 +22,8 @@ Without --config this is a dev broker: 127.0.0.1:9092, data in ./data, closed se
       --override rsm.config.option.endpoint_url=http://localhost:9000
 """
 
-_STORAGE_COMMANDS = {
+_OTHER_COMMANDS = {
+    "cluster": "run a cluster of several processes on this machine, and disturb it",
     "format": "format the log directories of a node of a cluster",
     "info": "show what the log directories of a node belong to",
     "random-uuid": "print a new id, for a cluster or a directory",
@@ -50,14 +51,9 @@ def run(arguments: Sequence[str] | None, started_ms: int) -> int:
         help="inspect a remote tier, check it, clean it, or rebuild a broker from it",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    cluster = commands.add_parser(
-        "cluster",
-        help="run a cluster of several processes on this machine, and disturb it",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
     # A start that names its command pays for the parsers of no other.
-    others = {} if words[:1] == ["serve"] else _STORAGE_COMMANDS
-    storage = {name: commands.add_parser(name, help=line) for name, line in others.items()}
+    others = {} if words[:1] == ["serve"] else _OTHER_COMMANDS
+    parsers = {name: commands.add_parser(name, help=line) for name, line in others.items()}
     if words[:1] == ["tier"]:
         from .commands.tier import add_tier_commands, run_tier_command
 
@@ -66,12 +62,13 @@ def run(arguments: Sequence[str] | None, started_ms: int) -> int:
     if words[:1] == ["cluster"]:
         from .commands.cluster import add_cluster_commands, run_cluster_command
 
-        add_cluster_commands(cluster)
+        parsers["cluster"].formatter_class = argparse.RawDescriptionHelpFormatter
+        add_cluster_commands(parsers["cluster"])
         return run_cluster_command(parser.parse_args(words), started_ms)
-    if words[:1] and words[0] in storage:
+    if words[:1] and words[0] in parsers:
         from .commands.format import add_storage_arguments, run_storage_command
 
-        add_storage_arguments(words[0], storage[words[0]])
+        add_storage_arguments(words[0], parsers[words[0]])
         return run_storage_command(parser.parse_args(words))
     parsed, unknown = parser.parse_known_args(words)
     if unknown:

@@ -297,6 +297,16 @@ def test_controllers_of_their_own_and_racks() -> None:
 
 
 @pytest.mark.long
+def test_closed_segments_go_to_the_tier_of_the_directory() -> None:
+    with Cluster() as cluster:
+        tiered = {"remote.storage.enable": "true", "segment.bytes": "1048576"}
+        asyncio.run(create(cluster.bootstrap_servers, NewTopic("t", 1, 3, tiered)))
+        produce(cluster.bootstrap_servers, "t", ["x" * 100_000] * 30)
+        remote = Path(cluster.directory) / "remote"
+        wait_until(lambda: any(remote.rglob("*.log")), WITHIN_S, "a segment is in the tier")
+
+
+@pytest.mark.long
 def test_a_reader_that_leaves_ends_the_cluster(tmp_path: Path) -> None:
     with ClusterTerminal(tmp_path / "c", "--brokers", "1") as terminal:
         terminal.wait_until_ready()
