@@ -30,18 +30,18 @@ _STORM_INTERVAL_S = (0.5, 10.0)
 _ALONE_S = 12.0
 """How long a fault that needs calm is expected to take, until one has."""
 _STORM_TURN_S = 3.0
-_LASTS_S = (2.0, 8.0)
-_ALONE_LASTS_S = (1.0, 5.0)
+_LASTS_S = (1.5, 6.0)
+_ALONE_LASTS_S = (0.5, 3.0)
 _OTHERWISE_S: Mapping[str, tuple[float, float]] = {
     "kill": (0.0, 4.0),
     "controller_kill": (0.0, 4.0),
     "majority_kill": (0.0, 2.0),
     "restart": (0.0, 2.0),
     "controller_restart": (0.0, 2.0),
-    "pause": (2.0, 12.0),
-    "controller_pause": (2.0, 12.0),
-    "cut": (2.0, 12.0),
-    "isolated": (2.0, 12.0),
+    "pause": (2.0, 10.0),
+    "controller_pause": (2.0, 10.0),
+    "cut": (2.0, 10.0),
+    "isolated": (2.0, 10.0),
 }
 
 

@@ -36,7 +36,9 @@ def test_the_page_of_documentation_names_every_fault() -> None:
 def test_what_a_machine_lacks_is_said_with_the_package(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(shutil, "which", lambda name: None)
+    def nothing(name: str) -> None: ...
+
+    monkeypatch.setattr(shutil, "which", nothing)
     assert main(["torture", "--list"]) == 0
     listed = capsys.readouterr().out
     assert "left out here" in listed
