@@ -128,6 +128,7 @@ class _Process:
             "transaction.timeout.ms": _TRANSACTION_MS,
         }
         server: dict[str, object] = {"bootstrap.servers": stated.bootstrap, "log_level": 2}
+        self._server = server
         plain: dict[str, object] = {"enable.idempotence": True}
         self._producer = Producer({**server, **(plain if self._is_plain else transactional)})
         self._consumer = Consumer(
@@ -288,14 +289,23 @@ class _Process:
                 raise TimeoutError(f"{self._stated.topic} is not read: {self._positions()}.")
         ends.close()
 
-    def _is_at_end(self, consumer: Consumer) -> bool:
-        """Whether nothing is left to read; no, if a broker does not say so."""
+    def _is_at_end(self) -> bool:
+        """Whether nothing is left to read; no, if a broker does not say so.
+
+        The end is that of everything: a transaction of a process that has crashed may still be
+        open, and what was committed behind it can only be read when its time is over.
+        """
+        # One that reads what is committed would be told where the first open transaction begins.
+        of_all = {"group.id": "ends", "isolation.level": "read_uncommitted"}
+        asking = Consumer({**self._server, **of_all})
         try:
             ends = [
-                consumer.get_watermark_offsets(each, timeout=_CALL_S)[1] for each in self._places()
+                asking.get_watermark_offsets(each, timeout=_CALL_S)[1] for each in self._places()
             ]
         except KafkaException:
             return False
+        finally:
+            asking.close()
         return all(at >= end for at, end in zip(self._positions(), ends, strict=True))
 
 
@@ -333,13 +343,18 @@ def run(stated: Stated) -> Journal:
         threads[-1].start()
     for thread in threads:
         thread.join()
+    read_everything(stated, journal)
+    for error in errors:
+        print(error, file=sys.stderr)
+    return journal
+
+
+def read_everything(stated: Stated, journal: Journal) -> None:
+    """Read every partition to its end, as one more process. Raises TimeoutError."""
     reader = _Process(stated, journal, _PLAIN, [0] * stated.partitions, "reader")
     reader.start()
     reader.read_to_end()
     reader.close()
-    for error in errors:
-        print(error, file=sys.stderr)
-    return journal
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
