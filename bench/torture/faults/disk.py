@@ -29,6 +29,8 @@ from .process import bring_down, wait_until_ended
 from .shim import missing_compiler
 
 _ENDS_WITHIN_S = 60.0
+_HIT_WITHIN_S = 30.0
+_POLL_S = 0.1
 
 
 class StillRunningError(Exception):
@@ -46,6 +48,13 @@ class _OnDisk:
 
     def choose(self, grounds: Grounds) -> tuple[int, ...]:
         return tuple(grounds.free()[:1])
+
+
+def _wait_until_hit(grounds: Grounds, disk: DiskControl) -> None:
+    """Wait until at least one call has failed, or nothing has used the disk for long."""
+    left = _HIT_WITHIN_S
+    while not disk.hits and left > 0 and not grounds.wait(_POLL_S):
+        left -= _POLL_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +76,7 @@ class DiskFails(_OnDisk):
         disk.fail(self.calls, self.error, per_million=self.per_million)
         try:
             has_ended = wait_until_ended(grounds, node, lasts_s)
+            _wait_until_hit(grounds, disk)
             if disk.hits and self.ends_the_broker and not has_ended:
                 has_ended = wait_until_ended(grounds, node, _ENDS_WITHIN_S)
         finally:
@@ -106,7 +116,7 @@ class DiskSlow(_OnDisk):
 
 DISK_FAULTS: tuple[Fault, ...] = (
     DiskFails("disk_full", WRITE | CREATE, errno.ENOSPC),
-    DiskFails("disk_read_error", READ, errno.EIO, MILLION // 20, ends_the_broker=False),
+    DiskFails("disk_read_error", READ, errno.EIO, MILLION // 4, ends_the_broker=False),
     DiskFails("disk_write_error", WRITE | TRUNCATE, errno.EIO, MILLION // 50),
     DiskFails("disk_sync_error", SYNC, errno.EIO),
     DiskSlow(),
