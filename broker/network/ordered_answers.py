@@ -31,8 +31,11 @@ def may_go_ahead(frame: memoryview) -> bool:
 
 
 def put_back(frame: memoryview, rest: memoryview | bytes = b"") -> memoryview:
-    """A copy of a request with its size before it, and of the bytes behind it."""
-    return memoryview(b"".join((_SIZE.pack(len(frame)), frame, rest)))
+    """A copy of a request with its size before it, and of the bytes behind it.
+
+    It can be written into: a Produce among those bytes is stamped where it is.
+    """
+    return memoryview(bytearray().join((_SIZE.pack(len(frame)), frame, rest)))
 
 
 class Answered(NamedTuple, Generic[ResponseT]):

@@ -57,7 +57,7 @@ class OperatedCluster:
     def __init__(self, directory: Path, tier: Mapping[str, str]) -> None:
         self.directory = directory
         self.cluster = Cluster(
-            directory, combined(*("tierlog" for _ in NODES)), {**PROPERTIES, **tier}
+            directory, combined("tierlog", "tierlog", "tierlog"), {**PROPERTIES, **tier}
         )
         self._metrics = {node_id: free_port() for node_id in NODES}
         self.variables: dict[str, str] = {}
