@@ -39,6 +39,7 @@ RATE = 300
 
 _RECORD_BYTES = 512
 _IN_SYNC_WITHIN_S = 180.0
+_BEGUN_WITHIN_S = 120.0
 _AT_HOME_WITHIN_S = 120.0
 _ASK_S = 5.0
 _POLL_S = 0.05
@@ -99,6 +100,14 @@ class LoadedCluster:
     def topic(self, client: str) -> str:
         """The topic that a client produces to."""
         return self._stated[client].topic
+
+    def wait_until_begun(self) -> None:
+        """Wait until every client has an acknowledgement. Raises NotUpError."""
+        _until(
+            lambda: all(producer.has_begun() for producer in self._producers),
+            _BEGUN_WITHIN_S,
+            "some client was not acknowledged anything",
+        )
 
     def wait_until_in_sync(self) -> None:
         """Wait until every replica is in sync. Raises NotUpError."""
@@ -244,4 +253,6 @@ def loaded_cluster(
             )
             stated[client] = Stated(cluster.bootstrap, topic, PARTITIONS, RATE, _RECORD_BYTES)
         with producing(list(stated.items()), directory) as producers:
-            yield LoadedCluster(cluster, stated, producers)
+            loaded = LoadedCluster(cluster, stated, producers)
+            loaded.wait_until_begun()
+            yield loaded

@@ -106,6 +106,10 @@ class SteadyProducer:
             raise MeasurementError(f"{self.name} ended with exit code {code}:\n{self.said()}")
         return self.acknowledged()
 
+    def has_begun(self) -> bool:
+        """Whether it has printed an acknowledgement: a JVM takes seconds to begin."""
+        return self._output.stat().st_size > 0
+
     def has_ended(self) -> bool:
         """Whether the client has ended by itself, or was stopped."""
         return self._process.poll() is not None
