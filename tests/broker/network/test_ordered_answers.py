@@ -175,7 +175,7 @@ def test_a_produce_that_was_kept_twice_can_still_be_stamped(network: Callable[[]
             peer = await broker.connect()
             requests = [P1, b"Metadata", P2, b"Metadata again", P3]
             peer.writer.write(b"".join(map(frame, requests)))
-            for body in (P1, P2, P3):
+            for body in [P1, P2, P3]:
                 await until(lambda body=body: body in gates.gates)  # type: ignore[misc]  # bound now
                 gates.open(body)
             assert [await peer.answer() for _ in requests] == requests
