@@ -34,7 +34,7 @@ TABLE: tuple[Cost, ...] = (
     Cost("busy_mib", 4.97, "MiB", "buffers and code of a broker that serves clients", _LOAD),
     Cost("tier_mib", 3.62, "MiB", "a broker with a tier, once it has tiered partitions", _IDLE),
     Cost("tiered_kib", 19.5, "KiB", "a tiered partition, more than another, on its leader", _IDLE),
-    Cost("connection_kib", 3.0, "KiB", "an idle connection", "connections, 10,000 connections"),
+    Cost("connection_kib", 3.55, "KiB", "an idle connection", "connections, 10,000 connections"),
     Cost("idle_broker_ms", 7.31, "ms/s", "CPU of an idle node of three", _IDLE),
     Cost(
         "idle_replica_ms", 0.0298, "ms/s", "CPU of an idle followed replica, at either end", _IDLE
