@@ -22,6 +22,9 @@ from typing import NamedTuple
 
 import numpy
 
+from ..figures import ResultsError
+from ..scenario import Scale
+from ..scenarios.sizing import SCENARIO as SIZING
 from .costs import MEASURED, Costs
 from .model import DEATH_HINT_S
 from .runs import IdleRun, LoadRun, read_runs
@@ -200,9 +203,15 @@ def tier_costs(runs: Sequence[IdleRun], plain: Mapping[str, float]) -> dict[str,
 
 
 def fitted(directory: Path) -> dict[str, float]:
-    """All constants that a results folder shows. Raises ResultsError, or KeyError if it has not
-    all cases."""
+    """All constants that a results folder shows. Raises ResultsError if it has not all cases."""
     idle_runs, loads = read_runs(directory)
+    there = {(run.name, run.tiered) for run in idle_runs} | {(run.name, False) for run in loads}
+    for case in SIZING.cases(Scale.SMALL):
+        if (case.name, case.tiered) not in there:
+            raise ResultsError(
+                f"{directory} has no figures of {case.name!r}; `tierlog-bench run sizing --out DIR`"
+                " measures all cases."
+            )
     idle_runs = [run for run in idle_runs if not is_check(run)]
     costs = idle_costs(idle_runs)
     return costs | tier_costs(idle_runs, costs) | load_costs(loads, costs)
@@ -258,7 +267,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="put the constants into costs.py")
     options = parser.parse_args(arguments)
     directory: Path = options.directory
-    costs = fitted(directory)
+    try:
+        costs = fitted(directory)
+    except ResultsError as error:
+        parser.error(str(error))
     for name, value in costs.items():
         print(f"{name:28} {value:10.4g}   now {getattr(MEASURED, name):g}")
     idle_runs, loads = read_runs(directory)

@@ -12,6 +12,7 @@ fetches once a batch, and one of a busy broker gets several batches at a time: w
 second come and a fetch takes at least `t` seconds, there are `n / (1 + n t)` fetches a second.
 """
 
+import math
 from dataclasses import dataclass, replace
 
 from .costs import Costs
@@ -64,8 +65,9 @@ class Plan:
         if self.partitions < 0 or self.connections < 0:
             raise PlanError("There cannot be less than no partition and no connection.")
         rates = (self.mb_per_s, self.readers, self.retention_hours, self.local_hours)
-        if min(rates) < 0 or self.batch_kib <= 0 or self.segment_mib <= 0:
-            raise PlanError("Rates, sizes and times are above zero.")
+        sizes = (self.batch_kib, self.segment_mib)
+        if not all(map(math.isfinite, (*rates, *sizes))) or min(rates) < 0 or min(sizes) <= 0:
+            raise PlanError("Rates, sizes and times are numbers above zero.")
 
     @property
     def is_tiered(self) -> bool:

@@ -31,8 +31,8 @@ EXAMPLES = """\
 examples:
   tierlog-bench size --brokers 10 --partitions 1000 --mb-per-s 50
   tierlog-bench size --brokers 10 --partitions 1000 --mb-per-s 50 --readers 3 \\
-      --retention-hours 168 --local-retention-hours 6      with a tier
-  tierlog-bench size --costs                               the constants of the model
+      --retention-hours 168 --local-retention-hours 6    # with a tier
+  tierlog-bench size --costs                           # the constants of the model
 """
 _SESSION_TIMEOUT_S = 9.0
 _REPLICAS = 3
@@ -42,25 +42,34 @@ _GB_IN_TB = 1000.0
 def add_size_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `tierlog-bench size`."""
     count, rate = parser.add_argument_group("the cluster"), parser.add_argument_group("its load")
-    count.add_argument("--brokers", type=int, default=3, help="broker processes (default: 3)")
     count.add_argument(
-        "--partitions", type=int, default=100, help="partitions of all topics (default: 100)"
+        "--brokers", metavar="N", type=int, default=3, help="broker processes (default: 3)"
+    )
+    count.add_argument(
+        "--partitions",
+        metavar="N",
+        type=int,
+        default=100,
+        help="partitions of all topics (default: 100)",
     )
     count.add_argument(
         "--rf",
         "--replication-factor",
         dest="replication_factor",
+        metavar="N",
         type=int,
         help="replicas of each partition (default: 3, or as many as there are brokers)",
     )
     rate.add_argument(
         "--mb-per-s",
+        metavar="MB",
         type=float,
         default=10.0,
         help="what all producers send together, in 10⁶ bytes a second (default: 10)",
     )
     rate.add_argument(
         "--batch-kib",
+        metavar="KIB",
         type=float,
         default=16.0,
         help="records in a batch, in KiB: a producer's batch.size if it is busy, what its linger.ms"
@@ -68,18 +77,28 @@ def add_size_arguments(parser: argparse.ArgumentParser) -> None:
     )
     rate.add_argument(
         "--readers",
+        metavar="N",
         type=float,
         default=1.0,
         help="how many consumer groups read everything (default: 1)",
     )
     rate.add_argument(
-        "--connections", type=int, default=100, help="connections of clients (default: 100)"
+        "--connections",
+        metavar="N",
+        type=int,
+        default=100,
+        help="connections of clients (default: 100)",
     )
     rate.add_argument(
-        "--retention-hours", type=float, default=168.0, help="how long records stay (default: 168)"
+        "--retention-hours",
+        metavar="HOURS",
+        type=float,
+        default=168.0,
+        help="how long records stay (default: 168)",
     )
     rate.add_argument(
         "--local-retention-hours",
+        metavar="HOURS",
         type=float,
         help="all topics are tiered, and records stay this long on the brokers' disks",
     )

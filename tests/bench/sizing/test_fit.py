@@ -120,3 +120,13 @@ def test_no_cost_comes_out_below_zero() -> None:
     costs = fit.solve(("each", "more"), equations)
     assert costs["more"] == 0.0
     assert costs["each"] == pytest.approx(9.95, rel=0.01)
+
+
+def test_a_folder_without_all_cases_is_refused_in_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    writer = ResultsWriter(tmp_path)
+    writer.write_machine({})
+    with pytest.raises(SystemExit):
+        fit.main([str(tmp_path)])
+    assert "has no figures of '3 brokers, 0 partitions, RF 3, idle'" in capsys.readouterr().err

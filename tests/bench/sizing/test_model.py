@@ -139,6 +139,8 @@ def test_a_broker_without_clients_uses_what_it_uses_idle() -> None:
         ({"mb_per_s": -1.0}, "above zero"),
         ({"batch_kib": 0.0}, "above zero"),
         ({"local_retention_hours": -1.0}, "above zero"),
+        ({"mb_per_s": float("nan")}, "numbers above zero"),
+        ({"retention_hours": float("inf")}, "numbers above zero"),
     ],
 )
 def test_a_plan_that_cannot_be_is_refused_in_a_sentence(words: dict[str, float], says: str) -> None:
