@@ -274,20 +274,10 @@ class _Process:
     def read_to_end(self) -> None:
         """Poll until every partition is read to its end. Raises TimeoutError."""
         deadline = time.monotonic() + _READ_WITHIN_S
-        ends = Consumer(
-            {
-                "bootstrap.servers": self._stated.bootstrap,
-                "log_level": 2,
-                "group.id": self._stated.topic,
-                # The end of the log: a transaction that is open there may be committed yet.
-                "isolation.level": "read_uncommitted",
-            }
-        )
         # Where the ends are is a question to brokers that may be down: only after the last record.
-        while self.poll() or not self._is_at_end(ends):
+        while self.poll() or not self._is_at_end():
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{self._stated.topic} is not read: {self._positions()}.")
-        ends.close()
 
     def _is_at_end(self) -> bool:
         """Whether nothing is left to read; no, if a broker does not say so.
