@@ -18,6 +18,7 @@ from tierlog.tests.simulation.cluster_truth import ClusterTruth
 from tierlog.tests.simulation.object_store import SimulatedStore
 from tierlog.tests.simulation.tier_truth import FINISHED, TierTruth, apply_event
 from tierlog.tiering.metadata.metadata_events import METADATA_TOPIC, decode_event
+from tierlog.tiering.store.object_keys import parse_object_key
 
 METADATA = TopicPartition(METADATA_TOPIC, 0)
 
@@ -35,10 +36,23 @@ class ClusterCopies:
         """By topic, below which offset all has been copied."""
         self._whole: set[Uuid] = set()
         """The segments that were looked at since the last removal."""
+        self._begun: set[Uuid] = set()
+        """Those of which an object has come."""
 
     def forget_whole(self, _: str) -> None:
         """An object was removed: look at all of them again."""
         self._whole.clear()
+
+    def check_put(self, key: str) -> None:
+        """A copy begins when all of its segment is committed; raises AssertionError."""
+        said = parse_object_key(key)
+        if said is None or said.segment_id in self._begun:
+            return
+        remote = self._remote_logs().get(said.topic_id_partition)
+        segment = remote.segment(said.segment_id) if remote else None
+        if segment is not None:
+            self._begun.add(segment.id)
+            self._check_committed(said.topic_id_partition.topic_partition, segment)
 
     def check(self) -> None:
         """Raises AssertionError."""
@@ -85,16 +99,19 @@ class ClusterCopies:
         return list(replica.log.leader_epochs.entries)
 
     def _check_segments(self, name: TopicPartition, remote: RemoteLog) -> None:
-        high_watermark = max(each.high_watermark(name) for each in self._members)
         for segment in remote.segments():
             if segment.state is not FINISHED or segment.id in self._whole:
                 continue
-            assert segment.end_offset < high_watermark, (
-                f"{name}: copied up to {segment.end_offset}, committed below {high_watermark}"
-            )
+            self._check_committed(name, segment)
             fault = self._objects.fault_of(segment)
             assert not fault, f"{name}: {segment.start_offset}-{segment.end_offset}: {fault}"
             self._whole.add(segment.id)
+
+    def _check_committed(self, name: TopicPartition, segment: RemoteLogSegmentMetadata) -> None:
+        high_watermark = max(each.high_watermark(name) for each in self._members)
+        assert segment.end_offset < high_watermark, (
+            f"{name}: copied up to {segment.end_offset}, committed below {high_watermark}"
+        )
 
     def _check_readable(
         self, name: TopicIdPartition, remote: RemoteLog, history: list[EpochEntry]

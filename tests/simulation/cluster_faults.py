@@ -34,6 +34,14 @@ def _kill_two(story: "ClusterStory", member: Member) -> bool:
     return True
 
 
+def _miss_much(story: "ClusterStory", member: Member) -> bool:
+    """`kill -9`, and no other life until the others have moved much to the tier."""
+    if not member.is_running or story.is_careful:
+        return False
+    story.end(member, Survival.EVERYTHING, absent_s=story.chance.uniform(4, 8))
+    return True
+
+
 def _kill_last(story: "ClusterStory", _: Member) -> bool:
     """Who is alone in an ISR within the next seconds is killed before others have caught up."""
     until = story.loop.time() + 4
@@ -243,3 +251,6 @@ FAULTS: dict[str, Callable[["ClusterStory", Member], bool]] = {
     "bad store": _spoil_store,
 }
 """By name."""
+ALL_FAULTS = {**FAULTS, "long absence": _miss_much}
+FAULTS_WITH_TIER = ("bad store",) * 3 + ("long absence",) * 2
+"""What happens more often where there is a tier, or only there."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from zlib import crc32
 
-from .cluster_faults import FAULTS
+from .cluster_faults import ALL_FAULTS
 from .cluster_story import RARE, ClusterStory, plan_of
 from .seed_runs import report
 
@@ -54,7 +54,7 @@ class Figures:
         return [name for name in RARE if not self.counts[name]]
 
     def __str__(self) -> str:
-        faults = ", ".join(f"{name} {self.counts[name]}" for name in FAULTS)
+        faults = ", ".join(f"{name} {self.counts[name]}" for name in ALL_FAULTS)
         never = f" (not: {', '.join(self.missing)})" if self.missing else ""
         return (
             f"{self.stories} seeds, {self.virtual_s:.0f} s of virtual time,"

@@ -31,7 +31,7 @@ from tierlog.tests.simulation.loop import running
 from tierlog.tests.simulation.network import is_alive, on_host
 from tierlog.tests.simulation.object_store import SimulatedPool, SimulatedStore, Weather, register
 
-from .cluster_faults import CLIENT, FAULTS
+from .cluster_faults import ALL_FAULTS, CLIENT, FAULTS, FAULTS_WITH_TIER
 from .cluster_tier import check_tier
 
 HEALED_S = 60.0
@@ -173,6 +173,7 @@ class ClusterStory:
         if self.tier is not None:
             self.copies = ClusterCopies(self.members, self.truth, self.tier)
             self.tier.on_removal = self.copies.forget_whole
+            self.tier.on_put = self._on_put
         self.group.check_read = self.invariants.check_read
         self.group.coordinator_log = self._coordinator_log
         self.promises.on_acknowledged = self._on_acknowledged
@@ -222,6 +223,13 @@ class ClusterStory:
         except AssertionError as error:
             self.violation = self.violation or error
 
+    def _on_put(self, key: str) -> None:
+        try:
+            if self.copies is not None:
+                self.copies.check_put(key)
+        except AssertionError as error:
+            self.violation = self.violation or error
+
     def look(self) -> None:
         """Check what must always hold; `check_committed` less often."""
         self.invariants.check()
@@ -251,6 +259,8 @@ class ClusterStory:
                 for i in range(self.plan.readers)
             ]
             tasks = [self.loop.create_task(each.run()) for each in clients]
+        if self.tier is not None:
+            await self.until(self._has_moved, STARTED_S, "a log begins in the tier")
         await self._be_chaotic()
         self.healing_since_s = self.loop.time()
         self._heal()
@@ -262,6 +272,11 @@ class ClusterStory:
         await self.until(lambda: all(each.done() for each in tasks), HEALED_S, "clients end")
         for task in tasks:
             task.result()
+
+    def _has_moved(self) -> bool:
+        """Whether a part of a log is only in the tier."""
+        logs = [self.truth.replica(each, ARCHIVE) for each in self.members]
+        return any(each is not None and each.log.local_log_start_offset > 0 for each in logs)
 
     async def until(self, is_so: "Callable[[], bool]", within_s: float, what: str) -> None:
         """Let time pass until something is so."""
@@ -299,10 +314,10 @@ class ClusterStory:
 
     async def _be_chaotic(self) -> None:
         until = self.loop.time() + self.plan.chaos_s
-        names = [*FAULTS, *(["bad store"] * 3 if self.tier is not None else [])]
+        names = [*FAULTS, *(FAULTS_WITH_TIER if self.tier is not None else ())]
         while self.loop.time() < until and self.violation is None:
             name, member = self.chance.choice(names), self._victim()
-            if FAULTS[name](self, member):
+            if ALL_FAULTS[name](self, member):
                 self.counts[name] += 1
             await asyncio.sleep(self.chance.uniform(0, 2 * self.plan.fault_every_s))
 
@@ -339,10 +354,13 @@ class ClusterStory:
             self.loop.resume(member.process)
         member.end(survival)
 
-    def end(self, member: Member, survival: Survival) -> None:
+    def end(self, member: Member, survival: Survival, absent_s: float | None = None) -> None:
         """End a broker's process, and begin another after a while."""
         self._kill(member, survival)
-        self._begin_later(member)
+        if absent_s is None:
+            self._begin_later(member)
+        else:
+            self.loop.call_later(absent_s, member.begin)
 
     def _on_end(self, member: Member) -> None:
         """A process has ended by itself."""

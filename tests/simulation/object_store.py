@@ -78,6 +78,8 @@ class SimulatedStore:
     weather: Weather = field(default_factory=Weather)
     on_removal: Callable[[str], None] = _ignore
     """Told of each object as it goes."""
+    on_put: Callable[[str], None] = _ignore
+    """Told of each object as it comes."""
     kill: Callable[[], None] | None = None
     """Kills the process that asks, for DEADLY."""
     requests: int = 0
@@ -96,6 +98,7 @@ class SimulatedStore:
         """Store an object."""
         self._tell("put", key)
         self.objects[key] = StoredObject(content, self.loop.time())
+        self.on_put(key)
 
     def remove(self, key: str) -> None:
         """Remove an object; FileNotFoundError where there is none and the store is strict."""
