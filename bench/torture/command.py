@@ -118,14 +118,14 @@ def _carry_out(order: Order, outcome: Outcome, options: Namespace) -> int:
 
 
 def _keep(directory: Path, out: Path, outcome: Outcome) -> None:
-    """Keep the nodes' logs, and what clients have printed if anything is wrong with it."""
+    """Keep what nodes and clients have logged, and all answers if anything is wrong with them."""
     for log in directory.glob("cluster/node-*/server.log"):
         shutil.copyfile(log, out / f"{log.parent.name}.log")
-    if outcome.is_clean:
-        return
-    for pattern in ("*.acknowledged", "*.errors", "*.events", "copier-*.log"):
+    answers = () if outcome.is_clean else ("*.acknowledged", "*.events")
+    for pattern in ("*.errors", "copier-*.log", *answers):
         for file in directory.glob(pattern):
-            shutil.copyfile(file, out / file.name)
+            if file.stat().st_size:
+                shutil.copyfile(file, out / file.name)
 
 
 def conclude(outcome: Outcome, out: Path) -> int:
