@@ -52,6 +52,7 @@ class RaftStorage:
         state: ElectionState,
     ) -> None:
         self._log = log
+        self.log_dir = log.log_dir
         self._files = files
         self._snapshots = snapshots
         self._environment = environment
@@ -156,10 +157,6 @@ class RaftStorage:
         """See `QuorumStorage`."""
         task.run()
         write_durable_end(self._files, self._log.directory, task.offset, self._epoch)
-
-    def fail(self, error: OSError) -> KafkaError:
-        """See `QuorumStorage`."""
-        return self._log.log_dir.fail(error)
 
     def complete_flush(self, task: FlushTask) -> None:
         """See `QuorumStorage`."""

@@ -251,7 +251,7 @@ class Quorum:
                     if (then := await self._perform(action)) is not None:
                         following.append(then)
         except OSError as error:
-            self._fail(f"The metadata log failed: {self._storage.fail(error)}")
+            self._fail(f"The metadata log failed: {self._storage.log_dir.fail(error)}")
         except KafkaError as error:
             self._fail(f"The metadata log failed: {error}")
 
@@ -366,7 +366,7 @@ class Quorum:
                 task = self._storage.prepare_flush() if self._is_flush_due else None
                 self._is_flush_due = False
         except OSError as error:
-            self._fail(f"The metadata log could not be synced: {self._storage.fail(error)}")
+            self._fail(f"The metadata log could not be synced: {self._storage.log_dir.fail(error)}")
         except KafkaError as error:
             self._fail(f"The metadata log could not be synced: {error}")
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from ...clients.errors import KafkaError
+from ...storage.directory.log_dir import LogDir
 from ...storage.files import FileRegion
 from ...storage.log.local_log import FlushTask
 from ...storage.remote.remote_lineage import OffsetAndEpoch
@@ -25,6 +25,11 @@ class OffsetAndVoters(NamedTuple):
 
 class QuorumStorage(RaftLogView, Protocol):
     """The metadata log, its snapshots and the state file. All methods raise OSError, KafkaError."""
+
+    @property
+    def log_dir(self) -> LogDir:
+        """The directory with all of it."""
+        ...
 
     def persist(self, state: ElectionState) -> None:
         """Write and sync the state file. Runs in a thread."""
@@ -49,10 +54,6 @@ class QuorumStorage(RaftLogView, Protocol):
         ...
 
     def complete_flush(self, task: FlushTask) -> None: ...
-
-    def fail(self, error: OSError) -> KafkaError:
-        """Take the directory offline because of `error`; returns what to report."""
-        ...
 
     def advance_high_watermark(self, offset: int) -> None: ...
 
