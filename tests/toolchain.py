@@ -4,6 +4,7 @@ A test that needs one says so with `@pytest.mark.requires("java", "mvn")`. That 
 to skip in this tree, and whatever it skipped is named in the last lines of the run.
 """
 
+import os
 import re
 import shutil
 import subprocess
@@ -23,6 +24,10 @@ class Toolchain:
 
 def _on_path(command: str) -> Callable[[], bool]:
     return lambda: shutil.which(command) is not None
+
+
+def _as_root(command: str) -> Callable[[], bool]:
+    return lambda: os.geteuid() == 0 and shutil.which(command) is not None
 
 
 def java_major_version(version_output: str) -> int:
@@ -56,6 +61,8 @@ TOOLCHAINS = {
         Toolchain("sshd", "OpenSSH server", _on_path("sshd")),
         Toolchain("strace", "strace", _on_path("strace")),
         Toolchain("wget", "wget", _on_path("wget")),
+        Toolchain("buildah", "buildah as root", _as_root("buildah")),
+        Toolchain("mmdebstrap", "mmdebstrap as root", _as_root("mmdebstrap")),
     )
 }
 
