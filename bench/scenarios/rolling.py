@@ -8,7 +8,7 @@ has lost, doubled or reordered an acknowledged record has no figures.
 - `rolling restart`: with the defaults of both brokers;
 - `…, clean restart`: with `tierlog.broker.clean.restart=true`, so that a broker need not wait for
   the end of its last session; tierlog only;
-- `rolling upgrade and back`: from the last release's wheel to the newest, and back
+- `rolling upgrade and back`: the same, from the last release's wheel to the newest, and back
   (`bench/releases.py` says which); tierlog only, for Kafka is fetched in one version.
 
 `CLIENT_unavailable` has one sample for each restart and partition that the broker led: the longest
@@ -69,7 +69,7 @@ class RollingScenario:
             if case.name == UPGRADE:
                 rounds = _UPGRADE_ROUNDS[scale]
                 programs = [(str(each),) for each in old_and_new(directory / "releases")]
-            properties = _CLEAN_RESTART if case.name == CLEAN else None
+            properties = None if case.name == RESTART else _CLEAN_RESTART
             done = run_rolling(
                 directory / "cluster", kind_of(target.name), rounds, properties, programs
             )
