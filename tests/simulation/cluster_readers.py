@@ -108,9 +108,9 @@ class GroupReader:
                 gap = [offset for offset in range(end) if offset not in truth.seen]
                 assert not gap, f"{self._name} has come to {end}, and nobody has read {gap[:3]}"
                 if self.chance.random() < 0.6:
-                    floor, before = truth.committed, truth.coordinator_log()
+                    floor, led = truth.committed, truth.coordinator_log()
                     await reader.commit({PARTITION: end})
-                    truth.check_acknowledged(before)
+                    truth.check_acknowledged(led)
                     truth.committed = max(truth.committed, end)
                     self._promises.counts["offset committed"] += 1
                     await self._check_committed(reader, min(floor, end))
