@@ -95,7 +95,7 @@ class _Writer:
             except BufferError:
                 self._producer.poll(0.1)
             self._producer.poll(0)
-            time.sleep(_PAUSE_S)
+            self._ends.wait(_PAUSE_S)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
@@ -119,16 +119,11 @@ class Stage:
             cluster=cluster,
             links=links,
             chance=random.Random(seed),
-            wait=self._wait,
+            wait=threading.Event().wait,  # the run never ends before a fault does
             free=self._free,
             calm=self._calm,
             store=store,
         )
-
-    @staticmethod
-    def _wait(seconds: float) -> bool:
-        time.sleep(seconds)
-        return False
 
     def _free(self) -> list[int]:
         nodes = [node.node_id for node in self.cluster.nodes.values() if node.is_alive()]
