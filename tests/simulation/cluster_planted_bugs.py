@@ -391,8 +391,12 @@ UNSEEN: dict[str, str] = {
     "drops_the_guard": (
         "an abort must overtake a verification that is on its way to a coordinator elsewhere"
     ),
-    "copies_what_is_not_committed": "a closed segment must be cut off after it was copied",
-    "truncates_before_aux_is_at_hand": "the leader must be lost while a follower builds",
+    "copies_what_is_not_committed": (
+        "a segment must be closed while the high watermark stands still, and copied before it moves"
+    ),
+    "truncates_before_aux_is_at_hand": (
+        "who lags so far must know a high watermark in the same life: a pause, and no kill"
+    ),
     "deletes_what_it_has_not_heard_of": "the metadata must be ahead of the image of its leader",
 }
 """Those that some forty seeds did not show, and what would have to happen; more seeds may."""
