@@ -15,6 +15,7 @@ from tierlog.storage.manager.log_manager import LogManager
 from tierlog.storage.remote.remote_lineage import epoch_of_offset
 from tierlog.storage.remote.remote_log import RemoteLog
 from tierlog.storage.remote.remote_segment import (
+    RemoteLogMetadata,
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,
     RemoteLogSegmentState,
@@ -23,11 +24,7 @@ from tierlog.tests.simulation.broker import SimulatedBroker
 from tierlog.tests.simulation.cluster_member import Member
 from tierlog.tests.simulation.disk import Node, SimulatedDirectory, SimulatedFile
 from tierlog.tests.simulation.object_store import SimulatedStore
-from tierlog.tiering.metadata.metadata_events import (
-    METADATA_TOPIC,
-    RemoteLogMetadata,
-    decode_event,
-)
+from tierlog.tiering.metadata.metadata_events import METADATA_TOPIC, decode_event
 from tierlog.tiering.store.manifest import decode_manifest
 from tierlog.tiering.store.object_keys import (
     MANIFEST_SUFFIX,
