@@ -243,6 +243,9 @@ class _Process:
                 send_offsets(self._producer, places, member)
             self._commit()
         except AbortError:
+            # librdkafka gives the sequence numbers of records that it purges at an abort to the
+            # next ones, which the broker takes for retries if the former had reached it.
+            self._producer.flush(_CALL_S)
             self._note(Act.ABORT, Phase.INVOKE)
             persist(lambda: self._producer.abort_transaction(_CALL_S))
             self._note(Act.ABORT, Phase.OK)
