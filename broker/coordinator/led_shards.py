@@ -5,6 +5,10 @@ and unloaded in the same way. When this broker becomes leader of a partition, it
 chunks before its groups or ids are served; when it resigns, the partition's state is dropped
 (Kafka's `CoordinatorRuntime` and its loader).
 
+Nothing is served before the high watermark has come to the end of what was read: a client must not
+see an offset, nor a partition a marker, that the next failover may undo. Kafka serves at once, its
+groups from what is below the high watermark and its transactional ids from all.
+
 A record that cannot be decoded is skipped and logged; the other groups or transactional ids of its
 partition are still served. Any other failure, an unexpected one too, fails the shard, and its state
 is dropped: requests are answered NOT_COORDINATOR until an election in a newer epoch loads it again.
@@ -26,6 +30,8 @@ from .offsets_log import OffsetsLog
 
 _log = logging.getLogger(__name__)
 
+_COMMIT_POLL_S = 0.005
+"""How often a shard that is read looks whether all of it is below the high watermark."""
 _RECORDS_PER_TURN = 4096
 """Records to apply before other tasks run. One batch may have a hundred times as many."""
 
@@ -44,7 +50,7 @@ class ShardState(Enum):
 class ShardEvent(Enum):
     """An event of a led partition."""
 
-    LOADED = "its log was read to the end"
+    LOADED = "its log was read to the end, and the high watermark is there"
     LOAD_FAILED = "it could not be loaded"
 
 
@@ -167,18 +173,33 @@ class LedShards(Generic[S]):
         for partition in list(self._shards):
             self.on_resigned(partition)
 
-    def _load(self, shard: S, steps: Generator[None]) -> None:
+    def _load(self, shard: S, steps: Generator[None, None, int]) -> None:
         """Load up to the next pause, then let other tasks run."""
         self._loading.pop(shard.partition, None)
         try:
             next(steps)
-        except StopIteration:
-            self._complete_load(shard)
+        except StopIteration as read:
+            self._await_commit(shard, read.value)
         except Exception as error:
             self._load_failed(shard, error)
         else:
             loop = asyncio.get_running_loop()
             self._loading[shard.partition] = loop.call_soon(self._load, shard, steps)
+
+    def _await_commit(self, shard: S, end: int) -> None:
+        """Serve the shard once the high watermark has come to the end of what it was read from."""
+        self._loading.pop(shard.partition, None)
+        try:
+            is_committed = self._source.log.high_watermark(shard.partition) >= end
+        except Exception as error:
+            self._load_failed(shard, error)
+            return
+        if is_committed:
+            self._complete_load(shard)
+            return
+        loop = asyncio.get_running_loop()
+        handle = loop.call_later(_COMMIT_POLL_S, self._await_commit, shard, end)
+        self._loading[shard.partition] = handle
 
     def _complete_load(self, shard: S) -> None:
         shard.apply(ShardEvent.LOADED)
@@ -187,8 +208,8 @@ class LedShards(Generic[S]):
         except Exception as error:
             self._load_failed(shard, error)
 
-    def _replay(self, shard: S) -> Generator[None]:
-        """Replay the log, a chunk at a time."""
+    def _replay(self, shard: S) -> Generator[None, None, int]:
+        """Replay the log, a chunk at a time; returns the offset after the last one read."""
         position, end = self._source.log.offsets(shard.partition)
         skip = partial(self._skip, shard.partition)
         while position < end:
@@ -205,6 +226,7 @@ class LedShards(Generic[S]):
             position = next_position if next_position > position else end
             if position < end:
                 yield
+        return position
 
     def _skip(self, partition: int, offset: int, error: Exception) -> None:
         if isinstance(error, KafkaError):

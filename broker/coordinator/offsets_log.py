@@ -27,6 +27,10 @@ class OffsetsLog(Protocol):
         """The log start offset and the log end offset. Raises KafkaError if not the leader."""
         ...
 
+    def high_watermark(self, partition: int) -> int:
+        """The end of what no failover can lose. Raises KafkaError if not the leader."""
+        ...
+
     def read(self, partition: int, offset: int, max_bytes: int) -> bytes | memoryview:
         """Whole batches from `offset` on, at least one if any exist. Raises KafkaError."""
         ...

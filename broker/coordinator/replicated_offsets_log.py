@@ -54,6 +54,10 @@ class ReplicatedOffsetsLog:
         log = self._log(partition)
         return log.log_start_offset, log.log_end_offset
 
+    def high_watermark(self, partition: int) -> int:
+        """See OffsetsLog."""
+        return self._log(partition).high_watermark
+
     def read(self, partition: int, offset: int, max_bytes: int) -> bytes | memoryview:
         """See OffsetsLog."""
         fetched = self._log(partition).read(offset, max_bytes, FetchIsolation.LOG_END, True)

@@ -8,13 +8,17 @@ from tierlog.clients.record.batch import RecordBatch, batches
 
 
 class MemoryOffsetsLog:
-    """Keeps batches. `delay_s` makes appends wait; `refuse` makes them fail."""
+    """Keeps batches. `delay_s` makes appends wait; `refuse` makes them fail.
+
+    The high watermark is the end, or `replicated_to`.
+    """
 
     def __init__(self) -> None:
         self.partitions: dict[int, bytearray] = {}
         self.delay_s = 0.0
         self.refuse = ErrorCode.NONE
         self.unreadable: set[int] = set()
+        self.replicated_to: int | None = None
 
     def append(self, partition: int, batch: bytearray) -> Appended | asyncio.Future[Appended]:
         """Append now; tell of it now or later."""
@@ -39,6 +43,10 @@ class MemoryOffsetsLog:
         for batch in batches(bytes(self.partitions.get(partition, b""))):
             end = batch.next_offset
         return 0, end
+
+    def high_watermark(self, partition: int) -> int:
+        _, end = self.offsets(partition)
+        return end if self.replicated_to is None else self.replicated_to
 
     def read(self, partition: int, offset: int, max_bytes: int) -> bytes:
         """From the batch that holds `offset`, at least one batch, within the size."""

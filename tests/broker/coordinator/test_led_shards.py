@@ -119,3 +119,33 @@ def test_a_bug_in_a_load_fails_the_shard_until_the_next_election(
     message = "The groups of __consumer_offsets-0 could not be loaded: Bug()."
     assert error.getMessage() == message
     assert error.exc_info, "A bug is logged with its traceback."
+
+
+def test_nothing_is_served_that_a_failover_may_undo() -> None:
+    """The last of three records is on this replica alone."""
+
+    async def story(_: SimulatedLoop) -> None:
+        shards = Shards()
+        shards.log.replicated_to = 2
+        assert await shards.elect(5) is ShardState.LOADING
+        await asyncio.sleep(60)
+        assert SHARD_ERRORS[shards.state()] is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        shards.log.replicated_to = 3
+        await asyncio.sleep(0.1)
+        assert shards.state() is ShardState.ACTIVE
+
+    simulate(story)
+
+
+def test_a_shard_that_waits_for_its_replicas_can_be_lost() -> None:
+    async def story(_: SimulatedLoop) -> None:
+        shards = Shards()
+        shards.log.replicated_to = 2
+        assert await shards.elect(5) is ShardState.LOADING
+        shards.led.on_resigned(0)
+        shards.log.replicated_to = 3
+        await asyncio.sleep(60)
+        assert not shards.loaded
+        assert len(shards.lost) == 1
+
+    simulate(story)
