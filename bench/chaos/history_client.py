@@ -154,14 +154,16 @@ class _Process:
         return [TopicPartition(self._stated.topic, each) for each in partitions]
 
     def _seek(self, is_first: bool) -> None:
-        """Go to the committed positions; without transactions, to where the predecessor was."""
+        """Go to where the process goes on, which a first one asks the group's coordinator.
+
+        Later it remembers that: a coordinator that was paused may answer with older offsets until
+        it hears that another broker has taken over, as Kafka's may.
+        """
         places = self._places()
-        if self._is_plain:
-            offsets = self.positions
-        else:
+        if is_first and not self._is_plain:
             committed = self._consumer.committed(places, timeout=_CALL_S)
-            offsets = [max(0, each.offset) for each in committed]
-        for place, offset in zip(places, offsets, strict=True):
+            self.positions = [max(0, each.offset) for each in committed]
+        for place, offset in zip(places, self.positions, strict=True):
             place.offset = offset
             if not is_first:
                 self._consumer.seek(place)
@@ -242,6 +244,8 @@ class _Process:
                 member = self._consumer.consumer_group_metadata()
                 send_offsets(self._producer, places, member)
             self._commit()
+            for each in places:
+                self.positions[each.partition] = each.offset
         except AbortError:
             # librdkafka gives the sequence numbers of records that it purges at an abort to the
             # next ones, which the broker takes for retries if the former had reached it.
