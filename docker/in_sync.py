@@ -11,6 +11,7 @@ Exit code 0 if all are in sync; 1 if some are not, or the broker does not answer
 
 import argparse
 import asyncio
+import math
 import os
 import sys
 import time
@@ -81,13 +82,25 @@ async def wait(address: str, seconds: float) -> list[str]:
     return lacking
 
 
+def _seconds(text: str) -> float:
+    """A finite time that is not negative. Raises ValueError."""
+    seconds = float(text)
+    if not 0 <= seconds < math.inf:
+        raise ValueError(text)
+    return seconds
+
+
 def main(arguments: Sequence[str]) -> int:
     """Look or wait, print, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="tierlog-in-sync", description="Are all replicas of all partitions in sync?"
     )
     parser.add_argument(
-        "--wait", type=float, default=0.0, metavar="SECONDS", help="until then (default: look once)"
+        "--wait",
+        type=_seconds,
+        default=0.0,
+        metavar="SECONDS",
+        help="until then (default: look once)",
     )
     parser.add_argument(
         "--bootstrap", metavar="HOST:PORT", help="a broker (default: the one of this container)"
@@ -102,6 +115,9 @@ def main(arguments: Sequence[str]) -> int:
             print(
                 f"The node has not begun to start: {file}: {error.strerror}; or give --bootstrap."
             )
+            return 1
+        except (UnicodeDecodeError, KafkaError):
+            print(f"The node cannot start: {file} is no properties file; or give --bootstrap.")
             return 1
     if address is None:
         print("This node is a controller alone: give --bootstrap with the address of a broker.")

@@ -9,9 +9,11 @@ no JVM and imports next to nothing: 40 ms of CPU time for each check.
 import os
 import socket
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from tierlog.clients.errors import KafkaError
 from tierlog.clients.properties import parse_properties
 
 _WITHIN_S = 4.0
@@ -21,7 +23,8 @@ _LOOPBACK = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}
 
 def metrics_address(properties: Mapping[str, str]) -> tuple[str, int] | None:
     """Where the node's metrics are; None if it serves none."""
-    port = int(properties.get("tierlog.metrics.port", "-1"))
+    stated = properties.get("tierlog.metrics.port", "-1")
+    port = int(stated) if stated.isascii() and stated.isdigit() else -1
     host = properties.get("tierlog.metrics.host", "127.0.0.1")
     return (_LOOPBACK.get(host, host), port) if port > 0 else None
 
@@ -37,12 +40,19 @@ def judged(answer: bytes) -> tuple[bool, str]:
 
 
 def ask(address: tuple[str, int]) -> bytes:
-    """The response to `GET /ready`. Raises OSError."""
+    """The response to `GET /ready`, all of it within `_WITHIN_S`. Raises OSError."""
+    deadline = time.monotonic() + _WITHIN_S
     with socket.create_connection(address, _WITHIN_S) as connection:
-        connection.settimeout(_WITHIN_S)
         connection.sendall(b"GET /ready HTTP/1.0\r\n\r\n")
         answer = b""
-        while len(answer) < _BYTES_MAX and (more := connection.recv(_BYTES_MAX)):
+        while len(answer) < _BYTES_MAX:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise TimeoutError("its answer does not end")
+            connection.settimeout(left_s)
+            more = connection.recv(_BYTES_MAX)
+            if not more:
+                break
             answer += more
         return answer
 
@@ -54,6 +64,9 @@ def main() -> int:
         address = metrics_address(parse_properties(file.read_text("utf-8")))
     except OSError as error:
         print(f"The node has not begun to start: {file}: {error.strerror}.")
+        return 1
+    except (UnicodeDecodeError, KafkaError):
+        print(f"The node cannot start: {file} is no properties file.")
         return 1
     if address is None:
         print("The node serves no metrics: remove KAFKA_TIERLOG_METRICS_PORT.")

@@ -13,6 +13,7 @@ Exit code 1 and one sentence if the start is refused; otherwise this becomes `ti
 """
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -40,6 +41,7 @@ DATA_DIR = "TIERLOG_DATA_DIR"
 FILE = "server.properties"
 META_FILE = "meta.properties"
 METRICS_PORT = "9404"
+_NAME = re.compile(r"[a-z0-9._-]+")
 _FORMAT_S = 60.0
 _ANY_HOST = "0.0.0.0"
 
@@ -73,10 +75,38 @@ def stated_properties(environment: Mapping[str, str]) -> dict[str, str]:
         value = environment[variable]
         if name is None or (name == "advertised.listeners" and not value):
             continue
-        if "\n" in value or "\r" in value:
-            raise StartRefusedError(f"{variable} has several lines: a property has one.")
+        _check_writable(variable, name, value)
         stated[name] = value
     return stated
+
+
+def _check_writable(variable: str, name: str, value: str) -> None:
+    """Refuse what would be another property, or a part of one, in the file.
+
+    Raises StartRefusedError, which never has the value: it may be a secret.
+    """
+    if not _NAME.fullmatch(name):
+        raise StartRefusedError(
+            f"{variable!r} names no property: after {PREFIX} come letters, digits and _."
+        )
+    if "\n" in value or "\r" in value:
+        raise StartRefusedError(f"{variable} has several lines: a property has one.")
+    if (len(value) - len(value.rstrip("\\"))) % 2:
+        raise StartRefusedError(
+            f"{variable} ends with a backslash, which would join the next property to it: write"
+            " the backslash twice."
+        )
+    if not _is_utf8(value):
+        raise StartRefusedError(f"{variable} is not UTF-8 text.")
+
+
+def _is_utf8(value: str) -> bool:
+    """Other bytes of a variable are surrogates, which cannot be encoded."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def default_properties(stated: Mapping[str, str], data_dir: str) -> dict[str, str]:
@@ -111,7 +141,8 @@ def planned_start(
     stated = {**parse_properties(mounted), **variables}
     added = {**default_properties(stated, environment.get(DATA_DIR, "")), **variables}
     lines = [f"{name}={value}\n" for name, value in added.items()]
-    text = (mounted.rstrip("\n") + "\n" if mounted else "") + "".join(lines)
+    # The empty line ends the file's last line even if it ends with a backslash.
+    text = (mounted.rstrip("\n") + "\n\n" if mounted else "") + "".join(lines)
     cluster_id = environment.get("CLUSTER_ID", "")
     for directory, meta in directories.items():
         owner = parse_properties(meta or "").get("cluster.id", "")
@@ -148,10 +179,13 @@ def log_directories(environment: Mapping[str, str], mounted: str) -> list[str]:
 
 
 def _text_of(path: Path) -> str | None:
+    """The text of a file; None if there is none. Raises StartRefusedError, OSError."""
     try:
         return path.read_text("utf-8")
     except FileNotFoundError:
         return None
+    except UnicodeDecodeError:
+        raise StartRefusedError(f"{path} is not UTF-8 text.") from None
 
 
 def _prepare(environment: Mapping[str, str]) -> Path:
@@ -168,7 +202,13 @@ def _prepare(environment: Mapping[str, str]) -> Path:
     file.write_text(start.text, "utf-8")
     if start.format_as is not None:
         arguments = ("--ignore-formatted", "--cluster-id", start.format_as, "--config", str(file))
-        done = subprocess.run(["tierlog", "format", *arguments], timeout=_FORMAT_S, check=False)
+        try:
+            done = subprocess.run(["tierlog", "format", *arguments], timeout=_FORMAT_S, check=False)
+        except subprocess.TimeoutExpired:
+            raise StartRefusedError(
+                f"The log directories were not formatted within {_FORMAT_S:.0f} s: look at the"
+                " disk of the volume."
+            ) from None
         if done.returncode != 0:
             raise StartRefusedError("The log directories could not be formatted: see above.")
     return file

@@ -1,6 +1,9 @@
 """The small commands of the image: ready, in sync, a bucket; each says one sentence."""
 
+import socket
 from collections.abc import Mapping
+from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
@@ -16,6 +19,7 @@ from tierlog.docker import bucket, in_sync, ready
         ({"tierlog.metrics.port": "9404", "tierlog.metrics.host": "0.0.0.0"}, ("127.0.0.1", 9404)),
         ({"tierlog.metrics.port": "80", "tierlog.metrics.host": "127.1.2.3"}, ("127.1.2.3", 80)),
         ({"tierlog.metrics.port": "-1"}, None),
+        ({"tierlog.metrics.port": "many"}, None),
         ({}, None),
     ],
 )
@@ -39,6 +43,44 @@ def test_the_health_check_asks_where_the_node_has_its_metrics(
 )
 def test_only_200_is_ready(answer: bytes, verdict: tuple[bool, str]) -> None:
     assert ready.judged(answer) == verdict
+
+
+def test_an_answer_that_never_ends_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ready, "_WITHIN_S", 0.5)
+    left = Event()
+
+    def drip(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            for _ in range(600):
+                if left.wait(0.05):
+                    return
+                connection.sendall(b"H")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = Thread(target=drip, args=(listener,), daemon=True)
+        thread.start()
+        with pytest.raises(TimeoutError):
+            ready.ask(listener.getsockname()[:2])
+        left.set()
+        thread.join()
+
+
+def test_a_damaged_properties_file_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TIERLOG_CONFIG_DIR", str(tmp_path))
+    for content in (b"\xff", b"a=\\u00"):
+        (tmp_path / "server.properties").write_bytes(content)
+        assert ready.main() == 1
+        assert in_sync.main([]) == 1
+        assert capsys.readouterr().out.count("is no properties file") == 2
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-1", "soon"])
+def test_a_wait_without_an_end_is_refused(seconds: str) -> None:
+    with pytest.raises(SystemExit):
+        in_sync.main([f"--wait={seconds}"])
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,36 @@ def test_a_value_of_several_lines_is_refused_and_not_cut() -> None:
         stated_properties({"KAFKA_LISTENERS": "A://x:1,\nB://y:2"})
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "sentence"),
+    [
+        ("KAFKA_SSL_KEY_PASSWORD", "secret\\", "KAFKA_SSL_KEY_PASSWORD ends with a backslash"),
+        ("KAFKA_SSL_KEY_PASSWORD", "secret\udcff", "KAFKA_SSL_KEY_PASSWORD is not UTF-8"),
+        ("KAFKA_A\nEVIL", "secret", "names no property"),
+        ("KAFKA_A B", "secret", "names no property"),
+        ("KAFKA_#A", "secret", "names no property"),
+    ],
+)
+def test_a_variable_cannot_change_another_property(
+    variable: str, value: str, sentence: str
+) -> None:
+    with pytest.raises(StartRefusedError, match=sentence) as refused:
+        planned_start({variable: value, "KAFKA_ZONE": "z"}, "", {})
+    assert "secret" not in str(refused.value)
+
+
+def test_a_value_may_have_escaped_backslashes() -> None:
+    start = planned_start({"KAFKA_A": "x\\\\", "KAFKA_B": "y"}, "", {})
+    stated = parse_properties(start.text)
+    assert (stated["a"], stated["b"]) == ("x\\", "y")
+
+
+def test_the_last_line_of_the_mounted_file_takes_no_property_with_it() -> None:
+    start = planned_start({"KAFKA_B": "y"}, "a=x\\", {})
+    stated = parse_properties(start.text)
+    assert (stated["a"], stated["log.dirs"], stated["b"]) == ("x", "", "y")
+
+
 def test_the_directories_are_those_that_the_properties_name() -> None:
     assert log_directories(IMAGE, "") == [DATA]
     assert log_directories({**IMAGE, "KAFKA_LOG_DIRS": "/a, /b"}, "log.dirs=/c") == ["/a", "/b"]
