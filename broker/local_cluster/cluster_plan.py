@@ -144,8 +144,10 @@ def check_directory(directory: str) -> None:
 
 
 def check_stated(stated: Mapping[str, str]) -> None:
-    """Refuse properties that the cluster decides. Raises PlanError."""
-    for name in stated:
+    """Refuse properties that the cluster decides, or no file can have. Raises PlanError."""
+    for name, value in stated.items():
+        if not _is_utf8(name) or not _is_utf8(value):
+            raise PlanError(f"The property {name!r} is not UTF-8 text.")
         if name in DECIDED_HERE:
             raise PlanError(
                 f"The property {name} cannot be set: `tierlog cluster` gives each node its own."
@@ -243,6 +245,12 @@ def plan_from_json(content: bytes) -> ClusterPlan:
     by_id = {seat.node_id: seat for seat in seats}
     if len(by_id) < len(seats):
         raise PlanError("two nodes have the same id")
+    ports = [port for seat in seats for port in (seat.port, seat.controller_port) if port]
+    if len(set(ports)) < len(ports):
+        raise PlanError("two listeners have the same port")
+    next_id = _integer(fields, "next_id", 2, FIRST_CONTROLLER_ID)
+    if any(seat.is_broker and seat.node_id >= next_id for seat in seats):
+        raise PlanError("its next_id is the id of a node, or below one")
     if not any(seat.is_controller for seat in seats) or not any(seat.is_broker for seat in seats):
         raise PlanError("it has no broker, or no controller")
     stated = _object(fields.get("stated"), "stated")
@@ -251,9 +259,15 @@ def plan_from_json(content: bytes) -> ClusterPlan:
     return ClusterPlan(
         _text(fields, "cluster_id"),
         by_id,
-        _integer(fields, "next_id", 2, FIRST_CONTROLLER_ID),
-        {name: _text(stated, name) for name in stated},
+        next_id,
+        _stated(stated),
     )
+
+
+def _stated(stated: Mapping[str, object]) -> dict[str, str]:
+    texts = {name: _text(stated, name) for name in stated}
+    check_stated(texts)
+    return texts
 
 
 def _seat(fields: Mapping[str, object]) -> Seat:
@@ -278,9 +292,18 @@ def _object(value: object, what: str) -> dict[str, object]:
 
 def _text(fields: Mapping[str, object], name: str) -> str:
     value = fields.get(name)
-    if not isinstance(value, str) or len(value) > _TEXT_MAX:
-        raise PlanError(f"{name} is not text")
+    if not isinstance(value, str) or len(value) > _TEXT_MAX or not _is_utf8(value):
+        raise PlanError(f"{name!r} is not text")
     return value
+
+
+def _is_utf8(text: str) -> bool:
+    """Half a surrogate pair, in JSON or for a byte of an argument, can be in no file."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _integer(fields: Mapping[str, object], name: str, lowest: int, highest: int) -> int:

@@ -158,3 +158,29 @@ def test_a_file_in_which_two_nodes_are_one_is_refused() -> None:
     nodes = [Seat(1, True, True)._asdict()] * 2
     with pytest.raises(PlanError, match="same id"):
         plan_from_json(damaged(nodes=nodes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"next_id": 2}, "next_id"),
+        ({"cluster_id": "\ud800"}, "'cluster_id' is not text"),
+        ({"stated": {"a": "\ud800"}}, "'a' is not text"),
+        ({"stated": {"\ud800": "a"}}, "is not UTF-8 text"),
+        ({"stated": {"log.dirs": "/"}}, "log.dirs cannot be set"),
+    ],
+)
+def test_a_file_that_would_fail_later_is_refused(changes: dict[str, object], reason: str) -> None:
+    with pytest.raises(PlanError, match=reason):
+        plan_from_json(damaged(**changes))
+
+
+def test_a_file_in_which_two_listeners_have_one_port_is_refused() -> None:
+    nodes = [Seat(1, True, True, port=14007, controller_port=14007)._asdict()]
+    with pytest.raises(PlanError, match="same port"):
+        plan_from_json(damaged(nodes=nodes))
+
+
+def test_a_property_that_is_no_text_is_refused() -> None:
+    with pytest.raises(PlanError, match="not UTF-8"):
+        check_stated({"a": "\udcff"})
