@@ -95,6 +95,17 @@ class ClusterPlan(NamedTuple):
         """Whether the only process is broker and controller; it accepts no other broker."""
         return len(self.seats) == 1
 
+    def added_seat(self, rack: str) -> Seat:
+        """The next broker, without a port; the plan does not have it yet. Raises PlanError."""
+        if len(self.brokers) >= BROKERS_MAX:
+            raise PlanError(f"A local cluster has at most {BROKERS_MAX} brokers.")
+        if self.next_id >= FIRST_CONTROLLER_ID:
+            raise PlanError(
+                "All ids of brokers have been used: they are never used twice. Begin a new cluster"
+                " in another directory."
+            )
+        return Seat(self.next_id, True, False, rack)
+
     def with_seat(self, seat: Seat) -> "ClusterPlan":
         """The plan with this node, new or changed."""
         next_id = max(self.next_id, seat.node_id + 1) if seat.is_broker else self.next_id

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from ...clients.environment import Environment
 from ...storage.files import Files
 from .cluster_plan import (
-    BROKERS_MAX,
     ClusterPlan,
+    PlanError,
     Seat,
     node_properties,
     plan_to_json,
@@ -246,10 +246,12 @@ class LocalCluster:
                 "A cluster of one broker is one process that accepts no other. Begin one with"
                 " --brokers 2 or more, or with --controllers 1, in another directory."
             )
-        if len(self.plan.brokers) >= BROKERS_MAX:
-            raise RefusedError(f"A local cluster has at most {BROKERS_MAX} brokers.")
+        try:
+            added = self.plan.added_seat(rack)
+        except PlanError as error:
+            raise RefusedError(str(error)) from None
         used = {port for seat in self.plan.seats.values() for port in _ports(seat) if port}
-        seat = self._with_ports(Seat(self.plan.next_id, True, False, rack), used)
+        seat = self._with_ports(added, used)
         self.plan = self.plan.with_seat(seat)
         self._nodes[seat.node_id] = self._node(seat)
         self._write_plan()

@@ -184,3 +184,18 @@ def test_a_file_in_which_two_listeners_have_one_port_is_refused() -> None:
 def test_a_property_that_is_no_text_is_refused() -> None:
     with pytest.raises(PlanError, match="not UTF-8"):
         check_stated({"a": "\udcff"})
+
+
+def test_a_broker_that_is_added_never_has_the_id_of_a_controller() -> None:
+    plan = new_plan(ID, 2, 1)
+    for _ in range(98):
+        seat = plan.added_seat("")
+        plan = plan.with_seat(seat).without(seat.node_id)
+    assert plan_from_json(plan_to_json(plan)) == plan
+    with pytest.raises(PlanError, match="never used twice"):
+        plan.added_seat("")
+
+
+def test_a_cluster_has_a_bound_of_brokers() -> None:
+    with pytest.raises(PlanError, match="at most 50"):
+        new_plan(ID, 50, 0).added_seat("")
