@@ -44,6 +44,8 @@ class AsyncCluster:
         )
         self._process: Process | None = None
         self._turn = asyncio.Lock()
+        self._owed = 0
+        """Answers that are still to come: also of acts that nobody waits for any more."""
         self.directory = directory or ""
         """Where everything is; with a file of output for each node, such as `broker-1.log`."""
         self.bootstrap_servers = ""
@@ -67,6 +69,7 @@ class AsyncCluster:
             raise ClusterError("The cluster runs already.")
         directory = self._options.directory or tempfile.mkdtemp(prefix=TEMPORARY_PREFIX)
         self.directory = directory
+        self._owed = 0
         self._process = await asyncio.create_subprocess_exec(
             *self._options.command(directory),
             stdin=PIPE,
@@ -150,6 +153,7 @@ class AsyncCluster:
             process = self._process
             if process is None or process.stdin is None or process.stdout is None:
                 raise ClusterError("The cluster does not run.")
+            self._owed += 1
             try:
                 process.stdin.write(line)
                 await process.stdin.drain()
@@ -157,5 +161,6 @@ class AsyncCluster:
                 raise ClusterError("The cluster's process has ended.") from None
             while True:
                 answer = read_answer(await process.stdout.readline())
-                if answer.is_last:
+                self._owed -= answer.is_last
+                if not self._owed:
                     return value_of(answer)

@@ -49,6 +49,8 @@ class Cluster:
         )
         self._process: subprocess.Popen[bytes] | None = None
         self._turn = threading.Lock()
+        self._owed = 0
+        """Answers that are still to come: also of acts that nobody waits for any more."""
         self.directory = directory or ""
         """Where everything is; with a file of output for each node, such as `broker-1.log`."""
         self.bootstrap_servers = ""
@@ -72,6 +74,7 @@ class Cluster:
             raise ClusterError("The cluster runs already.")
         directory = self._options.directory or tempfile.mkdtemp(prefix=TEMPORARY_PREFIX)
         self.directory = directory
+        self._owed = 0
         self._process = subprocess.Popen(
             self._options.command(directory),
             stdin=subprocess.PIPE,
@@ -154,6 +157,7 @@ class Cluster:
             process = self._process
             if process is None or process.stdin is None or process.stdout is None:
                 raise ClusterError("The cluster does not run.")
+            self._owed += 1
             try:
                 process.stdin.write(line)
                 process.stdin.flush()
@@ -161,5 +165,6 @@ class Cluster:
                 raise ClusterError("The cluster's process has ended.") from None
             while True:
                 answer = read_answer(process.stdout.readline())
-                if answer.is_last:
+                self._owed -= answer.is_last
+                if not self._owed:
                     return value_of(answer)

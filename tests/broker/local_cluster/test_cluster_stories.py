@@ -232,7 +232,11 @@ def test_an_asynchronous_test_has_the_same_acts() -> None:
             assert (await cluster.status()).node(1).exit_code == 0
             with pytest.raises(ClusterError, match="one process that accepts no other"):
                 await cluster.add()
-            await cluster.start(1)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(cluster.start(1), 0.01)
+            # Nobody waits for the answer to the start; it is not the answer to the next act.
+            with pytest.raises(ClusterError, match="There is no node 7"):
+                await cluster.pause(7)
             async with Admin(cluster.bootstrap_servers) as admin:
                 await admin.create_topics([NewTopic("t")])
             return cluster.directory
