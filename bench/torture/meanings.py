@@ -6,7 +6,7 @@ from .fault import Fault, meaning_of
 
 _SAYS: Mapping[str, str] = {
     "disk_full": "Writes fail with ENOSPC until the broker has ended; it starts again with space.",
-    "disk_read_error": "One read in 20 fails with EIO.",
+    "disk_read_error": "One read in four fails with EIO.",
     "disk_write_error": "One write in 50 fails with EIO until the broker has ended.",
     "disk_sync_error": "fsync fails with EIO until the broker has ended.",
     "disk_slow": "One call in ten to the disk takes 0.2 s longer.",
