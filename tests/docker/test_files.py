@@ -69,6 +69,13 @@ def test_the_build_gets_all_that_it_copies_and_no_more() -> None:
     assert all((ROOT / each).exists() for each in allowed)
 
 
+def test_the_file_of_secrets_gets_neither_into_the_clone_nor_into_the_build() -> None:
+    assert "`docker/.env`" in PAGE.read_text()
+    assert "/docker/.env" in (ROOT / ".gitignore").read_text().splitlines()
+    rules = (FOLDER / "Containerfile.dockerignore").read_text().splitlines()
+    assert "docker/.env" in rules[rules.index("!docker") :]
+
+
 def test_the_brokers_of_the_compose_file_are_one_cluster_of_equals() -> None:
     brokers = {name: each for name, each in services().items() if name.startswith("broker")}
     assert len(brokers) == 3
