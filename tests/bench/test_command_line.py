@@ -22,6 +22,7 @@ from tierlog.bench.target import MeasurementError, RunningTarget, TargetUnavaila
 from tierlog.bench.targets.named import target_named
 from tierlog.tests.bench.fake_scenario import FakeScenario
 from tierlog.tests.bench.fake_target import FakeTarget
+from tierlog.tests.house_rules import ROOT
 from tierlog.tests.waiting import wait_until
 
 TIERLOG_BENCH = str(Path(sys.executable).with_name("tierlog-bench"))
@@ -59,6 +60,18 @@ def test_every_scenario_is_listed_with_its_time(capsys: pytest.CaptureFixture[st
     for scenario in ALL:
         assert re.search(rf"^{scenario.name} +{re.escape(scenario.summary)}$", said, re.MULTILINE)
     assert "`run` at scale smoke, tierlog and kafka: about" in said
+
+
+def test_the_page_lists_every_scenario_that_runs_only_if_named() -> None:
+    page = (ROOT / "docs" / "benchmarks.md").read_text()
+    listed = page.partition("A scenario that takes long")[2].partition(" runs only when")[0]
+    assert set(re.findall(r"`(\w+)`", listed)) == {scenario.name for scenario in ON_REQUEST}
+
+
+@pytest.mark.parametrize("name", [scenario.name for scenario in ON_REQUEST])
+def test_the_page_says_how_each_of_them_is_run(name: str) -> None:
+    page = (ROOT / "docs" / "benchmarks.md").read_text()
+    assert re.search(rf"^    tierlog-bench run (?:\w+ )*{name}\b", page, re.MULTILINE)
 
 
 @pytest.mark.parametrize("scale", list(Scale))
