@@ -87,6 +87,9 @@ def sentence_of(outcome: Outcome) -> str:
         f"and {outcome.histories.judged:,} histories under {sum(fired):,} faults of {len(fired)} "
         f"kinds, each at least {min(fired, default=0)} times"
     )
+    idle = len(outcome.tallies) - len(fired)
+    if idle:
+        says += f"; {idle} had no turn"
     waits = percentiles(outcome.unavailable_s())
     if waits:
         says += (

@@ -104,3 +104,7 @@ def test_every_plot_has_its_values_in_a_table() -> None:
     page = page_of(made_up())
     for text in ("Records a second, in steps of 1 s", "not all replicas were in sync", "disk_full"):
         assert text in page
+
+
+def test_the_line_for_people_counts_the_kinds_that_had_no_turn() -> None:
+    assert "4 faults of 3 kinds, each at least 1 times; 1 had no turn;" in sentence_of(made_up())
