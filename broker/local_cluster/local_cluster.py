@@ -33,6 +33,7 @@ STOPPED_WITHIN_S = 30.0
 """How long a node may take to stop cleanly; then it is killed. Its own limit is 20 seconds."""
 
 _KILLED_WITHIN_S = 10.0
+_ONLY_THE_USER = 0o077
 
 Say = Callable[[str], None]
 
@@ -150,13 +151,20 @@ class LocalCluster:
         return port
 
     def _write_plan(self) -> None:
-        content = plan_to_json(self.plan)
-        self._shell.files.atomic_replace(f"{self.directory}/{PLAN_FILE}", content, durable=False)
+        self._write(f"{self.directory}/{PLAN_FILE}", plan_to_json(self.plan))
+
+    def _write(self, path: str, content: bytes) -> None:
+        """Write a file that only the user may read: stated properties may be passwords."""
+        before = os.umask(_ONLY_THE_USER)
+        try:
+            self._shell.files.atomic_replace(path, content, durable=False)
+        finally:
+            os.umask(before)
 
     def _prepare(self, seat: Seat) -> None:
         """Write the node's properties, and format its directory if it is new."""
         text = properties_text(node_properties(self.plan, seat, self.directory))
-        self._shell.files.atomic_replace(self._properties(seat), text.encode(), durable=False)
+        self._write(self._properties(seat), text.encode())
         path = f"{self.directory}/{seat.name}"
         if not self._shell.files.exists(f"{path}/meta.properties"):
             self._shell.format(self.plan.cluster_id, seat.node_id, path)

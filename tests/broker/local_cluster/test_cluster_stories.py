@@ -224,10 +224,17 @@ def test_no_node_outlives_the_process_of_a_test(tmp_path: Path) -> None:
     assert not Path(directory).exists()
 
 
+def is_for_the_user_only(directory: str, name: str) -> bool:
+    return Path(directory, name).stat().st_mode & 0o077 == 0
+
+
 def test_an_asynchronous_test_has_the_same_acts() -> None:
     async def story() -> str:
         async with AsyncCluster(brokers=1) as cluster:
             assert (await cluster.status()).node(1).state == "running"
+            # What a user states may be a password.
+            for name in ("cluster.json", "broker-1.properties"):
+                assert is_for_the_user_only(cluster.directory, name)
             await cluster.terminate(1)
             assert (await cluster.status()).node(1).exit_code == 0
             with pytest.raises(ClusterError, match="one process that accepts no other"):
