@@ -63,7 +63,8 @@ class ReplicaFetchers:
         left: list[TopicIdPartition] = []
         for each in partitions:
             name, leader_id = each.topic_id_partition, each.image.leader
-            if each.role is PartitionRole.FOLLOWER and leader_id >= 0:
+            is_follower = each.role is PartitionRole.FOLLOWER and leader_id >= 0
+            if is_follower and not self._is_damaged_in_sync(each):
                 self._repair(each)
                 followed.append(FollowedReplica(name, each.log, leader_id, each.leader_epoch))
             else:
@@ -71,10 +72,22 @@ class ReplicaFetchers:
         self.leave(left)
         self.follow(followed)
 
+    def _is_damaged_in_sync(self, partition: Partition) -> bool:
+        """Whether a damaged log's replica is still in the ISR, which it must leave to be repaired.
+
+        It fetches nothing until then: a leader that saw it at the end of the log could add it to
+        the ISR again, and its log would be truncated while it counts as in sync.
+        """
+        is_in_sync = self._config.node_id in partition.image.isr
+        return partition.log.damaged_from is not None and is_in_sync
+
     def _repair(self, partition: Partition) -> None:
-        """Drop what is damaged in the log of a replica that is not in sync."""
+        """Drop what is damaged in the log of a replica that is not in sync.
+
+        One of the ELR (KIP-966) keeps what it has: it may be elected with it.
+        """
         log = partition.log
-        if log.damaged_from is None or self._config.node_id in partition.image.isr:
+        if log.damaged_from is None or self._config.node_id in partition.image.elr:
             return
         self._remove([partition.topic_id_partition])
         try:

@@ -13,12 +13,12 @@ _log = logging.getLogger(__name__)
 
 
 def drop_damaged_part(log: UnifiedLog) -> None:
-    """Truncate the log at the first offset that cannot be read; do nothing if all can be.
+    """Truncate the log at the first offset that cannot be read; do nothing if its disk has none.
 
     Only for a replica that is not in sync. Raises KafkaError(KAFKA_STORAGE_ERROR).
     """
     offset, log.damaged_from = log.damaged_from, None
-    if offset is None or not log.log_start_offset <= offset < log.log_end_offset:
+    if offset is None or not log.local_log_start_offset <= offset < log.log_end_offset:
         return
     _log.warning(
         "Truncated the log of %s at offset %d, where it is damaged: offsets %d to %d are copied "

@@ -489,6 +489,8 @@ class UnifiedLog:
     def truncate_to(self, offset: int) -> None:
         """Drop everything at and above `offset`, where the leader's log diverges."""
         assert offset >= 0
+        if self.damaged_from is not None and offset <= self.damaged_from:
+            self.damaged_from = None
         if offset < self.local.segments.first.base_offset:
             if self.is_tiered and self.log_start_offset < offset:
                 # Lower records are in the tier; the epoch history is needed to find them.
@@ -513,6 +515,7 @@ class UnifiedLog:
 
         A follower of a tiered log passes the leader's lower `log_start_offset` (KIP-405).
         """
+        self.damaged_from = None
         self.log_dir.lower_recovery_point(self.topic_partition, 0)
         log_start = offset if log_start_offset is None else log_start_offset
         self.local.truncate_fully_and_start_at(offset, log_start, self._now_ms)
