@@ -1,6 +1,6 @@
 """What must hold in the tier of a simulated cluster at any moment.
 
-The metadata topic of its leader, up to the high watermark, says what was copied. Only what is
+The metadata topic of its leader, as far as it is committed, says what was copied. Only what is
 committed is copied; what was copied stays readable as long as its topic lives, with all objects.
 """
 
@@ -32,6 +32,9 @@ class ClusterCopies:
         self._members = members
         self._truth = truth
         self._objects = TierTruth(members[0], store)
+        self._committed = 0
+        """The highest high watermark of the metadata topic: that of a new leader lags for a while,
+        and its log does not."""
         self._readable: dict[Uuid, int] = {}
         """By topic, below which offset all has been copied."""
         self._whole: set[Uuid] = set()
@@ -83,8 +86,9 @@ class ClusterCopies:
         logs: dict[TopicIdPartition, RemoteLog] = {}
         if leader is None or replica is None:
             return logs
+        self._committed = max(self._committed, replica.log.high_watermark)
         for batch in batches(memoryview(self._truth.content(leader, METADATA))):
-            if batch.last_offset >= replica.log.high_watermark:
+            if batch.last_offset >= self._committed:
                 break
             for record in batch.records():
                 apply_event(logs, decode_event(record.value or b""))
