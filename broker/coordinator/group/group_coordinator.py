@@ -338,10 +338,20 @@ class GroupCoordinator:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if shard_error(shard) else ErrorCode.NONE
 
     def transaction_ended(self, partition: int, producer_id: int, is_commit: bool) -> None:
-        """Apply or drop the transaction's pending offsets once the marker is in the log."""
+        """Apply or drop the transaction's pending offsets once the marker is in the log.
+
+        One move of the high watermark may complete the marker and commits before it, in any order:
+        what was appended before is handled first, or it would be pending for ever.
+        """
         shard = self._partitions.shards.get(partition)
-        if shard is not None:
-            shard.end_transaction(producer_id, is_commit, self._now_ms())
+        if shard is None:
+            return
+
+        def end(error: ErrorCode) -> None:
+            if not error:
+                shard.end_transaction(producer_id, is_commit, self._now_ms())
+
+        self._partitions.writer.after_writes(shard, end)
 
     # Offsets.
 

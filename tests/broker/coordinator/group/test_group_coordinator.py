@@ -17,6 +17,7 @@ from tierlog.broker.coordinator.group_records import (
 )
 from tierlog.broker.coordinator.offsets import (
     NO_COMMITTED_OFFSET,
+    OffsetsProducer,
 )
 from tierlog.broker.coordinator.offsets_topic import OFFSETS_TOPIC, partition_for
 from tierlog.clients.errors import ErrorCode
@@ -99,6 +100,26 @@ def test_a_commit_under_way_is_not_shown_and_stable_fetches_wait_for_it() -> Non
         assert await broker.committed(require_stable=True) == 42
         assert await later(commit) == [ErrorCode.NONE]
         assert await broker.committed() == 42
+
+    simulate(story)
+
+
+@pytest.mark.parametrize(("is_commit", "shown"), [(True, 42), (False, 41)])
+def test_a_marker_that_is_replicated_together_with_its_commit_ends_it(
+    is_commit: bool, shown: int
+) -> None:
+    """One move of the high watermark completes both, and the marker may be handled first."""
+
+    async def story(loop: SimulatedLoop) -> None:
+        broker = Broker(loop)
+        await broker.elect()
+        await broker.commit(41)
+        broker.log.delay_s = 2.0
+        request = commit_request(42)._replace(producer=OffsetsProducer(7, 0))
+        commit = committed(broker.coordinator, request)
+        broker.coordinator.transaction_ended(PARTITION, 7, is_commit)
+        assert await later(commit) == [ErrorCode.NONE]
+        assert await broker.committed(require_stable=True) == shown
 
     simulate(story)
 
