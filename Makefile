@@ -108,7 +108,7 @@ test-long: setup-test
 	PYTHONHASHSEED=0 $(BIN)/python -m tierlog.tests.simulation.cluster_figures $(CLUSTER_SEEDS) --workers $(WORKERS) \
 		--minutes $(CLUSTER_MINUTES)
 	$(BIN)/pytest -q -n $(TEST_WORKERS) --dist worksteal --benchmark-disable \
-		--minutes $$(( ($(MINUTES) + 1) / 2 )) -m long -rfE tests
+		--minutes $$(( ($(MINUTES) + 1) / 2 )) -m long --reruns 1 -rfER tests
 
 .PHONY: simulate
 simulate: setup-test
