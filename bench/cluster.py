@@ -101,6 +101,8 @@ class ClusterNode(BrokerNode):
         """What `kafka-storage format` gets about features; by default all are on."""
         self.java_options = ""
         """More flags for Kafka's JVM."""
+        self.extra_environment: dict[str, str] = {}
+        """More environment variables of its process, from its next start on."""
         self.program = tuple(tierlog_command())
         """What a command line of `tierlog` begins with: another release's, for an upgrade."""
         self._cluster_id = cluster_id

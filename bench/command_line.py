@@ -39,6 +39,7 @@ examples:
   tierlog-bench report bench-results/2026-11-22T04-31-07
   tierlog-bench compare before/ after/
   tierlog-bench size --brokers 10 --partitions 1000 --mb-per-s 50    no run: a model
+  tierlog-bench torture --minutes 5                 kill, cut and damage a cluster, and judge
 """
 
 _REPEATS_MAX = 1_000

@@ -243,8 +243,9 @@ RULES: tuple[Callable[[SourceFile], Offences], ...] = (
 @cache
 def source_files() -> tuple[SourceFile, ...]:
     """Every Python file of the repository, parsed once for all rules."""
-    paths = [ROOT / "__init__.py"]
-    for folder in ("broker", "replication", "tiering", "storage", "clients", "bench", "docker", "tests"):
+    paths = [ROOT / "__init__.py", ROOT / "testing.py"]
+    folders = ("broker", "replication", "tiering", "storage", "clients", "bench", "docker", "tests")
+    for folder in folders:
         paths += sorted((ROOT / folder).rglob("*.py"))
     return tuple(
         SourceFile(path.relative_to(ROOT).as_posix(), path.read_text("utf-8")) for path in paths

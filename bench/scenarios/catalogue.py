@@ -23,6 +23,7 @@ from .recovery import SCENARIO as RECOVERY
 from .remote_tier import SCENARIO as REMOTE_TIER
 from .replicated import SCENARIO as REPLICATED
 from .restarts import SCENARIO as RESTARTS
+from .rolling import SCENARIO as ROLLING
 from .sizing import SCENARIO as SIZING
 from .small_requests import SCENARIO as SMALL_REQUESTS
 from .spark_scan import SCENARIO as SPARK_SCAN

@@ -10,7 +10,15 @@ from tierlog.bench.figures import ResultsWriter, read_results
 from tierlog.bench.progress import LinesOfProgress
 from tierlog.bench.runner import Runner, Settings
 from tierlog.bench.scenario import Scale, Scenario
-from tierlog.bench.scenarios import cores, failover, replicated, restarts, sizing, three_nodes
+from tierlog.bench.scenarios import (
+    cluster_up,
+    cores,
+    failover,
+    replicated,
+    restarts,
+    sizing,
+    three_nodes,
+)
 from tierlog.bench.schedule import schedule
 from tierlog.bench.targets.tierlog import TierlogTarget
 
@@ -25,6 +33,8 @@ SCENARIOS = [
     cores.SCENARIO,
     pytest.param(sizing.SCENARIO, marks=pytest.mark.long),
 ]
+ONLY = {"failover": re.compile("kills of the active controller")}
+"""The others are in test_rolling.py, for `make test-long`."""
 SOME_FIGURES = {
     "restarts": {"first_start_cpu_s", "last_start_cpu_s", "worst_of_second_half_metadata_mb"},
     "failover": {"median_unavailable_s", "worst_unavailable_s", "acknowledged_changes"},
@@ -33,6 +43,7 @@ SOME_FIGURES = {
         "active_resident_mib",
         "standby_idle_cpu_s_per_minute",
     },
+    "cluster_up": {"new_ready_s", "again_ready_s", "idle_core_percent", "all_proportional_mib"},
     "cores": {
         "produce_16_kib_mb_per_s",
         "consume_16_kib_broker_cpu_s_per_gb",
