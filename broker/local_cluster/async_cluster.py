@@ -8,9 +8,12 @@ from types import TracebackType
 from typing import Self
 
 from .cluster_options import (
+    ENDED,
+    ENDS_WITHIN_S,
     TEMPORARY_PREFIX,
     ClusterError,
     ClusterOptions,
+    last_words,
     read_answer,
     request,
     status_of,
@@ -18,8 +21,6 @@ from .cluster_options import (
 )
 from .cluster_status import ClusterStatus
 from .control_messages import ANSWER_BYTES_MAX
-
-_ENDS_WITHIN_S = 60.0
 
 
 class AsyncCluster:
@@ -96,12 +97,12 @@ class AsyncCluster:
         if process is None:
             return ""
         try:
-            async with asyncio.timeout(_ENDS_WITHIN_S):
+            async with asyncio.timeout(ENDS_WITHIN_S):
                 _, said = await process.communicate(request("stop", is_hard=is_hard))
         except TimeoutError:
             process.kill()
             _, said = await process.communicate()
-        return said.decode(errors="replace").strip().removeprefix("tierlog cluster: ")
+        return last_words(said)
 
     async def status(self) -> ClusterStatus:
         """How the nodes stand. Raises ClusterError."""
@@ -158,7 +159,7 @@ class AsyncCluster:
                 process.stdin.write(line)
                 await process.stdin.drain()
             except ConnectionError:
-                raise ClusterError("The cluster's process has ended.") from None
+                raise ClusterError(ENDED) from None
             while True:
                 answer = read_answer(await process.stdout.readline())
                 self._owed -= answer.is_last

@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from .cluster_status import ClusterStatus, status_from_json
 from .control_messages import Answer, RefusedError, Request, decode_answer
 
+ENDS_WITHIN_S = 60.0
+"""The cluster's process bounds a clean stop by 30 seconds for brokers and for controllers."""
+
 TEMPORARY_PREFIX = "tierlog-cluster-"
 ENDED = "The cluster's process has ended."
 
@@ -40,6 +43,11 @@ class ClusterOptions:
         words += ["--temporary"] if self.directory is None else []
         stated = self.properties
         return words + [w for name in stated for w in ("--override", f"{name}={stated[name]}")]
+
+
+def last_words(said: bytes) -> str:
+    """What the cluster's process has said on stderr, as one sentence; empty if nothing."""
+    return said.decode(errors="replace").strip().removeprefix("tierlog cluster: ")
 
 
 def read_answer(line: bytes) -> Answer:

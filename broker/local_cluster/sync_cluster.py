@@ -8,18 +8,18 @@ from types import TracebackType
 from typing import Self
 
 from .cluster_options import (
+    ENDED,
+    ENDS_WITHIN_S,
     TEMPORARY_PREFIX,
     ClusterError,
     ClusterOptions,
+    last_words,
     read_answer,
     request,
     status_of,
     value_of,
 )
 from .cluster_status import ClusterStatus
-
-_ENDS_WITHIN_S = 60.0
-"""The cluster's process bounds a clean stop by 30 seconds for brokers and for controllers."""
 
 
 class Cluster:
@@ -92,8 +92,7 @@ class Cluster:
 
     def close(self) -> None:
         """End the cluster: cleanly in a directory of yours, at once in a temporary one."""
-        if self._process is not None:
-            self._end(is_hard=self._options.directory is None)
+        self._end(is_hard=self._options.directory is None)
 
     def _end(self, *, is_hard: bool) -> str:
         """End the process; returns what it has said on stderr."""
@@ -101,11 +100,11 @@ class Cluster:
         if process is None:
             return ""
         try:
-            _, said = process.communicate(request("stop", is_hard=is_hard), _ENDS_WITHIN_S)
+            _, said = process.communicate(request("stop", is_hard=is_hard), ENDS_WITHIN_S)
         except (subprocess.TimeoutExpired, BrokenPipeError):
             process.kill()
             _, said = process.communicate()
-        return said.decode(errors="replace").strip().removeprefix("tierlog cluster: ")
+        return last_words(said)
 
     def status(self) -> ClusterStatus:
         """How the nodes stand. Raises ClusterError."""
@@ -162,7 +161,7 @@ class Cluster:
                 process.stdin.write(line)
                 process.stdin.flush()
             except BrokenPipeError:
-                raise ClusterError("The cluster's process has ended.") from None
+                raise ClusterError(ENDED) from None
             while True:
                 answer = read_answer(process.stdout.readline())
                 self._owed -= answer.is_last
