@@ -6,8 +6,9 @@ once, and no acknowledged record may be lost, there twice or out of order.
 """
 
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -81,6 +82,26 @@ def longest_gap_s(times: Sequence[float], began: float, ended: float) -> float:
     return max(after - before for before, after in pairwise(moments))
 
 
+@dataclass(frozen=True, slots=True)
+class ClientAnswers:
+    """What each client was acknowledged, in its own topic."""
+
+    topics: Mapping[str, str]
+    acknowledged: Mapping[str, Acknowledged]
+
+    def gaps_s(
+        self, client: str, places: Iterable[Place], window: tuple[float, float]
+    ) -> list[float]:
+        """The longest gap of a client in a window of `time.time`, in each of its partitions of
+        `places`."""
+        answers = self.acknowledged[client].answers
+        return [
+            longest_gap_s([each.at for each in answers.get(at, {}).values()], *window)
+            for topic, at in places
+            if topic == self.topics[client]
+        ]
+
+
 class LoadedCluster:
     """A cluster that clients produce to; see the top of this file."""
 
@@ -91,15 +112,6 @@ class LoadedCluster:
         self._stated = stated
         self._producers = producers
         self._watch = InSyncWatch(cluster, [each.topic for each in stated.values()])
-
-    @property
-    def clients(self) -> list[str]:
-        """The names of the client libraries."""
-        return list(self._stated)
-
-    def topic(self, client: str) -> str:
-        """The topic that a client produces to."""
-        return self._stated[client].topic
 
     def wait_until_begun(self) -> None:
         """Wait until every client has an acknowledgement. Raises NotUpError."""
@@ -171,7 +183,7 @@ class LoadedCluster:
             if answer.error_code == ErrorCode.NONE:
                 return
 
-    def acknowledged(self) -> dict[str, Acknowledged]:
+    def acknowledged(self) -> ClientAnswers:
         """Stop the producers, and hold what they were answered against what is there, by client.
 
         Raises MeasurementError if something acknowledged is lost, doubled or out of order.
@@ -184,21 +196,8 @@ class LoadedCluster:
             wrong += [f"{client}: {one}" for one in wrong_records(answers[client], read)]
         if wrong:
             raise MeasurementError(shortened(wrong))
-        return answers
-
-
-def gaps_s(
-    acknowledged: Mapping[str, Acknowledged],
-    client: str,
-    partitions: Sequence[int],
-    window: tuple[float, float],
-) -> list[float]:
-    """The longest gap of each of these partitions in a window of `time.time`."""
-    answers = acknowledged[client].answers
-    return [
-        longest_gap_s([each.at for each in answers.get(at, {}).values()], *window)
-        for at in partitions
-    ]
+        topics = {client: each.topic for client, each in self._stated.items()}
+        return ClientAnswers(topics, answers)
 
 
 def _leaders(bootstrap: str, stated: Sequence[Stated]) -> dict[Place, Leadership]:

@@ -7,12 +7,11 @@ that dies may be the active controller, too; then another controller is elected 
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from .chaos.acknowledged import Acknowledged
 from .cluster import Kind
-from .cluster_load import LoadedCluster, Place, gaps_s, loaded_cluster
+from .cluster_load import ClientAnswers, LoadedCluster, Place, loaded_cluster
 
 _ELECTED_WITHIN_S = 90.0
 _UP_S = 180.0
@@ -33,23 +32,19 @@ class LeaderKill:
     led: Sequence[Place]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class LeaderKills:
     """All kills, and what was acknowledged meanwhile."""
 
-    topics: Mapping[str, str]
-    """By client."""
-    kills: list[LeaderKill] = field(default_factory=list[LeaderKill])
-    acknowledged: Mapping[str, Acknowledged] = field(default_factory=dict[str, Acknowledged])
+    kills: Sequence[LeaderKill]
+    answers: ClientAnswers
 
     def unavailable_s(self, client: str) -> list[float]:
         """For each kill, the time until all partitions that the node led have acknowledged."""
-        worst: list[float] = []
-        for kill in self.kills:
-            partitions = [at for topic, at in kill.led if topic == self.topics[client]]
-            window = (kill.killed, kill.settled)
-            worst.append(max(gaps_s(self.acknowledged, client, partitions, window), default=0.0))
-        return worst
+        return [
+            max(self.answers.gaps_s(client, kill.led, (kill.killed, kill.settled)), default=0.0)
+            for kill in self.kills
+        ]
 
 
 def kill_leaders(
@@ -66,11 +61,8 @@ def kill_leaders(
     no leader is elected, or a node does not come back.
     """
     with loaded_cluster(directory, kind, properties) as loaded:
-        done = LeaderKills({client: loaded.topic(client) for client in loaded.clients})
-        for at in range(kills):
-            done.kills.append(_kill_once(loaded, at, with_controller))
-        done.acknowledged = loaded.acknowledged()
-    return done
+        done = [_kill_once(loaded, at, with_controller) for at in range(kills)]
+        return LeaderKills(done, loaded.acknowledged())
 
 
 def _kill_once(loaded: LoadedCluster, at: int, with_controller: bool) -> LeaderKill:

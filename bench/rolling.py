@@ -7,12 +7,11 @@ it has both moves of its leaders, away and back.
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from .chaos.acknowledged import Acknowledged
 from .cluster import Cluster, Kind
-from .cluster_load import LoadedCluster, Place, gaps_s, loaded_cluster
+from .cluster_load import ClientAnswers, LoadedCluster, Place, loaded_cluster
 
 _STOP_S = 120.0
 _UP_S = 180.0
@@ -37,14 +36,12 @@ class Restart:
     """What it led before."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Rolling:
     """All restarts, and what was acknowledged meanwhile."""
 
-    topics: Mapping[str, str]
-    """By client."""
-    restarts: list[Restart] = field(default_factory=list[Restart])
-    acknowledged: Mapping[str, Acknowledged] = field(default_factory=dict[str, Acknowledged])
+    restarts: Sequence[Restart]
+    answers: ClientAnswers
 
     def unavailable_s(self, client: str) -> list[float]:
         """For each restart and each partition that the node led, the longest gap of a client."""
@@ -55,8 +52,7 @@ class Rolling:
         return [max(self._gaps_s(client, restart), default=0.0) for restart in self.restarts]
 
     def _gaps_s(self, client: str, restart: Restart) -> list[float]:
-        partitions = [at for topic, at in restart.led if topic == self.topics[client]]
-        return gaps_s(self.acknowledged, client, partitions, (restart.began, restart.ended))
+        return self.answers.gaps_s(client, restart.led, (restart.began, restart.ended))
 
 
 def run_rolling(
@@ -78,14 +74,12 @@ def run_rolling(
             _use(cluster, programs[0])
 
     with loaded_cluster(directory, kind, properties, begin) as loaded:
-        rolling = Rolling({client: loaded.topic(client) for client in loaded.clients})
+        restarts: list[Restart] = []
         for turn in range(1, rounds + 1):
             if programs:
                 _use(loaded.cluster, programs[turn % len(programs)])
-            for node_id in loaded.cluster.nodes:
-                rolling.restarts.append(_restart(loaded, node_id))
-        rolling.acknowledged = loaded.acknowledged()
-    return rolling
+            restarts += [_restart(loaded, node_id) for node_id in loaded.cluster.nodes]
+        return Rolling(restarts, loaded.acknowledged())
 
 
 def _use(cluster: Cluster, program: Program) -> None:

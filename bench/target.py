@@ -27,6 +27,11 @@ class MeasurementError(Exception):
     """A run does not count: a client died, a record was lost, or there was no response."""
 
 
+def sentence_and_notes(error: BaseException) -> str:
+    """What an error says, with its notes: the ends of the nodes' logs, for example."""
+    return "\n".join([str(error), *getattr(error, "__notes__", [])])
+
+
 class Target(Protocol):
     """A broker that can be started, or that runs elsewhere."""
 

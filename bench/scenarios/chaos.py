@@ -13,9 +13,9 @@ from ..cluster import kind_of
 from ..probe import NotUpError
 from ..recorder import Recorder
 from ..scenario import Case, Plan, Scale, Scenario
-from ..target import MeasurementError, RunningTarget, Target
+from ..target import MeasurementError, RunningTarget, Target, sentence_and_notes
 from .failover import needs_a_cluster
-from .percentiles import record_percentiles
+from .percentiles import record_clients, record_percentiles
 
 _SECONDS = {Scale.SMOKE: 60.0, Scale.SMALL: 180.0, Scale.FULL: 600.0}
 _AROUND_S = 90.0
@@ -45,15 +45,11 @@ class Chaos:
         try:
             done = run(directory, kind_of(target.name), clients_here(), _SECONDS[scale])
         except NotUpError as error:
-            notes = getattr(error, "__notes__", [])
-            raise MeasurementError("\n".join([str(error), *notes])) from error
+            raise MeasurementError(sentence_and_notes(error)) from error
         for fault in USUAL:
             recorder.figure(f"{fault.name}_faults", done.count(fault.name))
         recorder.figure("ended_by_themselves", len(done.ended_by_themselves))
-        for client, acknowledged in done.acknowledged.items():
-            recorder.figure(f"{client}_records", acknowledged.records)
-            recorder.figure(f"{client}_failed_records", len(acknowledged.failures))
-            record_percentiles(recorder, f"{client}_unavailable", done.unavailable_s(client))
+        record_clients(recorder, done.acknowledged, done.unavailable_s)
         record_percentiles(recorder, "back_in_sync", done.back_in_sync_s())
 
 

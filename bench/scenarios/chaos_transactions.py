@@ -15,7 +15,7 @@ from ..cluster import kind_of
 from ..probe import NotUpError
 from ..recorder import Recorder
 from ..scenario import Case, Plan, Scale, Scenario
-from ..target import MeasurementError, RunningTarget, Target
+from ..target import MeasurementError, RunningTarget, Target, sentence_and_notes
 from .failover import needs_a_cluster
 from .percentiles import record_percentiles
 
@@ -49,8 +49,7 @@ class ChaosTransactions:
         try:
             measure(target, recorder, scale)
         except NotUpError as error:
-            notes = getattr(error, "__notes__", [])
-            raise MeasurementError("\n".join([str(error), *notes])) from error
+            raise MeasurementError(sentence_and_notes(error)) from error
 
 
 def _copies(target: RunningTarget, recorder: Recorder, scale: Scale) -> None:

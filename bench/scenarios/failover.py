@@ -22,8 +22,8 @@ from ..cluster_failover import kill_controllers
 from ..probe import NotUpError
 from ..recorder import Recorder
 from ..scenario import Case, Plan, Scale, Scenario
-from ..target import MeasurementError, RunningTarget, Target
-from .percentiles import record_percentiles
+from ..target import MeasurementError, RunningTarget, Target, sentence_and_notes
+from .percentiles import record_clients, record_percentiles
 
 NODES = 3
 _KILLS = {Scale.SMOKE: 2, Scale.SMALL: 10, Scale.FULL: 10}
@@ -66,8 +66,7 @@ class Failover:
             else:
                 _kill_controllers(target, recorder, scale)
         except NotUpError as error:
-            notes = getattr(error, "__notes__", [])
-            raise MeasurementError("\n".join([str(error), *notes])) from error
+            raise MeasurementError(sentence_and_notes(error)) from error
 
 
 def _kill_controllers(target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
@@ -99,10 +98,7 @@ def _kill_leaders(case: Case, target: RunningTarget, recorder: Recorder, scale: 
         DEATH_HINT if case.name.endswith(_HINT) else None,
         with_controller=_BOTH in case.name,
     )
-    for client in done.topics:
-        recorder.figure(f"{client}_records", done.acknowledged[client].records)
-        recorder.figure(f"{client}_failed_records", len(done.acknowledged[client].failures))
-        record_percentiles(recorder, f"{client}_unavailable", done.unavailable_s(client))
+    record_clients(recorder, done.answers.acknowledged, done.unavailable_s)
     record_percentiles(recorder, "elected", [kill.elected_s for kill in done.kills])
 
 

@@ -1,9 +1,13 @@
-"""The median, the 99th percentile and the maximum of some seconds, as figures of a run."""
+"""Seconds as figures of a run: the median, the 99th percentile and the maximum."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ..recorder import Recorder
+
+if TYPE_CHECKING:
+    from ..chaos.acknowledged import Acknowledged
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
@@ -19,3 +23,15 @@ def record_percentiles(recorder: Recorder, name: str, seconds: Sequence[float]) 
         recorder.figure(f"{name}_p50_s", percentile(seconds, 50))
         recorder.figure(f"{name}_p99_s", percentile(seconds, 99))
         recorder.figure(f"{name}_max_s", max(seconds))
+
+
+def record_clients(
+    recorder: Recorder,
+    acknowledged: "Mapping[str, Acknowledged]",
+    unavailable_s: Callable[[str], Sequence[float]],
+) -> None:
+    """Record what each client was acknowledged, and for how long it was not."""
+    for client, answers in acknowledged.items():
+        recorder.figure(f"{client}_records", answers.records)
+        recorder.figure(f"{client}_failed_records", len(answers.failures))
+        record_percentiles(recorder, f"{client}_unavailable", unavailable_s(client))

@@ -22,9 +22,9 @@ from ..cluster import kind_of
 from ..probe import NotUpError
 from ..recorder import Recorder
 from ..scenario import Case, Plan, Scale, Scenario
-from ..target import MeasurementError, RunningTarget, Target
+from ..target import MeasurementError, RunningTarget, Target, sentence_and_notes
 from .failover import needs_a_cluster
-from .percentiles import record_percentiles
+from .percentiles import record_clients, record_percentiles
 
 RESTART = "rolling restart"
 CLEAN = "rolling restart, clean restart"
@@ -74,19 +74,12 @@ class RollingScenario:
                 directory / "cluster", kind_of(target.name), rounds, properties, programs
             )
         except NotUpError as error:
-            raise MeasurementError("\n".join([str(error), *notes_of(error)])) from error
-        for client in done.topics:
-            recorder.figure(f"{client}_records", done.acknowledged[client].records)
-            recorder.figure(f"{client}_failed_records", len(done.acknowledged[client].failures))
-            record_percentiles(recorder, f"{client}_unavailable", done.unavailable_s(client))
+            raise MeasurementError(sentence_and_notes(error)) from error
+        record_clients(recorder, done.answers.acknowledged, done.unavailable_s)
+        for client in done.answers.acknowledged:
             record_percentiles(recorder, f"{client}_worst", done.worst_s(client))
         record_percentiles(recorder, "stopping", [each.stopping_s for each in done.restarts])
         record_percentiles(recorder, "returning", [each.returning_s for each in done.restarts])
-
-
-def notes_of(error: BaseException) -> list[str]:
-    """What was added to an error, e.g. the ends of the nodes' logs."""
-    return list(getattr(error, "__notes__", []))
 
 
 SCENARIO: Scenario = RollingScenario()

@@ -17,7 +17,7 @@ from ..chaos.faults import Chaos
 from ..chaos.in_sync import InSyncWatch
 from ..cluster import ClusterNode, Kind
 from ..probe import NotUpError
-from ..target import MeasurementError
+from ..target import MeasurementError, sentence_and_notes
 from .fault import Fault, Store
 from .load import PARTITIONS, SOURCE, Histories, Load, Pulse, Stress
 from .outcome import ClientSeen, CopySeen, Outcome, wrong_of
@@ -91,8 +91,7 @@ def run(order: Order, directory: Path, outcome: Outcome) -> None:
             )
             _on_cluster(order, made, directory, store, outcome)
         except (NotUpError, MeasurementError) as error:
-            notes = getattr(error, "__notes__", [])
-            outcome.failures.append("\n".join([str(error), *notes]))
+            outcome.failures.append(sentence_and_notes(error))
 
 
 def _prepare(faults: Sequence[Fault], node: ClusterNode) -> None:

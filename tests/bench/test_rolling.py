@@ -8,7 +8,7 @@ import pytest
 
 from tierlog.bench import releases
 from tierlog.bench.chaos.acknowledged import Acknowledged, Answer
-from tierlog.bench.cluster_load import longest_gap_s
+from tierlog.bench.cluster_load import ClientAnswers, longest_gap_s
 from tierlog.bench.figures import ResultsWriter, read_results
 from tierlog.bench.leader_failover import LeaderKill, LeaderKills
 from tierlog.bench.probe import NotUpError
@@ -45,25 +45,25 @@ def test_a_partition_that_never_answers_again_is_unavailable_to_the_end_of_the_w
 
 
 def test_a_restart_counts_for_the_partitions_that_the_node_led() -> None:
-    done = Rolling(TOPICS)
     led = [("load-Java", 0), ("load-Java", 1), ("load-librdkafka", 0)]
-    done.restarts = [Restart(1, 10.0, 20.0, 1.0, 5.0, led)]
+    restart = Restart(1, 10.0, 20.0, 1.0, 5.0, led)
     steady = [10.0 + each / 10 for each in range(110)]
     gap = [at for at in steady if not 12.05 < at < 12.95]
-    done.acknowledged = {
+    acknowledged = {
         "Java": answered(p0=gap, p1=steady, p2=[9.0, 99.0]),
         "librdkafka": answered(p0=steady),
     }
+    done = Rolling([restart], ClientAnswers(TOPICS, acknowledged))
     assert done.unavailable_s("Java") == [pytest.approx(1.0), pytest.approx(0.1)]
     assert done.worst_s("Java") == [pytest.approx(1.0)]
     assert done.worst_s("librdkafka") == [pytest.approx(0.1)]
 
 
 def test_a_kill_lasts_until_the_last_partition_is_served_again() -> None:
-    done = LeaderKills(TOPICS)
     led = [("load-Java", 0), ("load-Java", 3)]
-    done.kills = [LeaderKill(2, 100.0, 105.0, 2.0, led)]
-    done.acknowledged = {"Java": answered(p0=[99.9, 102.4, 106.0], p1=[200.0], p3=[99.9, 108.0])}
+    kill = LeaderKill(2, 100.0, 105.0, 2.0, led)
+    acknowledged = {"Java": answered(p0=[99.9, 102.4, 106.0], p1=[200.0], p3=[99.9, 108.0])}
+    done = LeaderKills([kill], ClientAnswers(TOPICS, acknowledged))
     assert done.unavailable_s("Java") == [8.0]
 
 
