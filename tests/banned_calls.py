@@ -92,6 +92,7 @@ BANS = (
         "broker/broker.py",
         "broker/node_storage.py",
         "broker/local_cluster/sync_cluster.py",  # a lock: users' tests may have threads
+        "clients/tables/record_stream.py",  # users wait for a scan in threads with loops of theirs
     ),
     _ban("run_in_executor(None)", "one of the named, bounded executors"),
     _ban(

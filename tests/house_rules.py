@@ -243,7 +243,7 @@ RULES: tuple[Callable[[SourceFile], Offences], ...] = (
 @cache
 def source_files() -> tuple[SourceFile, ...]:
     """Every Python file of the repository, parsed once for all rules."""
-    paths = [ROOT / "__init__.py", ROOT / "testing.py"]
+    paths = [ROOT / "__init__.py", ROOT / "tables.py", ROOT / "testing.py"]
     folders = ("broker", "replication", "tiering", "storage", "clients", "bench", "docker", "tests")
     for folder in folders:
         paths += sorted((ROOT / folder).rglob("*.py"))

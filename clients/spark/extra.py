@@ -1,8 +1,8 @@
-"""The packages that only the extra `spark` installs, and the error if one is missing."""
+"""The packages that only the extras `spark` and `arrow` install, and the error without them."""
 
 _PACKAGES = frozenset(
-    {"confluent_kafka", "cramjam", "jinja2", "matplotlib", "numpy", "pandas", "py4j", "pyarrow"}
-    | {"pyspark", "rich"}
+    {"confluent_kafka", "cramjam", "jinja2", "matplotlib", "numpy", "pandas", "py4j"}
+    | {"pyarrow", "pyspark", "rich"}
 )
 
 
@@ -11,12 +11,12 @@ def is_missing_extra(error: ModuleNotFoundError) -> bool:
     return (error.name or "").partition(".")[0] in _PACKAGES
 
 
-def missing_extra(error: ModuleNotFoundError) -> ImportError:
+def missing_extra(error: ModuleNotFoundError, extra: str = "spark") -> ImportError:
     """An error that says how to install the extra; `error` itself if another module is missing."""
     if not is_missing_extra(error):
         return error
     return ImportError(
-        f"{error.name} is not installed: pip install 'tierlog[spark]', or in a clone"
-        " pip install -e '.[spark]'",
+        f"{error.name} is not installed: pip install 'tierlog[{extra}]', or in a clone"
+        f" pip install -e '.[{extra}]'",
         name=error.name,
     )

@@ -3,7 +3,7 @@
 PyArrow's type hints are loose, so this module casts to and from `Any`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -45,11 +45,15 @@ _VIEW_BYTES = 16
 _MILLISECONDS_MAX = 2**63 // 1000 - 1
 
 
+def schema_of(names: Iterable[str]) -> pa.Schema:
+    """The schema of these columns, in this order."""
+    fields = cast("Any", SCHEMA)
+    return cast("pa.Schema", _arrow.schema([fields.field(name) for name in names]))
+
+
 def record_batch(columns: Mapping[str, "Column"]) -> pa.RecordBatch:
     """A record batch of columns, each with its type in the schema."""
-    fields = cast("Any", SCHEMA)
-    schema = _arrow.schema([fields.field(name) for name in columns])
-    made = _arrow.RecordBatch.from_arrays(list(columns.values()), schema=schema)
+    made = _arrow.RecordBatch.from_arrays(list(columns.values()), schema=schema_of(columns))
     return cast("pa.RecordBatch", made)
 
 

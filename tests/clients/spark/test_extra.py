@@ -41,16 +41,17 @@ def test_the_command_says_in_one_line_what_to_install(arguments: list[str]) -> N
 
 
 @pytest.mark.parametrize(
-    "statement",
+    ("statement", "extra"),
     [
-        "from tierlog.clients.spark.source import TierlogDataSource",
-        "from tierlog.clients.spark.session import spark_session",
+        ("from tierlog.clients.spark.source import TierlogDataSource", "spark"),
+        ("from tierlog.clients.spark.session import spark_session", "spark"),
+        ("from tierlog.tables import scan", "arrow"),
     ],
 )
-def test_an_import_says_what_to_install(statement: str) -> None:
+def test_an_import_says_what_to_install(statement: str, extra: str) -> None:
     answer = without_the_extra(statement)
     assert answer.returncode == 1
     last = answer.stderr.splitlines()[-1]
-    assert last.startswith("ImportError: py")
-    assert " is not installed: pip install 'tierlog[spark]'" in last
+    assert last.startswith("ImportError: ")
+    assert f" is not installed: pip install 'tierlog[{extra}]'" in last
     assert "During handling" not in answer.stderr
