@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from .. import __version__
-from .commands.configuration import add_configuration_arguments
+from .commands.configuration import add_configuration_arguments, add_log_arguments
 
 _SERVE_EPILOG = """\
 Without --config this is a dev broker: 127.0.0.1:9092, data in ./data, closed segments in
@@ -46,6 +46,7 @@ def run(arguments: Sequence[str] | None, started_ms: int) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_configuration_arguments(serve)
+    add_log_arguments(serve)
     tier = commands.add_parser(
         "tier",
         help="inspect a remote tier, check it, clean it, or rebuild a broker from it",
@@ -76,4 +77,4 @@ def run(arguments: Sequence[str] | None, started_ms: int) -> int:
         serve.error(f"unrecognized arguments: {' '.join(unknown)}; name a file with --config")
     from .commands.serve import serve as run_broker
 
-    return run_broker(parsed.config, parsed.override, started_ms)
+    return run_broker(parsed.config, parsed.override, started_ms, parsed.log_format)

@@ -91,6 +91,7 @@ BANS = (
         "tiering/blocking_pool.py",
         "broker/broker.py",
         "broker/node_storage.py",
+        "broker/commands/stacks.py",  # the names of threads, for SIGUSR1
         "broker/local_cluster/sync_cluster.py",  # a lock: users' tests may have threads
         "clients/tables/record_stream.py",  # users wait for a scan in threads with loops of theirs
     ),

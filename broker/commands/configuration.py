@@ -34,6 +34,16 @@ def add_configuration_arguments(parser: "ArgumentParser") -> None:
     )
 
 
+def add_log_arguments(parser: "ArgumentParser") -> None:
+    """Add the argument that says how log lines look."""
+    parser.add_argument(
+        "--log-format",
+        choices=("text", "json"),
+        default="text",
+        help="log lines as text, or each as a JSON object with ts, level, logger and msg",
+    )
+
+
 def stated_configuration(file: str | None, overrides: Sequence[str]) -> BrokerConfig:
     """The configuration in `file`, with `overrides` applied. Raises KafkaError(INVALID_CONFIG)."""
     stated = dev_properties()

@@ -3,7 +3,7 @@
 Prints one line: either the problem with the configuration, an address or the data directory (exit
 code 1, nothing is started), or, once clients can connect, the version, the addresses, the startup
 time and the URL of the remote tier. Ctrl-C and SIGTERM stop the broker cleanly; a second one exits
-at once.
+at once. SIGUSR1 logs the stacks of all threads and tasks, and the broker goes on.
 """
 
 import asyncio
@@ -14,7 +14,8 @@ import resource
 import signal
 import sys
 from collections.abc import Sequence
-from types import FrameType
+from functools import partial
+from types import FrameType, TracebackType
 
 from ... import __version__
 from ...clients.environment import SystemEnvironment
@@ -32,9 +33,9 @@ _STOP_TIMEOUT_S = 20.0
 _GARBAGE_THRESHOLD = 50_000
 
 
-def serve(file: str | None, overrides: Sequence[str], started_ms: int) -> int:
+def serve(file: str | None, overrides: Sequence[str], started_ms: int, log_format: str) -> int:
     """Run a broker; returns the exit code. The process began at `started_ms`."""
-    _log_to_stderr()
+    _log_to_stderr(log_format)
     try:
         config = stated_configuration(file, overrides)
     except KafkaError as error:
@@ -72,6 +73,7 @@ async def _run(config: BrokerConfig, started_ms: int) -> int:
         stop.set()
 
     broker.on_fatal = give_up
+    signal.signal(signal.SIGUSR1, partial(_show_stacks, loop))
     for number in _SIGNALS:
         loop.add_signal_handler(number, _on_signal, stop)
     if not await _has_started(broker, stop):
@@ -133,14 +135,40 @@ def _say_ready(broker: Broker, started_ms: int) -> None:
 
 
 def _give_up(sentence: str) -> int:
-    print(f"tierlog: {sentence}", file=sys.stderr, flush=True)
+    formatters = (handler.formatter for handler in logging.getLogger().handlers)
+    ours = next(each for each in formatters if isinstance(each, LineFormatter))
+    print(ours.problem(sentence), file=sys.stderr, flush=True)
     return 1
 
 
-def _log_to_stderr() -> None:
+def _log_to_stderr(log_format: str) -> None:
+    formatter = LineFormatter()
+    if log_format == "json":
+        from ..metrics.json_lines import JsonFormatter
+
+        formatter = JsonFormatter()
     handler = LineHandler(sys.stderr)
-    handler.setFormatter(LineFormatter())
+    handler.setFormatter(formatter)
     handler.addFilter(LineLimit())
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(logging.INFO)
+    sys.excepthook = _log_uncaught
+
+
+def _log_uncaught(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    _log.critical("The broker ended with an unexpected error", exc_info=(kind, error, trace))
+
+
+def _show_stacks(loop: asyncio.AbstractEventLoop, _number: int, _frame: FrameType | None) -> None:
+    """Log them past all levels. This is no callback of the loop, which may be busy or stuck."""
+    from .stacks import stacks_record
+
+    record = stacks_record(loop)
+    try:
+        _log.handle(record)
+    except RuntimeError:
+        # The signal came while this thread was writing to stderr, which does not nest.
+        loop.call_soon_threadsafe(_log.handle, record)

@@ -2,7 +2,8 @@
 
 Log lines contain names and ids from clients. Here, where all lines are written, any character that
 could begin a new line or move a terminal's cursor is escaped, and a long message is cut. The lines
-of a stack trace are indented, so that none of them looks like a log line.
+of a stack trace are indented, so that none of them looks like a log line. `json_lines.py` has the
+same lines as JSON.
 
 The lines of one cause, which is a place in the code, are limited to `_BURST` at once and
 `_PER_SECOND` in the long run; the next line written reports how many were suppressed.
@@ -25,16 +26,27 @@ _BURST = 1_000
 _PER_SECOND = 50.0
 _LINES_OF_A_TRACE = 50
 _INDENT = "    "
-_FORMAT = "%(asctime)s %(levelname)s %(message)s"
+_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _SUPPRESSED = "suppressed"
 
 _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
+def cut(text: str) -> str:
+    """The text, of which `LINE_MAX` characters at most are shown."""
+    if len(text) <= LINE_MAX:
+        return text
+    return f"{text[:LINE_MAX]}… ({len(text) - LINE_MAX} more characters)"
+
+
+def suppressed_before(record: logging.LogRecord) -> int:
+    """How many similar lines were suppressed since the last one that was written."""
+    return int(record.__dict__.get(_SUPPRESSED, 0))
+
+
 def printable(text: str) -> str:
     """The text on one line, without control characters, and cut if it is too long."""
-    if len(text) > LINE_MAX:
-        text = f"{text[:LINE_MAX]}… ({len(text) - LINE_MAX} more characters)"
+    text = cut(text)
     if text.isprintable():
         return text
     return "".join(
@@ -52,14 +64,22 @@ class LineFormatter(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:
         """The line itself. `format` has set `record.message`."""
         record.message = printable(record.message)
-        suppressed = record.__dict__.get(_SUPPRESSED, 0)
+        suppressed = suppressed_before(record)
         line = super().formatMessage(record)
         return f"{line} ({suppressed} similar lines suppressed)" if suppressed else line
 
     def formatException(self, ei: object) -> str:
         """The indented stack trace; its messages may contain text from a client."""
         text = super().formatException(ei)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
-        return "\n".join(_INDENT + printable(line) for line in text.splitlines())
+        return self.formatStack(text)
+
+    def formatStack(self, stack_info: str) -> str:
+        """The lines of a stack, indented."""
+        return "\n".join(_INDENT + printable(line) for line in stack_info.splitlines())
+
+    def problem(self, sentence: str) -> str:
+        """The line for what keeps the broker from starting, or ends it."""
+        return f"tierlog: {sentence}"
 
 
 class _Cause(NamedTuple):

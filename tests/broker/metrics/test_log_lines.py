@@ -34,6 +34,11 @@ def test_what_a_client_sends_cannot_begin_a_line_of_its_own() -> None:
     assert len(line.splitlines()) == 1
 
 
+def test_a_line_names_its_level_and_its_logger() -> None:
+    line = LineFormatter().format(record("It is so"))
+    assert line.endswith(" WARNING x: It is so")
+
+
 def test_a_long_name_is_cut() -> None:
     line = LineFormatter().format(record("Topic %s", "t" * 1_000_000))
     assert len(line) < LINE_MAX + 100

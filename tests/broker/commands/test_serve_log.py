@@ -1,0 +1,72 @@
+"""What `tierlog serve` writes to stderr: text or JSON, and the stacks that SIGUSR1 asks for."""
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from tierlog.tests.broker_process import TEST_PROPERTIES, BrokerProcess, RawClient
+from tierlog.tests.waiting import wait_until
+
+pytestmark = pytest.mark.slow
+
+JSON = ("--log-format", "json")
+
+
+def objects(broker: BrokerProcess) -> list[dict[str, object]]:
+    """The log, each line of which is one JSON object."""
+    text = broker.log.read_text()
+    return [cast("dict[str, object]", json.loads(line)) for line in text.splitlines()]
+
+
+def arguments(directory: Path, *more: str) -> list[str]:
+    stated = {**TEST_PROPERTIES, "log.dirs": str(directory / "data"), "no.such.property": "1"}
+    overrides = [word for name in stated for word in ("--override", f"{name}={stated[name]}")]
+    return [*more, *overrides]
+
+
+@pytest.mark.parametrize("form", [(), JSON], ids=["text", "json"])
+def test_stacks_are_shown_and_the_broker_goes_on(tmp_path: Path, form: tuple[str, ...]) -> None:
+    with BrokerProcess(arguments(tmp_path, *form), tmp_path) as broker:
+        for count in (1, 2):
+            os.kill(broker.process.pid, signal.SIGUSR1)
+            wait_for_stacks(broker, count)
+        with RawClient(broker.port):
+            pass
+        assert broker.stop() == 0
+        text = broker.log.read_text()
+        assert "Thread MainThread:" in text
+        assert "serve.py" in text
+        if form:
+            check_objects(objects(broker))
+        else:
+            assert " WARNING tierlog: Configuration: " in text
+            assert "\n    Task " in text
+
+
+def wait_for_stacks(broker: BrokerProcess, count: int) -> None:
+    wait_until(
+        lambda: broker.log.read_text().count("Stacks of ") == count, 60, broker.log.read_text
+    )
+
+
+def check_objects(told: list[dict[str, object]]) -> None:
+    assert all({"ts", "level", "logger", "msg"} <= set(line) for line in told)
+    assert any("no.such.property" in str(line["msg"]) for line in told)
+    stacks = [str(line["stacks"]) for line in told if "stacks" in line]
+    assert len(stacks) == 2
+    assert "\nTask " in stacks[0]
+
+
+def test_what_keeps_the_broker_from_starting_is_json_too(tmp_path: Path) -> None:
+    broker = BrokerProcess([*JSON, "--override", "log.segment.bytes=few"], tmp_path)
+    try:
+        assert broker.process.wait(60) == 1
+        (line,) = objects(broker)
+        assert line["level"] == "CRITICAL"
+        assert "log.segment.bytes" in str(line["msg"])
+    finally:
+        broker.close()
