@@ -42,6 +42,7 @@ help:
 	@echo 'make scenarios docs/tiering-scenarios.md anew, from the marks of the tests'
 	@echo 'make sample   docs/server.properties anew, from the tables of properties'
 	@echo 'make log-messages docs/log-messages.md anew, from the logger calls in the code'
+	@echo 'make dashboards docker/grafana/*.json anew, from the panels in the code'
 	@echo 'make table    the table of clients and tools in README.md anew, from the last make test'
 	@echo 'make micro    micro-benchmarks of the hot calls: CPU time each, in microseconds'
 	@echo 'make baseline what the hot calls execute and allocate, as the new baseline of make test'
@@ -136,6 +137,10 @@ sample: setup-test
 .PHONY: log-messages
 log-messages: setup-test
 	$(BIN)/python -m tierlog.tests.log_message_page
+
+.PHONY: dashboards
+dashboards: setup-test
+	$(BIN)/python -m tierlog.docker.grafana.dashboards
 
 .PHONY: table
 table: setup-test
