@@ -9,7 +9,7 @@ directory and in its metrics.
 import re
 import time
 from collections.abc import Iterable, Mapping
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
@@ -108,10 +108,16 @@ class OneBroker:
 
     # -- Steps --------------------------------------------------------------------------------
 
-    @cached_property
+    @property
     def admin(self) -> AdminClient:
-        """librdkafka's, which lives as long as the story: it must outlive what it is asked."""
-        return AdminClient({"bootstrap.servers": self.node.bootstrap, "log_level": 0})
+        """librdkafka's, a new one for each request, kept until the next: it must outlive what it is
+        asked.
+
+        In a cluster, metadata names a random live broker as the controller, as Kafka's does, and
+        librdkafka keeps to it: killed since, it is waited for until the request times out.
+        """
+        self._admin = AdminClient({"bootstrap.servers": self.node.bootstrap, "log_level": 0})
+        return self._admin
 
     def create(
         self, topic: str, *, per_segment: int = 1, partitions: int = 1, **configs: object
