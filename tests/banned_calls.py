@@ -83,6 +83,7 @@ BANS = (
         "clients/spark/jars.py",  # a cache of jars, which no broker has
         "broker/local_cluster/sync_cluster.py",  # temporary directories of users' tests
         "broker/local_cluster/async_cluster.py",
+        "broker/local_cluster/inherited_properties.py",  # a file without a name
     ),
     _ban(
         "threading.* _thread.* multiprocessing.* asyncio.to_thread "

@@ -21,6 +21,7 @@ from .cluster_options import (
 )
 from .cluster_status import ClusterStatus
 from .control_messages import ANSWER_BYTES_MAX
+from .inherited_properties import open_properties
 
 
 class AsyncCluster:
@@ -71,14 +72,16 @@ class AsyncCluster:
         directory = self._options.directory or tempfile.mkdtemp(prefix=TEMPORARY_PREFIX)
         self.directory = directory
         self._owed = 0
-        self._process = await asyncio.create_subprocess_exec(
-            *self._options.command(directory),
-            stdin=PIPE,
-            stdout=PIPE,
-            stderr=PIPE,
-            start_new_session=True,
-            limit=ANSWER_BYTES_MAX,
-        )
+        with open_properties(self._options.properties) as properties:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._options.command(directory, properties),
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=PIPE,
+                start_new_session=True,
+                limit=ANSWER_BYTES_MAX,
+                pass_fds=[properties],
+            )
         try:
             await self._look(request("wait"))
         except BaseException as failure:

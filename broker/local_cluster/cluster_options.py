@@ -34,15 +34,14 @@ class ClusterOptions:
     properties: Mapping[str, str] = field(default_factory=dict[str, str])
     """What every node has in its properties file."""
 
-    def command(self, directory: str) -> list[str]:
-        """The command line of the cluster's process."""
+    def command(self, directory: str, properties: int) -> list[str]:
+        """The command line of the cluster's process, which inherits the open file of properties."""
         words = [sys.executable, "-m", "tierlog.broker", "cluster", "up", "--supervised"]
         words += ["--dir", directory, "--brokers", str(self.brokers)]
         words += ["--controllers", str(self.controllers)]
         words += ["--rack", ",".join(self.racks)] if self.racks else []
         words += ["--temporary"] if self.directory is None else []
-        stated = self.properties
-        return words + [w for name in stated for w in ("--override", f"{name}={stated[name]}")]
+        return [*words, "--properties", f"/dev/fd/{properties}"]
 
 
 def last_words(said: bytes) -> str:

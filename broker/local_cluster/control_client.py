@@ -23,8 +23,12 @@ async def ask(path: str, request: Request, progress: Callable[[str], None]) -> M
         transport, _ = await loop.create_unix_connection(
             lambda: _Answers(request, progress, answered), path
         )
-    except OSError as error:
+    except (FileNotFoundError, ConnectionRefusedError) as error:
         raise NotRunningError(str(error)) from error
+    except OSError as error:
+        raise RefusedError(
+            f"The control socket {path} takes no request now: {error.strerror}."
+        ) from error
     try:
         return await answered
     finally:

@@ -5,6 +5,7 @@ refused with a sentence, and who sends nothing is cut off. An act goes on when i
 """
 
 import asyncio
+import errno
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import cast
@@ -23,6 +24,8 @@ CONNECTIONS_MAX = 16
 REQUEST_WITHIN_S = 10.0
 """How long a client may take to send its request."""
 
+_BACKLOG = 1024
+"""A connection beyond these is refused by the system, which looks as if no cluster ran."""
 _ONLY_THE_USER = 0o177
 _TOO_MANY = Answer(refused=f"{CONNECTIONS_MAX} requests are under way: wait for one of them.")
 _TOO_LONG = Answer(refused=f"A request is a line of at most {REQUEST_BYTES_MAX} bytes.")
@@ -47,12 +50,17 @@ class ControlServer:
 
     async def start(self, path: str) -> None:
         """Listen at `path`, relative to the working directory if that is shorter; a stale socket
-        is replaced. Raises OSError."""
+        is replaced. Raises OSError, RefusedError if something else is there."""
         before = os.umask(_ONLY_THE_USER)
         try:
             self._server = await asyncio.get_running_loop().create_unix_server(
-                lambda: _Connection(self), path
+                lambda: _Connection(self), path, backlog=_BACKLOG
             )
+        except OSError as error:
+            # asyncio removes a socket that is there, and nothing else.
+            if error.errno == errno.EADDRINUSE:
+                raise RefusedError(f"{path} is no control socket: move it elsewhere.") from None
+            raise
         finally:
             os.umask(before)
 

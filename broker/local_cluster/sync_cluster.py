@@ -20,6 +20,7 @@ from .cluster_options import (
     value_of,
 )
 from .cluster_status import ClusterStatus
+from .inherited_properties import open_properties
 
 
 class Cluster:
@@ -75,13 +76,15 @@ class Cluster:
         directory = self._options.directory or tempfile.mkdtemp(prefix=TEMPORARY_PREFIX)
         self.directory = directory
         self._owed = 0
-        self._process = subprocess.Popen(
-            self._options.command(directory),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        with open_properties(self._options.properties) as properties:
+            self._process = subprocess.Popen(
+                self._options.command(directory, properties),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+                pass_fds=[properties],
+            )
         try:
             self._look(request("wait"))
         except BaseException as failure:

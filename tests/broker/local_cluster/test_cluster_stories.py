@@ -251,6 +251,15 @@ def test_an_asynchronous_test_has_the_same_acts() -> None:
     assert not Path(asyncio.run(story())).exists()
 
 
+def test_no_command_line_shows_the_properties(cluster: Cluster) -> None:
+    nodes = [node.pid for node in cluster.status().nodes if node.pid is not None]
+    supervisor = int(Path(f"/proc/{nodes[0]}/stat").read_text().rpartition(")")[2].split()[1])
+    for pid in (supervisor, *nodes):
+        words = Path(f"/proc/{pid}/cmdline").read_bytes()
+        assert b"tierlog" in words
+        assert b"offsets.topic" not in words
+
+
 def test_a_cluster_that_does_not_start_says_why() -> None:
     with pytest.raises(ClusterError, match="broker-1 has ended with exit code 1 before it was"):
         Cluster(brokers=1, properties={"log.segment.bytes": "lots"}).up()

@@ -3,9 +3,11 @@
 import asyncio
 import json
 import os
+import socket
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
@@ -185,3 +187,34 @@ def test_no_bytes_get_past_the_client_but_an_answer(line: bytes) -> None:
 )
 def test_an_answer_reads_as_what_was_sent(answer: Answer) -> None:
     assert decode_answer(answer.encode()) == answer
+
+
+def test_what_is_no_socket_is_left_where_it_is(path: str) -> None:
+    Path(path).write_text("mine")
+
+    async def story() -> None:
+        with pytest.raises(RefusedError, match="is no control socket: move it elsewhere"):
+            await started(path)
+
+    asyncio.run(story())
+    assert Path(path).read_text() == "mine"
+
+
+def test_a_burst_of_connections_is_not_taken_for_an_absent_cluster(path: str) -> None:
+    async def story() -> None:
+        server = await started(path)
+        # The server's turn comes only after all of them have connected.
+        clients = [socket.socket(socket.AF_UNIX) for _ in range(300)]
+        try:
+            for client in clients:
+                client.setblocking(False)
+                client.connect(path)
+        finally:
+            for client in clients:
+                client.close()
+        # It is answered, or refused as one of too many.
+        with suppress(RefusedError):
+            assert (await ask(path, Request("status"), lambda _: None))["act"] == "status"
+        await server.stop()
+
+    asyncio.run(story())
