@@ -21,6 +21,7 @@ from itertools import pairwise
 
 from ...clients.errors import KafkaError
 from ...clients.kafka_uuid import Uuid
+from ...clients.record.batch import RecordBatch
 from ...clients.topic_partition import TopicPartition
 from ..checkpoint import LEADER_EPOCH_FILE, MalformedCheckpointError
 from ..config import LogConfig
@@ -195,6 +196,54 @@ class _Loading:
                 )
         return ""
 
+    def _settle_history(self) -> None:
+        """Drop an epoch history that cannot be right, and begin the one that is rebuilt."""
+        reason = self._contradiction() if len(self._segments) else ""
+        if not reason and self._is_history_gone():
+            reason = "it is missing or empty"
+        if reason:
+            self._epochs = self._forget_epochs(reason)
+        if self._has_lost_epochs:
+            self._reach_back()
+
+    def _is_history_gone(self) -> bool:
+        """Whether there is no history of records that are not read again, or only in the tier.
+
+        The first epoch of a new log may be written after its first records, which are read again.
+        """
+        request = self._request
+        if self._has_lost_epochs or self._epochs.entries or self._first_batch() is None:
+            return False
+        path = f"{request.directory}/{LEADER_EPOCH_FILE}"
+        if self._files.exists(path) and self._files.read(path):
+            return False
+        first = self._segments.first.base_offset
+        return first < request.recovery_point or (
+            request.config.remote_storage_enable and request.log_start_offset < first
+        )
+
+    def _first_batch(self) -> RecordBatch | None:
+        """The first batch of the log that can be read."""
+        if not len(self._segments):
+            return None
+        try:
+            return next((batch for _, batch in self._segments.first.positioned_batches()), None)
+        except KafkaError:
+            # Its recovery cuts the segment off there.
+            return None
+
+    def _reach_back(self) -> None:
+        """Begin a lost history of a tiered log at its start: lower offsets are in the tier.
+
+        It is written before the recovery writes what it reads: a broker that dies meanwhile must
+        not leave a history that begins with the local log, as if all below had been deleted.
+        """
+        first, batch = self._log_start_offset, self._first_batch()
+        if not self._request.config.remote_storage_enable or batch is None:
+            return
+        if first < batch.base_offset and batch.partition_leader_epoch != UNDEFINED_EPOCH:
+            self._epochs.assign(batch.partition_leader_epoch, first)
+
     def load(self) -> UnifiedLog:
         request, directory = self._request, self._request.directory
         names = self._files.listdir(directory)
@@ -203,11 +252,10 @@ class _Loading:
             names = self._files.listdir(directory)
         self._producers.scan_snapshots(names)
         self._open_segments(names)
-        contradiction = self._contradiction() if len(self._segments) else ""
-        if contradiction:
-            self._epochs = self._forget_epochs(contradiction)
-            request = self._request
-        self._settle_log_start(was_clean=bool(contradiction) or request.had_clean_shutdown)
+        was_clean = request.had_clean_shutdown
+        self._settle_history()
+        request = self._request
+        self._settle_log_start(was_clean=was_clean)
         if not request.had_clean_shutdown:
             self._recover_from(request.recovery_point)
         elif len(self._segments) and request.recovery_point not in (0, self._end_offset()):
