@@ -59,6 +59,8 @@ _MAGIC = 16
 _ATTRIBUTES_LOW = 22
 _CODEC_MASK = 0x07
 _ZSTD = 4
+_FIRST_TELLING_LEADERS = 10
+"""KIP-951: the answer names the new leader, and where it is."""
 _TRANSACTIONAL = 0x10
 
 _Objection: TypeAlias = tuple[ErrorCode, str | None]
@@ -384,6 +386,11 @@ def answered(
     broker: BrokerContext, context: RequestContext, request: ProduceRequest, entries: _Entries
 ) -> ProduceResponse:
     """The response, with the result of each partition in request order."""
+    leaders = {each.current_leader.leader_id for each in entries if each.current_leader is not None}
+    if leaders and context.api_version < _FIRST_TELLING_LEADERS:
+        leaders.clear()
+        for each in entries:
+            each.current_leader = None
     responses: list[TopicProduceResponse] = []
     start = 0
     for topic in request.topic_data:
@@ -396,9 +403,8 @@ def answered(
             )
         )
         start = end
-    leaders = {each.current_leader.leader_id for each in entries if each.current_leader is not None}
     response = ProduceResponse(responses=responses)
-    if leaders and context.api_version >= 10:
+    if leaders:
         response.node_endpoints = [
             NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
             for node in broker.nodes(leaders, context.listener)
