@@ -21,6 +21,7 @@ from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.controller.controller import Controller
 from tierlog.replication.housekeeping.log_compaction import LogCompaction
 from tierlog.replication.leader.replica_manager import ReplicaManager
+from tierlog.replication.metadata.cluster_image import ClusterImage
 from tierlog.storage.directory.log_dir import LogDir, MetaProperties
 from tierlog.storage.manager.log_manager import LogManager
 from tierlog.tests.simulation.disk import SimulatedDisk, Survival
@@ -128,6 +129,7 @@ class Member:
         """What the next start has for threads that wait for the tier; None is the loop's own."""
         self.why_ended = ""
         """Why the last life ended by itself; empty if something else has ended it."""
+        self._last_image: ClusterImage | None = None
         self._last_ends: dict[TopicPartition, int] = {}
         self._last_high_watermarks: dict[TopicPartition, int] = {}
         self.on_end: Callable[[Member], None] = lambda _: None
@@ -171,6 +173,12 @@ class Member:
         """The controller of the process that runs."""
         return self.context.controller if self.context else None
 
+    @property
+    def image(self) -> ClusterImage | None:
+        """The newest committed image that this process has had, in all its lives."""
+        images = [self._last_image, self.controller.image if self.controller else None]
+        return max(filter(None, images), key=lambda image: image.offset, default=None)
+
     def log_end(self, name: TopicPartition) -> int:
         """Where the log of a partition ends; of a process that is down, where it ended."""
         replica = self.replicas.partitions.get(name) if self.replicas else None
@@ -183,7 +191,8 @@ class Member:
         return before if replica is None else max(before, replica.log.high_watermark)
 
     def note_ends(self) -> None:
-        """Remember how far the replicas are: a follower's high watermark may step back."""
+        """Remember how far all is: a follower's high watermark may step back."""
+        self._last_image = self.image
         if self.replicas is not None:
             for name, replica in self.replicas.partitions.items():
                 self._last_high_watermarks[name] = self.high_watermark(name)
@@ -236,17 +245,20 @@ class Member:
         if self._environment is not None:
             self._environment.clock_skew_ms = skew_ms
 
-    async def stop(self) -> None:
-        """Stop cleanly, unless the process is gone before."""
+    async def stop(self) -> bool:
+        """Stop cleanly; returns whether it did, and was not gone before."""
         broker, process = self.broker, self.process
         if broker is None or process is None or not self.is_serving:
-            return
+            return False
         self.is_serving = False
         self.note_ends()
         await broker.stop()
-        if self.process is process:
-            self._network.kill(process)
-            self.process = None
+        if self.process is not process:
+            return False
+        self._last_image = self.image
+        self._network.kill(process)
+        self.process = None
+        return True
 
     def end(self, survival: Survival) -> None:
         """End the process at once; `survival` says what becomes of what was not synced."""

@@ -29,9 +29,9 @@ class ClusterTruth:
 
     @property
     def image(self) -> ClusterImage | None:
-        """The newest committed image that any process has."""
-        images = [each.controller.image for each in self.members if each.controller]
-        return max(images, key=lambda image: image.offset, default=None)
+        """The newest committed image that any process has had: it stays true when that is gone."""
+        images = [each.image for each in self.members]
+        return max(filter(None, images), key=lambda image: image.offset, default=None)
 
     def partitions(self) -> Iterator[tuple[TopicPartition, PartitionImage]]:
         """All partitions of the newest image."""
