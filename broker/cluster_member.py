@@ -299,6 +299,7 @@ class ClusterMember:
             self._config.node_id,
             lambda: self.quorum.quorum.voters,
             self._quorum_channel.failed_since,
+            self._quorum_channel.refuses,
         )
         lifecycle.abandon_shutdown("A majority of the controllers has stopped")
 

@@ -2,13 +2,15 @@
 
 When a whole cluster is stopped, the last nodes have nobody who could commit their leaving. Requests
 to the controllers that have ended are refused at once, which a network that is cut, or a controller
-that is only slow, does not do: those are waited for. A broker that stops by itself writes its logs
-as cleanly as one that was let go; only its leaderships stay with it.
+that is only slow, does not do: those are waited for. Nor does a lost connection alone say much: the
+broker connects to the controllers once more before it goes. A broker that stops by itself writes
+its logs as cleanly as one that was let go; only its leaderships stay with it.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
+from ...replication.raft.raft_actions import Destination
 from ...replication.raft.voter_set import VoterSet
 
 GONE_FOR_S = 1.0
@@ -19,19 +21,41 @@ FailedSince = Callable[[tuple[str, int], float], bool]
 """Whether the last request to an address was refused, and not before that time of the loop."""
 
 
+Refuses = Callable[[Destination], Awaitable[bool]]
+"""Whether a node gives no connection now."""
+
+
 async def until_majority_is_gone(
-    own_id: int, voters: Callable[[], VoterSet], failed_since: FailedSince
+    own_id: int, voters: Callable[[], VoterSet], failed_since: FailedSince, refuses: Refuses
 ) -> None:
-    """Return once a majority of the voters has refused this node since the call."""
+    """Return once a majority of the voters has refused this node since the call, and does so."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     gone_at: float | None = None
-    while gone_at is None or loop.time() - gone_at < GONE_FOR_S:
+    while True:
         await asyncio.sleep(_LOOK_S)
         if not is_majority_gone(own_id, voters(), lambda at: failed_since(at, began)):
             gone_at = None
         elif gone_at is None:
             gone_at = loop.time()
+        elif loop.time() - gone_at >= GONE_FOR_S:
+            if await _is_majority_refusing(own_id, voters(), refuses):
+                return
+            gone_at = None
+
+
+async def _is_majority_refusing(own_id: int, voters: VoterSet, refuses: Refuses) -> bool:
+    others = [
+        Destination(each.key.id, at)
+        for each in voters
+        if each.key.id != own_id
+        for at in each.endpoints.values()
+    ]
+    refused: set[tuple[str, int]] = set()
+    for each in others:
+        if await refuses(each):
+            refused.add(each.address)
+    return is_majority_gone(own_id, voters, refused.__contains__)
 
 
 def is_majority_gone(

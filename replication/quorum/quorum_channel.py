@@ -101,6 +101,8 @@ class QuorumChannel:
         request_timeout_ms: int = 2_000,
         fetch_max_bytes: int = 1 << 20,
     ) -> None:
+        self._node_id = node_id
+        self._environment = environment
         self._fetch_max_bytes = fetch_max_bytes
         self.refusals: dict[str, str] = {}
         """Why the last request to a node failed, by its address; nodes that answer are not here."""
@@ -142,6 +144,20 @@ class QuorumChannel:
         """
         outage = self._outages.get(address)
         return outage is not None and outage.last >= since
+
+    async def refuses(self, destination: Destination) -> bool:
+        """Whether a node's system refuses a new connection; one that is only silent does not."""
+        # Its own client: the other one may wait with its next attempt.
+        fresh = QuorumChannel(
+            self._node_id, self._environment, request_timeout_ms=self._network.request_timeout_ms
+        )
+        try:
+            await fresh.kraft_versions(destination)
+        except KafkaError as error:
+            return error.code is ErrorCode.NETWORK_EXCEPTION and _is_end_of_process(error)
+        finally:
+            await fresh.close()
+        return False
 
     def ended_since(self, address: tuple[str, int]) -> float | None:
         """Since when a node's connections are closed or refused, without a break, until now.

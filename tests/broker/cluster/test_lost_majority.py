@@ -7,6 +7,7 @@ from tierlog.broker.cluster.lost_majority import (
     is_majority_gone,
     until_majority_is_gone,
 )
+from tierlog.replication.raft.raft_actions import Destination
 from tierlog.replication.raft.voter_set import Address, Voter, VoterKey, VoterSet
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 
@@ -49,7 +50,26 @@ def test_only_a_lasting_loss_that_is_newer_than_the_stop_counts() -> None:
             assert since >= began
             return at[1] == 3 and any(first <= now < last for first, last in away)
 
-        await until_majority_is_gone(1, lambda: voters(1, 2, 3), failed_since)
+        async def refuses(_: Destination) -> bool:
+            return True
+
+        await until_majority_is_gone(1, lambda: voters(1, 2, 3), failed_since, refuses)
         assert 5.0 + GONE_FOR_S <= loop.time() - began < 5.3 + GONE_FOR_S
+
+    simulate(story)
+
+
+def test_a_controller_that_has_lost_a_connection_and_lives_is_waited_for() -> None:
+    """Voter 2 has ended. Voter 3 was reset once, and nothing was sent to it since."""
+
+    async def story(loop: SimulatedLoop) -> None:
+        ends_at = loop.time() + 7.0
+
+        async def refuses(destination: Destination) -> bool:
+            assert destination.node_id in (2, 3)
+            return destination.node_id == 2 or loop.time() >= ends_at
+
+        await until_majority_is_gone(1, lambda: voters(1, 2, 3), lambda *_: True, refuses)
+        assert ends_at <= loop.time() < ends_at + 2 * GONE_FOR_S
 
     simulate(story)

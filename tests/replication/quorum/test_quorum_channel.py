@@ -11,6 +11,9 @@ from tierlog.replication.quorum.quorum_channel import QuorumChannel
 from tierlog.replication.raft.raft_actions import Destination
 from tierlog.replication.raft.raft_messages import VoteRequest
 from tierlog.replication.raft.voter_set import Address
+from tierlog.tests.simulation.environment import SimulatedEnvironment
+from tierlog.tests.simulation.loop import SimulatedLoop, running
+from tierlog.tests.simulation.network import SimulatedNetwork, on_host
 
 REQUEST = VoteRequest("cluster", 2, ZERO_UUID, 1, ZERO_UUID, 1, 0, 0)
 TIMEOUT_MS = 200
@@ -67,3 +70,24 @@ def test_a_process_that_is_only_silent_has_not_ended() -> None:
         server.close()
 
     asyncio.run(story())
+
+
+def test_only_a_node_without_a_listener_refuses() -> None:
+    """One that hears nothing behind a cut does not."""
+    with running(SimulatedLoop(1)) as loop, on_host("one"):
+        network = SimulatedNetwork(loop)
+        channel = QuorumChannel(1, SimulatedEnvironment(loop), request_timeout_ms=TIMEOUT_MS)
+        two = Destination(2, Address("two", 9093))
+
+        async def story() -> None:
+            network.part(["one"], ["two"])
+            await fail(channel, two.address)
+            assert not channel.failed_since(two.address, 0)
+            assert not await channel.refuses(two)
+            network.heal()
+            await fail(channel, two.address)
+            assert channel.failed_since(two.address, 0)
+            assert await channel.refuses(two)
+            await channel.close()
+
+        loop.run_until_complete(story())
