@@ -77,4 +77,4 @@ def run(arguments: Sequence[str] | None, started_ms: int) -> int:
         serve.error(f"unrecognized arguments: {' '.join(unknown)}; name a file with --config")
     from .commands.serve import serve as run_broker
 
-    return run_broker(parsed.config, parsed.override, started_ms, parsed.log_format)
+    return run_broker(parsed.config, parsed.override, started_ms, log_format=parsed.log_format)

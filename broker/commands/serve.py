@@ -33,7 +33,9 @@ _STOP_TIMEOUT_S = 20.0
 _GARBAGE_THRESHOLD = 50_000
 
 
-def serve(file: str | None, overrides: Sequence[str], started_ms: int, log_format: str) -> int:
+def serve(
+    file: str | None, overrides: Sequence[str], started_ms: int, *, log_format: str = "text"
+) -> int:
     """Run a broker; returns the exit code. The process began at `started_ms`."""
     _log_to_stderr(log_format)
     try:
@@ -147,6 +149,7 @@ def _log_to_stderr(log_format: str) -> None:
         from ..metrics.json_lines import JsonFormatter
 
         formatter = JsonFormatter()
+        logging.captureWarnings(True)
     handler = LineHandler(sys.stderr)
     handler.setFormatter(formatter)
     handler.addFilter(LineLimit())
@@ -154,12 +157,18 @@ def _log_to_stderr(log_format: str) -> None:
     root.addHandler(handler)
     root.setLevel(logging.INFO)
     sys.excepthook = _log_uncaught
+    sys.unraisablehook = _log_unraisable
 
 
 def _log_uncaught(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
     _log.critical("The broker ended with an unexpected error", exc_info=(kind, error, trace))
+
+
+def _log_unraisable(failed: "sys.UnraisableHookArgs") -> None:
+    trace = failed.exc_type, failed.exc_value or failed.exc_type(), failed.exc_traceback
+    _log.error("An object could not be finalized: %r", failed.object, exc_info=trace)
 
 
 def _show_stacks(loop: asyncio.AbstractEventLoop, _number: int, _frame: FrameType | None) -> None:

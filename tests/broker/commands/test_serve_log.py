@@ -3,12 +3,15 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import cast
 
 import pytest
 
 from tierlog.tests.broker_process import TEST_PROPERTIES, BrokerProcess, RawClient
+from tierlog.tests.house_rules import ROOT
 from tierlog.tests.waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -70,3 +73,32 @@ def test_what_keeps_the_broker_from_starting_is_json_too(tmp_path: Path) -> None
         assert "log.segment.bytes" in str(line["msg"])
     finally:
         broker.close()
+
+
+_LAST_WORDS = """
+import warnings
+from tierlog.broker.commands import serve
+class Sloppy:
+    def __del__(self):
+        raise ValueError("no\\nsuch thing")
+serve._log_to_stderr("json")
+Sloppy()
+warnings.warn("careful\\nnow", RuntimeWarning)
+raise OSError("the end")
+"""
+
+
+def test_tracebacks_and_warnings_of_python_are_json_too() -> None:
+    answer = subprocess.run(
+        [sys.executable, "-c", _LAST_WORDS],
+        env={"PYTHONPATH": str(ROOT / ".namespace")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    sloppy, warning, last = (json.loads(line) for line in answer.stderr.splitlines())
+    assert "ValueError: no\nsuch thing" in sloppy["trace"]
+    assert (warning["level"], warning["logger"]) == ("WARNING", "py.warnings")
+    assert last["level"] == "CRITICAL"
+    assert last["trace"].endswith("OSError: the end")
