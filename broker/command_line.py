@@ -1,7 +1,8 @@
 """The `tierlog` command line: parses the arguments and runs the command.
 
 `tierlog serve` runs a broker, `tierlog cluster` several of them for a developer, `tierlog tier`
-inspects and repairs a remote tier, `tierlog format` prepares the directories of a cluster's node.
+inspects and repairs a remote tier, `tierlog format` prepares the directories of a cluster's node;
+`tierlog topic`, `produce`, `consume`, `group` and `config` speak to any Kafka cluster.
 Each command is a module of `commands/`, imported only when it runs: the tools do not slow down a
 broker's start.
 """
@@ -11,7 +12,6 @@ import sys
 from collections.abc import Sequence
 
 from .. import __version__
-from .commands.configuration import add_configuration_arguments, add_log_arguments
 
 _SERVE_EPILOG = """\
 Without --config this is a dev broker: 127.0.0.1:9092, data in ./data, closed segments in
@@ -22,7 +22,15 @@ Without --config this is a dev broker: 127.0.0.1:9092, data in ./data, closed se
       --override rsm.config.option.endpoint_url=http://localhost:9000
 """
 
+_CLIENT_COMMANDS = {
+    "topic": "list, create, describe, alter, delete and trim topics of any cluster",
+    "produce": "send lines of stdin to a topic",
+    "consume": "print the records of topics",
+    "group": "list, describe, move and delete groups",
+    "config": "get and set configs of topics, brokers and groups",
+}
 _OTHER_COMMANDS = {
+    **_CLIENT_COMMANDS,
     "cluster": "run a cluster of several processes on this machine, and disturb it",
     "format": "format the log directories of a node of a cluster",
     "info": "show what the log directories of a node belong to",
@@ -45,8 +53,6 @@ def run(arguments: Sequence[str] | None, started_ms: int) -> int:
         epilog=_SERVE_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_configuration_arguments(serve)
-    add_log_arguments(serve)
     tier = commands.add_parser(
         "tier",
         help="inspect a remote tier, check it, clean it, or rebuild a broker from it",
@@ -66,11 +72,19 @@ def run(arguments: Sequence[str] | None, started_ms: int) -> int:
         parsers["cluster"].formatter_class = argparse.RawDescriptionHelpFormatter
         add_cluster_commands(parsers["cluster"])
         return run_cluster_command(parser.parse_args(words), started_ms)
+    if words[:1] and words[0] in _CLIENT_COMMANDS:
+        from .commands.client.commands import add_client_command, run_client_command
+
+        add_client_command(words[0], parsers[words[0]])
+        return run_client_command(parser.parse_args(words))
     if words[:1] and words[0] in parsers:
         from .commands.format import add_storage_arguments, run_storage_command
 
         add_storage_arguments(words[0], parsers[words[0]])
         return run_storage_command(parser.parse_args(words))
+    from .commands.configuration import add_configuration_arguments
+
+    add_configuration_arguments(serve)
     parsed, unknown = parser.parse_known_args(words)
     if unknown:
         # Kafka's start script takes the file as a plain argument: the error explains --config.

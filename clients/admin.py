@@ -9,6 +9,7 @@ raises the first error; its changes to other topics are not undone.
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from enum import IntEnum
+from functools import partial
 from typing import NamedTuple, Self, TypeVar
 
 from .environment import Environment, SystemEnvironment
@@ -18,7 +19,7 @@ from .network.backoff import Backoff
 from .network.metadata import Metadata, TopicMetadata
 from .network.network import Address, NetworkClient, NetworkConfig
 from .network.offset_lookup import OffsetAndTimestamp, OffsetLookup
-from .network.refusal import raise_for
+from .network.refusal import raise_for, refusal
 from .protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -31,6 +32,12 @@ from .protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from .protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
 from .protocol.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
@@ -42,10 +49,21 @@ from .protocol.messages.describe_configs import (
     DescribeConfigsResource,
     DescribeConfigsResponse,
 )
-from .protocol.messages.metadata import MetadataRequest, MetadataResponse
+from .protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from .protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from .protocol.schema import Message
 from .topic_partition import TopicPartition
 
 T = TypeVar("T")
+R = TypeVar("R", bound=Message)
+
+_SET, _DELETE = 0, 1
+"""`AlterConfigOp.OpType`."""
 
 
 class ConfigResourceType(IntEnum):
@@ -53,6 +71,31 @@ class ConfigResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    GROUP = 32
+
+
+class ConfigSource(IntEnum):
+    """Where the value of a config comes from (`DescribeConfigsResponse.ConfigSource`)."""
+
+    UNKNOWN = 0
+    DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    DYNAMIC_CLIENT_METRICS_CONFIG = 7
+    DYNAMIC_GROUP_CONFIG = 8
+
+
+class ConfigEntry(NamedTuple):
+    """One config of a resource; the value is None if it is sensitive."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    is_read_only: bool
+    is_sensitive: bool
 
 
 class NewTopic(NamedTuple):
@@ -71,6 +114,7 @@ class ClusterDescription(NamedTuple):
     cluster_id: str
     controller_id: int
     brokers: dict[int, Address]
+    racks: Mapping[int, str | None] = {}
 
 
 class Admin:
@@ -166,6 +210,16 @@ class Admin:
         self, resource_type: ConfigResourceType, name: str, keys: Collection[str] | None = None
     ) -> dict[str, str | None]:
         """The effective configuration of a resource, by key; sensitive values are None."""
+        entries = await self.config_entries(resource_type, name, keys)
+        return {entry.name: entry.value for entry in entries}
+
+    async def config_entries(
+        self, resource_type: ConfigResourceType, name: str, keys: Collection[str] | None = None
+    ) -> list[ConfigEntry]:
+        """The configs of a resource with their sources. Raises `KafkaError`.
+
+        A broker's name is its id, or empty for the defaults of all brokers.
+        """
         request = DescribeConfigsRequest(
             resources=[
                 DescribeConfigsResource(
@@ -176,15 +230,95 @@ class Admin:
             ]
         )
 
-        async def attempt() -> dict[str, str | None]:
-            if resource_type is ConfigResourceType.BROKER:
-                await self._controller()  # also fetches the broker addresses
-                response = await self._network.request(int(name), request, DescribeConfigsResponse)
-            else:
-                response = await self._network.request_any(request, DescribeConfigsResponse)
+        async def attempt() -> list[ConfigEntry]:
+            response = await self._request_of(resource_type, name, request, DescribeConfigsResponse)
             (result,) = response.results
             _raise_for(result.error_code, result.error_message, name)
-            return {config.name: config.value for config in result.configs}
+            return [
+                ConfigEntry(
+                    config.name,
+                    config.value,
+                    _config_source(config.config_source),
+                    config.read_only,
+                    config.is_sensitive,
+                )
+                for config in result.configs
+            ]
+
+        return await self._retried(attempt, except_for=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    async def alter_configs(
+        self, resource_type: ConfigResourceType, name: str, changes: Mapping[str, str | None]
+    ) -> None:
+        """Set configs of a resource; None removes one (IncrementalAlterConfigs, KIP-339).
+
+        A broker's name is its id, or empty for the defaults of all brokers. Raises `KafkaError`.
+        """
+        resource = AlterConfigsResource(
+            resource_type=resource_type,
+            resource_name=name,
+            configs=[
+                AlterableConfig(
+                    name=key, config_operation=_DELETE if value is None else _SET, value=value
+                )
+                for key, value in changes.items()
+            ],
+        )
+        request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+
+        async def attempt() -> None:
+            response = await self._request_of(
+                resource_type, name, request, IncrementalAlterConfigsResponse
+            )
+            for answer in response.responses:
+                _raise_for(answer.error_code, answer.error_message, name)
+
+        await self._retried(attempt, except_for=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    async def delete_records(
+        self, offsets: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """Delete the records below these offsets, -1 for all; returns the log start offsets.
+
+        Raises `KafkaError`, such as OFFSET_OUT_OF_RANGE above the high watermark.
+        """
+        await self._retried(lambda: self._metadata.refresh({each.topic for each in offsets}))
+        starts: dict[TopicPartition, int] = {}
+        for partition, offset in offsets.items():
+            starts[partition] = await self._retried(partial(self._delete_below, partition, offset))
+        return starts
+
+    async def _delete_below(self, partition: TopicPartition, offset: int) -> int:
+        await self._metadata.ensure({partition.topic})
+        leader = self._metadata.leader(partition)
+        if leader is None:
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"No leader of {partition} is known.")
+        below = DeleteRecordsPartition(partition_index=partition.partition, offset=offset)
+        request = DeleteRecordsRequest(
+            topics=[DeleteRecordsTopic(name=partition.topic, partitions=[below])],
+            timeout_ms=self._timeout_ms,
+        )
+        response = await self._network.request(leader.leader_id, request, DeleteRecordsResponse)
+        (answer,) = response.topics[0].partitions
+        raise_for(answer.error_code, f"The records of {partition} below {offset} stay.")
+        return answer.low_watermark
+
+    async def describe_topics(self, names: Iterable[str]) -> dict[str, TopicMetadata]:
+        """These topics, by name. Raises `KafkaError`, at once if a topic does not exist."""
+        topics = [MetadataRequestTopic(name=name) for name in dict.fromkeys(names)]
+        request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+
+        async def attempt() -> dict[str, TopicMetadata]:
+            response = await self._network.request_any(request, MetadataResponse)
+            for topic in response.topics:
+                if topic.error_code:
+                    raise refusal(topic.error_code, f"There is no topic {topic.name}.")
+            self._metadata.apply(response)
+            return {
+                topic.name: self._metadata.topics[topic.name]
+                for topic in response.topics
+                if topic.name is not None
+            }
 
         return await self._retried(attempt, except_for=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
@@ -203,9 +337,20 @@ class Admin:
                     broker.broker_id: Address(broker.host, broker.port)
                     for broker in response.brokers
                 },
+                {broker.broker_id: broker.rack for broker in response.brokers},
             )
 
         return await self._retried(attempt)
+
+    @property
+    def network(self) -> NetworkClient:
+        """The connections, for what other files of this package ask of brokers."""
+        return self._network
+
+    @property
+    def timeout_ms(self) -> int:
+        """How long requests are retried."""
+        return self._timeout_ms
 
     @property
     def cluster_id(self) -> str:
@@ -228,6 +373,15 @@ class Admin:
         return await self._lookup.look_up(
             timestamps, isolation_level=isolation_level, timeout_ms=self._timeout_ms
         )
+
+    async def _request_of(
+        self, resource_type: ConfigResourceType, name: str, request: Message, response: type[R]
+    ) -> R:
+        """Ask the broker that a resource is, or any of them. Raises `KafkaError`."""
+        if resource_type is ConfigResourceType.BROKER and name:
+            await self._controller()  # also fetches the broker addresses
+            return await self._network.request(int(name), request, response)
+        return await self._network.request_any(request, response)
 
     async def _all_metadata(self) -> None:
         response = await self._network.request_any(
@@ -278,6 +432,13 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
             CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()
         ],
     )
+
+
+def _config_source(number: int) -> ConfigSource:
+    try:
+        return ConfigSource(number)
+    except ValueError:
+        return ConfigSource.UNKNOWN
 
 
 def _raise_for(error_code: int, message: str | None, subject: str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ..local_cluster.cluster_plan import BROKERS_MAX, CONTROLLERS_MAX
+from .client.cluster_arguments import CLIENT_HELP, add_client_commands
 
 DEFAULT_DIRECTORY = "./data-cluster"
 
@@ -25,6 +26,8 @@ examples:
   tierlog cluster add                    a fourth broker
   tierlog cluster remove 4               its partitions move first
   tierlog cluster roll                   restart one after the other, each when all are in sync
+  tierlog cluster info -b HOST:PORT      any cluster, also one of other machines
+  tierlog cluster wait -b HOST:PORT      until it answers
 
 exit code: 0 done, 1 refused or failed, 2 wrong arguments, or no cluster runs there
 """
@@ -70,6 +73,7 @@ def add_cluster_commands(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EXAMPLES
     commands = parser.add_subparsers(dest="cluster_command", metavar="command", required=True)
     _add_up(commands.add_parser, "start a cluster and run it until Ctrl-C")
+    add_client_commands(commands.add_parser)
     for name, verb in _VERBS.items():
         each = commands.add_parser(
             name, help=verb.help, description=verb.help[0].upper() + verb.help[1:] + "."
@@ -154,6 +158,10 @@ def run_cluster_command(parsed: argparse.Namespace, started_ms: int) -> int:
         from .cluster_up import run_cluster
 
         return run_cluster(parsed, started_ms)
+    if parsed.cluster_command in CLIENT_HELP:
+        from .client.cluster import run_client_command
+
+        return run_client_command(parsed)
     from .cluster_asks import ask_cluster
 
     return ask_cluster(parsed)

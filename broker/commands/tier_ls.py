@@ -4,9 +4,10 @@ import argparse
 
 from ...clients.environment import SystemEnvironment
 from ...clients.errors import ErrorCode, KafkaError
+from ...clients.text_table import table
 from ...tiering.metadata.skipped_events import SkippedEvents
 from ...tiering.tools.read_metadata import metadata_of_cluster
-from ...tiering.tools.terminal import SOUND, TROUBLE, Output, finding_fields, human_bytes, table
+from ...tiering.tools.terminal import SOUND, TROUBLE, Output, finding_fields, human_bytes
 from ...tiering.tools.tier_contents import ListedPartition, list_contents
 from ...tiering.tools.tier_survey import survey_tier
 from ..config.config import BrokerConfig

@@ -5,11 +5,12 @@ import argparse
 from ...clients.environment import SystemEnvironment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import Uuid, uuid_from_string, uuid_to_string
+from ...clients.text_table import table
 from ...storage.files import OsFiles
 from ...tiering.tier_owner import read_owner
 from ...tiering.tools.plan_rebuild import RebuildPlan, plan_rebuild
 from ...tiering.tools.rebuild_plan import PlannedTopic
-from ...tiering.tools.terminal import SOUND, TROUBLE, Output, finding_fields, human_bytes, table
+from ...tiering.tools.terminal import SOUND, TROUBLE, Output, finding_fields, human_bytes
 from ...tiering.tools.tier_survey import survey_tier
 from ..config.config import BrokerConfig
 from .rebuilt_directory import RebuiltDirectory

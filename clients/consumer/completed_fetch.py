@@ -14,7 +14,7 @@ from typing import NamedTuple, cast
 
 from ..errors import ErrorCode, KafkaError
 from ..protocol.messages.fetch import PartitionData
-from ..record.batch import RecordBatch, batches
+from ..record.batch import RecordBatch, TimestampType, batches
 from ..record.control import ControlRecordType
 from ..record.layout import BATCH_OVERHEAD, LOG_OVERHEAD
 from ..topic_partition import TopicPartition
@@ -31,6 +31,7 @@ class ConsumerRecord(NamedTuple):
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
     leader_epoch: int = -1
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME
 
 
 _OFFSETS = Struct(">qi11xi")
@@ -114,13 +115,22 @@ class CompletedFetch:
                     if self._check_crcs:
                         batch.ensure_valid()
                     epoch = batch.partition_leader_epoch
+                    stamped = batch.timestamp_type
                     if not self._is_hidden(batch):
                         for offset, timestamp, key, value, headers in batch.records():
                             if offset >= self.next_offset:
                                 self.next_offset = offset + 1
                                 self.last_epoch = epoch
                                 yield ConsumerRecord(
-                                    topic, partition, offset, timestamp, key, value, headers, epoch
+                                    topic,
+                                    partition,
+                                    offset,
+                                    timestamp,
+                                    key,
+                                    value,
+                                    headers,
+                                    epoch,
+                                    stamped,
                                 )
                     self.next_offset = batch.next_offset
                     self.last_epoch = epoch

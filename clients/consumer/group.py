@@ -136,7 +136,7 @@ class GroupMember:
         )
         self._coordinator.raise_for(synced.error_code, "The coordinator refused SyncGroup.")
         self.must_join = False
-        return _partitions_of(synced.assignment)
+        return partitions_of(synced.assignment)
 
     async def _assign(self, response: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
         subscriptions = {
@@ -237,7 +237,8 @@ def _assignment_of(partitions: list[TopicPartition]) -> bytes:
     return _versioned(ConsumerProtocolAssignment(assigned_partitions=list(topics.values())))
 
 
-def _partitions_of(assignment: bytes) -> list[TopicPartition]:
+def partitions_of(assignment: bytes) -> list[TopicPartition]:
+    """The partitions of a member's assignment in the protocol type `consumer`."""
     if not assignment:
         return []
     decoded = _versioned_decode(ConsumerProtocolAssignment, assignment)

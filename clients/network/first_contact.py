@@ -20,8 +20,16 @@ _ANSWER_MS = 10_000
 """How long to wait for a connection or a response."""
 
 
-async def ensure_answers(bootstrap: str | Sequence[str], environment: Environment) -> None:
-    """Raise `KafkaError(NETWORK_EXCEPTION)` unless a broker can be reached at `bootstrap`."""
+async def ensure_answers(
+    bootstrap: str | Sequence[str],
+    environment: Environment,
+    *,
+    tries_seconds: float = _TRIES_SECONDS,
+) -> None:
+    """Raise `KafkaError(NETWORK_EXCEPTION)` unless a broker can be reached at `bootstrap`.
+
+    Retries for `tries_seconds`; with 0 it tries once.
+    """
     network = NetworkClient(
         bootstrap,
         environment,
@@ -34,7 +42,7 @@ async def ensure_answers(bootstrap: str | Sequence[str], environment: Environmen
     )
     backoff = Backoff(100, 1000)
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + _TRIES_SECONDS
+    deadline = loop.time() + tries_seconds
     failures = 0
     try:
         while True:

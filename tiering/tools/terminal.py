@@ -99,19 +99,6 @@ def human_bytes(nbytes: int) -> str:
     return f"{nbytes} B" if unit == "B" else f"{size:.1f} {unit}"
 
 
-def table(head: list[str], rows: list[list[str]]) -> list[str]:
-    """Lines with aligned columns; numbers are right-aligned."""
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    lines: list[str] = []
-    for row in (head, *rows):
-        cells = [
-            cell.rjust(width) if cell[:1].isdigit() else cell.ljust(width)
-            for cell, width in zip(row, widths, strict=True)
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return lines
-
-
 def _silent(_done: int, _total: int) -> None:
     """A `Progress` that does nothing."""
 

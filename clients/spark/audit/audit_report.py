@@ -13,9 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ....tiering.store.object_keys import partition_prefix
-from ....tiering.tools.terminal import finding_fields, human_bytes, table
+from ....tiering.tools.terminal import finding_fields, human_bytes
 from ....tiering.tools.tier_survey import Finding
 from ...kafka_uuid import uuid_to_string
+from ...text_table import table
 from ...topic_partition import TopicIdPartition
 from ..page.report_page import time_text
 from .segment_verdict import SegmentVerdict, Totals

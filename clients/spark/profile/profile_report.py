@@ -13,7 +13,8 @@ The `type` of a line is one of
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ....tiering.tools.terminal import human_bytes, table
+from ....tiering.tools.terminal import human_bytes
+from ...text_table import table
 from .retention_forecast import Forecast
 from .topic_profile import TopicProfile
 

@@ -7,7 +7,7 @@ per partition.
 
 from collections.abc import Iterator, Mapping
 
-from ....tiering.tools.terminal import table
+from ...text_table import table
 from ...topic_partition import TopicPartition
 from ..reading.scan_bounds import OffsetRange
 

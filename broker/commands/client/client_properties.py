@@ -1,0 +1,105 @@
+"""Client properties under Kafka's names (`-X name=value`), as settings of the project's clients."""
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from ....clients.network.network import NetworkConfig
+from .address import UsageError
+
+V = TypeVar("V")
+
+_OF_EVERY_CLIENT = frozenset(
+    {
+        "client.id",
+        "default.api.timeout.ms",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "request.timeout.ms",
+        "socket.connection.setup.timeout.ms",
+    }
+)
+_OF_PRODUCERS = frozenset(
+    {
+        "acks",
+        "batch.size",
+        "buffer.memory",
+        "compression.type",
+        "delivery.timeout.ms",
+        "enable.idempotence",
+        "linger.ms",
+        "max.block.ms",
+        "max.request.size",
+        "retry.backoff.ms",
+    }
+)
+_OF_CONSUMERS = frozenset(
+    {
+        "check.crcs",
+        "client.rack",
+        "fetch.max.bytes",
+        "fetch.max.wait.ms",
+        "fetch.min.bytes",
+        "group.instance.id",
+        "heartbeat.interval.ms",
+        "isolation.level",
+        "max.partition.fetch.bytes",
+        "max.poll.interval.ms",
+        "max.poll.records",
+        "session.timeout.ms",
+    }
+)
+NAMES = _OF_EVERY_CLIENT | _OF_PRODUCERS | _OF_CONSUMERS
+
+
+class ClientProperties:
+    """Reads properties as values of a type. Every method raises UsageError for a bad value."""
+
+    def __init__(self, stated: Mapping[str, str]) -> None:
+        """Raises UsageError for a name that no client here has."""
+        for name in stated:
+            if name not in NAMES:
+                raise UsageError(
+                    f"No client of tierlog has the property {name}: docs/command-line.md lists all."
+                )
+        self._stated = stated
+
+    def text(self, name: str, default: str) -> str:
+        """A property as it stands."""
+        return self._stated.get(name, default)
+
+    def number(self, name: str, default: int) -> int:
+        """A property that is a whole number, not below zero."""
+        value = self._stated.get(name)
+        if value is None:
+            return default
+        if not (value.isascii() and value.isdigit() and len(value) < 16):
+            raise UsageError(f"-X {name}={value} is no whole number.")
+        return int(value)
+
+    def flag(self, name: str, default: bool) -> bool:
+        """A property that is true or false."""
+        return self.one_of(name, {"true": True, "false": False}, default=default)
+
+    def one_of(self, name: str, values: Mapping[str, V], *, default: V) -> V:
+        """A property that has one of these values."""
+        value = self._stated.get(name)
+        if value is None:
+            return default
+        if value not in values:
+            raise UsageError(f"-X {name}={value} is none of {', '.join(values)}.")
+        return values[value]
+
+    def network(self, client_id: str) -> NetworkConfig:
+        """The connection settings."""
+        defaults = NetworkConfig()
+        return NetworkConfig(
+            client_id=self.text("client.id", client_id),
+            request_timeout_ms=self.number("request.timeout.ms", defaults.request_timeout_ms),
+            socket_connection_setup_timeout_ms=self.number(
+                "socket.connection.setup.timeout.ms", defaults.socket_connection_setup_timeout_ms
+            ),
+            reconnect_backoff_ms=self.number("reconnect.backoff.ms", defaults.reconnect_backoff_ms),
+            reconnect_backoff_max_ms=self.number(
+                "reconnect.backoff.max.ms", defaults.reconnect_backoff_max_ms
+            ),
+        )

@@ -1,0 +1,60 @@
+"""Runs a command of `tierlog` in this process, as a user would, against a broker in a thread."""
+
+import io
+import json
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+from tierlog.broker.command_line import run
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command printed, and its exit code."""
+
+    code: int
+    out: bytes
+    err: str
+
+    @property
+    def text(self) -> str:
+        return self.out.decode()
+
+    @property
+    def json(self) -> object:
+        return json.loads(self.out)
+
+    @property
+    def words(self) -> list[list[str]]:
+        """The lines of the output, each as words."""
+        return [line.split() for line in self.text.splitlines()]
+
+
+class Tierlog:
+    """`tierlog WORD… -b BOOTSTRAP`."""
+
+    def __init__(
+        self, capture: pytest.CaptureFixture[bytes], patch: pytest.MonkeyPatch, bootstrap: str
+    ) -> None:
+        self._capture = capture
+        self._patch = patch
+        self.bootstrap = bootstrap
+
+    def __call__(self, *words: str, stdin: bytes = b"") -> Answer:
+        """Run it, whatever it exits with."""
+        self._patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        self._capture.readouterr()
+        try:
+            code = run([*words, "-b", self.bootstrap], 0)
+        except SystemExit as usage:
+            code = int(str(usage.code))
+        out, err = self._capture.readouterr()
+        return Answer(code, out, err.decode())
+
+    def done(self, *words: str, stdin: bytes = b"") -> Answer:
+        """Run it; AssertionError unless it exits with 0 and has nothing to say on stderr."""
+        answer = self(*words, stdin=stdin)
+        assert (answer.code, answer.err) == (0, ""), (words, answer)
+        return answer
