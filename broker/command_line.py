@@ -9,7 +9,7 @@ broker's start.
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from .. import __version__
 
@@ -30,61 +30,118 @@ _CLIENT_COMMANDS = {
     "config": "get and set configs of topics, brokers and groups",
 }
 _OTHER_COMMANDS = {
+    "tier": "inspect a remote tier, check it, clean it, or rebuild a broker from it",
     **_CLIENT_COMMANDS,
     "cluster": "run a cluster of several processes on this machine, and disturb it",
     "format": "format the log directories of a node of a cluster",
     "info": "show what the log directories of a node belong to",
     "random-uuid": "print a new id, for a cluster or a directory",
+    "completion": "print what completes the words of tierlog in bash, zsh or fish",
 }
 
 
 def run(arguments: Sequence[str] | None, started_ms: int) -> int:
     """Run the command; returns the exit code. The process began at `started_ms`."""
     words = sys.argv[1:] if arguments is None else list(arguments)
+    # A start that names its command pays for the parsers of no other.
+    parser, parsers = _bare_parser({} if words[:1] == ["serve"] else _OTHER_COMMANDS)
+    command = words[0] if words[:1] and words[0] in parsers else "serve"
+    if command == "serve":
+        return _serve(parser, parsers[command], words, started_ms)
+    _add_arguments(command, parsers[command])
+    parsed = parser.parse_args(words)
+    match command:
+        case "tier":
+            from .commands.tier import run_tier_command
+
+            return run_tier_command(parsed)
+        case "cluster":
+            from .commands.cluster import run_cluster_command
+
+            return run_cluster_command(parsed, started_ms)
+        case "completion":
+            from .commands.completion.completion import run_completion_command
+
+            return run_completion_command(parsed)
+        case _ if command in _CLIENT_COMMANDS:
+            from .commands.client.commands import run_client_command
+
+            return run_client_command(parsed)
+        case _:
+            from .commands.format import run_storage_command
+
+            return run_storage_command(parsed)
+
+
+def full_parser() -> argparse.ArgumentParser:
+    """The parser with the arguments of every command, from which completions are made."""
+    parser, parsers = _bare_parser(_OTHER_COMMANDS)
+    for command, each in parsers.items():
+        _add_arguments(command, each)
+    return parser
+
+
+def _bare_parser(
+    others: Mapping[str, str],
+) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """The parser, and those of its commands, which have no arguments yet."""
     parser = argparse.ArgumentParser(
         prog="tierlog", description="A Kafka-wire-compatible broker with tiered storage built in."
     )
     parser.add_argument("--version", action="version", version=f"tierlog {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="command", required=True)
-    serve = commands.add_parser(
-        "serve",
-        help="run a broker until Ctrl-C",
-        description="Run a broker, and its controller, until Ctrl-C or SIGTERM.",
-        epilog=_SERVE_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    tier = commands.add_parser(
-        "tier",
-        help="inspect a remote tier, check it, clean it, or rebuild a broker from it",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    # A start that names its command pays for the parsers of no other.
-    others = {} if words[:1] == ["serve"] else _OTHER_COMMANDS
-    parsers = {name: commands.add_parser(name, help=line) for name, line in others.items()}
-    if words[:1] == ["tier"]:
-        from .commands.tier import add_tier_commands, run_tier_command
+    parsers = {
+        "serve": commands.add_parser(
+            "serve",
+            help="run a broker until Ctrl-C",
+            description="Run a broker, and its controller, until Ctrl-C or SIGTERM.",
+            epilog=_SERVE_EPILOG,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+    }
+    for name, line in others.items():
+        parsers[name] = commands.add_parser(
+            name, help=line, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+    return parser, parsers
 
-        add_tier_commands(tier)
-        return run_tier_command(parser.parse_args(words))
-    if words[:1] == ["cluster"]:
-        from .commands.cluster import add_cluster_commands, run_cluster_command
 
-        parsers["cluster"].formatter_class = argparse.RawDescriptionHelpFormatter
-        add_cluster_commands(parsers["cluster"])
-        return run_cluster_command(parser.parse_args(words), started_ms)
-    if words[:1] and words[0] in _CLIENT_COMMANDS:
-        from .commands.client.commands import add_client_command, run_client_command
+def _add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of a command to its parser."""
+    match command:
+        case "serve":
+            from .commands.configuration import add_configuration_arguments
 
-        add_client_command(words[0], parsers[words[0]])
-        return run_client_command(parser.parse_args(words))
-    if words[:1] and words[0] in parsers:
-        from .commands.format import add_storage_arguments, run_storage_command
+            add_configuration_arguments(parser)
+        case "tier":
+            from .commands.tier import add_tier_commands
 
-        add_storage_arguments(words[0], parsers[words[0]])
-        return run_storage_command(parser.parse_args(words))
-    from .commands.configuration import add_configuration_arguments
+            add_tier_commands(parser)
+        case "cluster":
+            from .commands.cluster import add_cluster_commands
 
-    add_configuration_arguments(serve)
+            add_cluster_commands(parser)
+        case "completion":
+            from .commands.completion.completion import add_completion_arguments
+
+            add_completion_arguments(parser)
+        case _ if command in _CLIENT_COMMANDS:
+            from .commands.client.commands import add_client_command
+
+            add_client_command(command, parser)
+        case _:
+            from .commands.format import add_storage_arguments
+
+            add_storage_arguments(command, parser)
+
+
+def _serve(
+    parser: argparse.ArgumentParser,
+    serve: argparse.ArgumentParser,
+    words: Sequence[str],
+    started_ms: int,
+) -> int:
+    _add_arguments("serve", serve)
     parsed, unknown = parser.parse_known_args(words)
     if unknown:
         # Kafka's start script takes the file as a plain argument: the error explains --config.

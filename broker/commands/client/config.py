@@ -42,7 +42,7 @@ def add_config_commands(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="config_command", metavar="command", required=True)
     for name, line in _HELP.items():
         each = commands.add_parser(name, help=line, description=f"{line[0].upper()}{line[1:]}.")
-        each.add_argument("type", metavar="TYPE", choices=_TYPES, help=", ".join(_TYPES))
+        each.add_argument("type", metavar="TYPE", choices=sorted(_TYPES), help=", ".join(_TYPES))
         each.add_argument("name", metavar="NAME", help="of the topic, broker or group")
         if name == "set":
             each.add_argument("configs", metavar="KEY=VALUE", nargs="+")
