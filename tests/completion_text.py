@@ -1,16 +1,16 @@
-"""Writes the texts of `tierlog completion` from the parsers: `python -m tierlog.tests.completion_text`."""
+"""Writes the texts of `tierlog completion`: `python -m tierlog.tests.completion_text`."""
 
 import argparse
-import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import shtab
 
 from tierlog.broker.command_line import full_parser
 from tierlog.broker.commands.completion.completion import SHELLS, completion_file
 
-_NAMES = {
+_COMPLETED_BY = {
     "TOPIC": shtab.cmd("tierlog topic ls --names 2>/dev/null"),
     "GROUP": shtab.cmd("tierlog group ls --names 2>/dev/null"),
     "FILE": shtab.FILE,
@@ -21,19 +21,19 @@ _NAMES = {
 def completion_text(shell: str) -> str:
     """The text for a shell, as it is now."""
     parser = full_parser()
-    for each in _parsers(parser):
-        for action in each._actions:  # noqa: SLF001  argparse shows its actions nowhere else
-            if isinstance(action.metavar, str) and action.metavar in _NAMES:
-                setattr(action, "complete", _NAMES[action.metavar])  # noqa: B010  shtab's protocol
+    for action in _actions(parser):
+        if isinstance(action.metavar, str) and action.metavar in _COMPLETED_BY:
+            vars(action)["complete"] = _COMPLETED_BY[action.metavar]
     return shtab.complete(parser, shell)
 
 
-def _parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    yield parser
-    for action in parser._actions:  # noqa: SLF001  as above
-        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001  as above
-            for each in action.choices.values():
-                yield from _parsers(each)
+def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    """The arguments of a parser and of the commands in it."""
+    for action in cast("list[argparse.Action]", vars(parser)["_actions"]):
+        yield action
+        if isinstance(action.choices, dict):
+            for command in cast("dict[str, argparse.ArgumentParser]", action.choices).values():
+                yield from _actions(command)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """`tierlog completion`: prints what completes the words of `tierlog` in a shell.
 
-The texts beside this file are written from the parsers by `python -m tierlog.tests.completion_text`,
-so that nothing is needed, and nothing computed, when a shell starts. Names of topics and groups come
-from `tierlog topic ls --names` and `tierlog group ls --names` when the user presses the key.
+The texts beside this file are written from the parsers by `tests/completion_text.py`: nothing is
+computed when a shell starts. Names of topics and groups come from `tierlog topic ls --names` and
+`tierlog group ls --names` when the user presses the key.
 """
 
 import argparse

@@ -36,8 +36,12 @@ class Tierlog:
     """`tierlog WORD… -b BOOTSTRAP`."""
 
     def __init__(
-        self, capture: pytest.CaptureFixture[bytes], patch: pytest.MonkeyPatch, bootstrap: str
+        self,
+        capture: pytest.CaptureFixture[bytes],
+        patch: pytest.MonkeyPatch,
+        bootstrap: str | None,
     ) -> None:
+        """Without `bootstrap` the address comes from the environment, or from a profile."""
         self._capture = capture
         self._patch = patch
         self.bootstrap = bootstrap
@@ -47,7 +51,7 @@ class Tierlog:
         self._patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         self._capture.readouterr()
         try:
-            code = run([*words, "-b", self.bootstrap], 0)
+            code = run([*words, *(() if self.bootstrap is None else ("-b", self.bootstrap))], 0)
         except SystemExit as usage:
             code = int(str(usage.code))
         out, err = self._capture.readouterr()
