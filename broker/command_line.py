@@ -49,6 +49,10 @@ def run(arguments: Sequence[str] | None, started_ms: int) -> int:
     if command == "serve":
         return _serve(parser, parsers[command], words, started_ms)
     _add_arguments(command, parsers[command])
+    if command in _CLIENT_COMMANDS:
+        from .commands.client.commands import run_client_command, with_joined_places
+
+        return run_client_command(parser.parse_args(with_joined_places(words)))
     parsed = parser.parse_args(words)
     match command:
         case "tier":
@@ -63,10 +67,6 @@ def run(arguments: Sequence[str] | None, started_ms: int) -> int:
             from .commands.completion.completion import run_completion_command
 
             return run_completion_command(parsed)
-        case _ if command in _CLIENT_COMMANDS:
-            from .commands.client.commands import run_client_command
-
-            return run_client_command(parsed)
         case _:
             from .commands.format import run_storage_command
 

@@ -69,8 +69,8 @@ class Session:
             print("\n".join(table(head, rows)))
 
     def result(self, content: object) -> None:
-        """Print the whole result, for machines."""
-        if self.as_json:
+        """Print the whole result, for machines; nothing if every item was refused."""
+        if self.as_json and not (self.is_refused and not content):
             print(json.dumps(content, indent=2, ensure_ascii=False))
 
     def refuse(self, sentence: str) -> None:

@@ -1,6 +1,11 @@
 """The commands that speak to a cluster, by their first word; a module is imported when it runs."""
 
 import argparse
+import re
+from collections.abc import Sequence
+
+_TAKE_PLACES = frozenset({"-o", "--offset", "--to"})
+_FROM_THE_END = re.compile(r"-\d")
 
 
 def add_client_command(name: str, parser: argparse.ArgumentParser) -> None:
@@ -26,6 +31,18 @@ def add_client_command(name: str, parser: argparse.ArgumentParser) -> None:
             from .config import add_config_commands
 
             add_config_commands(parser)
+
+
+def with_joined_places(words: Sequence[str]) -> list[str]:
+    """The words, with `-o -5:end` as one: argparse takes a word that begins so for an option."""
+    joined: list[str] = []
+    for word in words:
+        before = joined[-1] if joined else ""
+        if before in _TAKE_PLACES and _FROM_THE_END.match(word):
+            joined[-1] = f"{before}={word}" if before.startswith("--") else f"{before}{word}"
+        else:
+            joined.append(word)
+    return joined
 
 
 def run_client_command(parsed: argparse.Namespace) -> int:

@@ -40,9 +40,10 @@ def test_what_is_not_there_is_refused_in_one_line(tierlog: Tierlog) -> None:
         ("config", "get", "broker", "77"),
         ("config", "set", "topic", "nope", "retention.ms=1"),
     ):
-        answer = tierlog(*words)
-        assert (answer.code, answer.out) == (1, b""), (words, answer)
-        assert answer.err.count("\n") == 1, (words, answer)
+        for form in ((), ("--json",)):
+            answer = tierlog(*words, *form)
+            assert (answer.code, answer.out) == (1, b""), (words, answer)
+            assert answer.err.count("\n") == 1, (words, answer)
 
 
 def test_one_refused_item_does_not_stop_the_others(tierlog: Tierlog) -> None:
