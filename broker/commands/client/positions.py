@@ -19,7 +19,7 @@ from .address import UsageError
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION = re.compile(r"(?:\d{1,9}(?:ms|[smhd]))+")
 _PART = re.compile(r"(\d{1,9})(ms|[smhd])")
-_NUMBER = re.compile(r"[+-]?\d{1,18}")
+_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 class Place(NamedTuple):
