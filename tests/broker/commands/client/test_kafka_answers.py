@@ -11,9 +11,10 @@ from tierlog.tests.broker_process import BrokerThread
 
 pytestmark = [pytest.mark.long, pytest.mark.requires("java", "mvn")]
 
-_RECORDS = (
-    b'{"key":"k","payload":"v","headers":["a","b"],"ts":1767225600000}\n{"payload_base64":"/w=="}\n'
-)
+_RECORDS = b"""\
+{"key":"k","payload":"v","headers":["a","b"],"ts":1767225600000}
+{"payload_base64":"/w==","ts":1767225600001}
+"""
 
 STORY: tuple[tuple[str, ...], ...] = (
     ("topic", "create", "t", "-p", "2", "-c", "retention.ms=-1"),
