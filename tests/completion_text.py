@@ -31,9 +31,9 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
     """The arguments of a parser and of the commands in it."""
     for action in cast("list[argparse.Action]", vars(parser)["_actions"]):
         yield action
-        if isinstance(action.choices, dict):
-            for command in cast("dict[str, argparse.ArgumentParser]", action.choices).values():
-                yield from _actions(command)
+        for command in cast("dict[str, object]", vars(action).get("_name_parser_map", {})).values():
+            assert isinstance(command, argparse.ArgumentParser)
+            yield from _actions(command)
 
 
 if __name__ == "__main__":

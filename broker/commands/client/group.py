@@ -25,6 +25,7 @@ A group is moved while it has no members. Places (--to) are those of `tierlog co
 
 {EXIT_CODES}"""
 
+_HEAD = ("topic", "partition", "committed", "start", "end", "lag", "member")
 _HELP = {
     "ls": "list the groups",
     "describe": "show groups: members, committed offsets, lag",
@@ -93,9 +94,14 @@ async def _describe(parsed: argparse.Namespace, session: Session) -> None:
         committed = await groups.committed(name)
         assigned = {each for member in group.members for each in member.partitions}
         bounds = await _bounds(admin, {*committed, *assigned})
-        content = _content(group, committed, bounds)
-        _print_group(session, content)
-        return content
+        rows = _rows(group, committed, bounds)
+        lag = sum(each for row in rows if isinstance(each := row["lag"], int))
+        session.line(
+            f"{name}: {group.state}, type {group.type}, "
+            f"{len(group.members)} member{'s' * (len(group.members) != 1)}, lag {lag}"
+        )
+        session.table(_HEAD, [[_cell(row[key]) for key in _HEAD] for row in rows])
+        return {**_fields(group), "lag": lag, "offsets": rows}
 
     async with session.admin() as admin:
         groups = GroupAdmin(admin)
@@ -119,16 +125,19 @@ async def _bounds(
     return {each: (starts[each].offset, ends[each].offset) for each in there}
 
 
-def _content(
+def _rows(
     group: GroupDescription,
     committed: Mapping[TopicPartition, int],
     bounds: Mapping[TopicPartition, tuple[int, int]],
-) -> dict[str, object]:
+) -> list[dict[str, object]]:
     owners = {each: member for member in group.members for each in member.partitions}
-    rows = [
+    return [
         _row(each, committed.get(each), bounds.get(each), owners.get(each))
         for each in sorted({*committed, *owners})
     ]
+
+
+def _fields(group: GroupDescription) -> dict[str, object]:
     return {
         "group": group.group_id,
         "state": group.state,
@@ -147,8 +156,6 @@ def _content(
             }
             for member in group.members
         ],
-        "lag": sum(lag for row in rows if isinstance(lag := row["lag"], int)),
-        "offsets": rows,
     }
 
 
@@ -171,18 +178,8 @@ def _row(
     }
 
 
-def _print_group(session: Session, content: Mapping[str, object]) -> None:
-    members, rows = content["members"], content["offsets"]
-    assert isinstance(members, list)
-    assert isinstance(rows, list)
-    session.line(
-        f"{content['group']}: {content['state']}, type {content['type']}, "
-        f"{len(members)} member{'s' * (len(members) != 1)}, lag {content['lag']}"
-    )
-    keys = ("topic", "partition", "committed", "start", "end", "lag", "member")
-    session.table(
-        keys, [["none" if row[key] is None else str(row[key]) for key in keys] for row in rows]
-    )
+def _cell(value: object) -> str:
+    return "none" if value is None else str(value)
 
 
 async def _seek(parsed: argparse.Namespace, session: Session) -> None:
@@ -211,7 +208,7 @@ async def _seek(parsed: argparse.Namespace, session: Session) -> None:
     session.result({"group": parsed.group, "offsets": rows})
     session.table(
         ["topic", "partition", "before", "committed"],
-        [["none" if cell is None else str(cell) for cell in row.values()] for row in rows],
+        [[_cell(value) for value in row.values()] for row in rows],
     )
 
 

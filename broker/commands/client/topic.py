@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 from ....clients.admin import Admin, ConfigResourceType, ConfigSource, NewTopic
 from ....clients.errors import ErrorCode, KafkaError
@@ -182,10 +183,8 @@ async def _describe(parsed: argparse.Namespace, session: Session) -> None:
                 "leader_epoch": partition.leader_epoch,
                 "replicas": list(partition.replica_nodes),
                 "isr": list(partition.isr_nodes),
-                "start": starts[at].offset
-                if (at := TopicPartition(name, number)) in starts
-                else None,
-                "end": ends[at].offset if at in ends else None,
+                "start": _offset(starts, TopicPartition(name, number)),
+                "end": _offset(ends, TopicPartition(name, number)),
             }
             for number, partition in sorted(topic.partitions.items())
         ]
@@ -229,7 +228,7 @@ def _print_description(
 
 def _cell(value: object) -> str:
     if isinstance(value, list):
-        return ",".join(map(str, value))
+        return ",".join(map(str, cast("list[object]", value)))
     return "none" if value in (None, -1) else str(value)
 
 

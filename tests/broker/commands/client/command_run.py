@@ -4,10 +4,14 @@ import io
 import json
 import sys
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import pytest
 
 from tierlog.broker.command_line import run
+
+Json: TypeAlias = Any
+"""What a command printed as JSON: tests look into it, and say what they expect."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,7 @@ class Answer:
         return self.out.decode()
 
     @property
-    def json(self) -> object:
+    def json(self) -> Json:
         return json.loads(self.out)
 
     @property

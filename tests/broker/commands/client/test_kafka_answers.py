@@ -2,11 +2,12 @@
 
 import json
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from tierlog.bench.kafka_peer import KafkaNode
-from tierlog.tests.broker.commands.client.command_run import Answer, Tierlog
+from tierlog.tests.broker.commands.client.command_run import Answer, Json, Tierlog
 from tierlog.tests.broker_process import BrokerThread
 
 pytestmark = [pytest.mark.long, pytest.mark.requires("java", "mvn")]
@@ -82,13 +83,15 @@ def _documents(text: str) -> list[str]:
     return text.splitlines() if text.startswith("{") and "\n " not in text else [text or "null"]
 
 
-def _without(content: object) -> object:
-    if isinstance(content, list):
-        return [_without(each) for each in content]
-    if isinstance(content, dict):
-        names = content.keys() - _OF_ONE_CLUSTER
-        return {name: _without(content[name]) for name in sorted(names)}
-    return content
+def _without(content: Json) -> Json:
+    match content:
+        case list():
+            return [_without(each) for each in cast("list[Json]", content)]
+        case dict():
+            fields = cast("dict[str, Json]", content)
+            return {name: _without(fields[name]) for name in fields.keys() - _OF_ONE_CLUSTER}
+        case _:
+            return content
 
 
 def test_a_story_has_the_same_json_on_both(tmp_path: Path, tierlog: Tierlog) -> None:

@@ -147,9 +147,7 @@ def test_a_group_goes_on_where_it_was_and_moves_where_it_is_sent(tierlog: Tierlo
     tierlog.done("topic", "create", "read", "-p", "2")
     tierlog.done("produce", "read", "-p", "0", stdin=b"a\nb\nc\nd\n")
     assert tierlog.done("consume", "read", "-g", "readers", "-n", "3", "-f", "%s").text == "abc"
-    described = tierlog.done("group", "describe", "readers", "--json").json
-    assert isinstance(described, list)
-    (group,) = described
+    (group,) = tierlog.done("group", "describe", "readers", "--json").json
     assert (group["state"], group["members"], group["lag"]) == ("Empty", [], 1)
     assert tierlog.done("consume", "read", "-g", "readers", "-e", "-f", "%s").text == "d"
     assert ["readers", "Empty", "classic"] in tierlog.done("group", "ls").words

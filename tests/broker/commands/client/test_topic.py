@@ -9,21 +9,16 @@ def test_a_topic_from_its_creation_to_its_deletion(tierlog: Tierlog) -> None:
     created = tierlog.done("topic", "create", "life", "-p", "3", "-c", "retention.ms=60000")
     assert created.text == "life created\n"
     assert ["life", "3", "1"] in tierlog.done("topic", "ls").words
-    (described,) = as_list(tierlog.done("topic", "describe", "life", "--json").json)
+    (described,) = tierlog.done("topic", "describe", "life", "--json").json
     assert described["configs"] == {"retention.ms": "60000"}
     assert [each["partition"] for each in described["partitions"]] == [0, 1, 2]
     tierlog.done("topic", "alter", "life", "-p", "4", "-c", "segment.bytes=2000000")
     tierlog.done("topic", "alter", "life", "-d", "retention.ms")
-    (described,) = as_list(tierlog.done("topic", "describe", "life", "--json").json)
+    (described,) = tierlog.done("topic", "describe", "life", "--json").json
     assert described["configs"] == {"segment.bytes": "2000000"}
     assert len(described["partitions"]) == 4
     assert tierlog.done("topic", "delete", "life").text == "life deleted\n"
     assert ["life"] not in tierlog.done("topic", "ls", "--names").words
-
-
-def as_list(content: object) -> list[dict[str, object]]:
-    assert isinstance(content, list)
-    return content
 
 
 def test_what_is_not_there_is_refused_in_one_line(tierlog: Tierlog) -> None:
@@ -96,7 +91,7 @@ def test_configs_are_shown_set_and_returned_to_their_defaults(tierlog: Tierlog) 
     tierlog.done("config", "set", "topic", "configured", "retention.ms=1234567")
     assert tierlog.done("config", "get", *of_topic).words[1][:2] == ["retention.ms", "1234567"]
     tierlog.done("config", "unset", *of_topic)
-    (entry,) = as_list(tierlog.done("config", "get", *of_topic, "--json").json)
+    (entry,) = tierlog.done("config", "get", *of_topic, "--json").json
     assert entry == {
         "name": "retention.ms",
         "value": "604800000",
@@ -105,9 +100,8 @@ def test_configs_are_shown_set_and_returned_to_their_defaults(tierlog: Tierlog) 
         "sensitive": False,
     }
     tierlog.done("config", "set", "broker", "default", "log.cleaner.threads=2")
-    (entry,) = as_list(
-        tierlog.done("config", "get", "broker", "0", "log.cleaner.threads", "--json").json
-    )
+    of_broker = ("broker", "0", "log.cleaner.threads", "--json")
+    (entry,) = tierlog.done("config", "get", *of_broker).json
     assert entry["source"] == "dynamic_default_broker_config"
     refused = tierlog("config", "set", "topic", "configured", "retention.ms=never")
     assert (refused.code, refused.err.count("\n")) == (1, 1)
@@ -115,10 +109,10 @@ def test_configs_are_shown_set_and_returned_to_their_defaults(tierlog: Tierlog) 
 
 def test_the_cluster_is_described_and_waited_for(tierlog: Tierlog) -> None:
     described = tierlog.done("cluster", "info", "--json").json
-    assert isinstance(described, dict)
     (broker,) = described["brokers"]
-    assert tierlog.bootstrap == f"{broker['host']}:{broker['port']}"
-    assert tierlog.bootstrap in tierlog.done("cluster", "ping").text
+    address = f"{broker['host']}:{broker['port']}"
+    assert tierlog.bootstrap == address
+    assert address in tierlog.done("cluster", "ping").text
     assert tierlog.done("cluster", "wait").text == "1 broker ready\n"
     short = tierlog("cluster", "wait", "--brokers", "2", "--timeout", "0")
     assert (short.code, short.out) == (2, b"")
