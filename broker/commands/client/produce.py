@@ -226,7 +226,7 @@ def _producer(parsed: argparse.Namespace, session: Session) -> Producer:
         enable_idempotence=properties.flag("enable.idempotence", acks == -1),
         buffer_memory=properties.number("buffer.memory", defaults.buffer_memory),
         max_request_size=properties.number("max.request.size", defaults.max_request_size),
-        max_block_ms=properties.number("max.block.ms", 10_000),
-        delivery_timeout_ms=properties.number("delivery.timeout.ms", 30_000),
+        max_block_ms=properties.number("max.block.ms", 30_000),
+        delivery_timeout_ms=properties.number("delivery.timeout.ms", defaults.delivery_timeout_ms),
         retry_backoff_ms=properties.number("retry.backoff.ms", defaults.retry_backoff_ms),
     )
