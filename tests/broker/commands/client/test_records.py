@@ -6,11 +6,9 @@ import threading
 import pytest
 from confluent_kafka import Producer
 
-from tierlog.clients.admin import Admin
-from tierlog.clients.offset_names import EARLIEST_LOCAL_TIMESTAMP
-from tierlog.clients.topic_partition import TopicPartition
-from tierlog.tests.broker.commands.client.command_run import Tierlog
+from tierlog.tests.broker.commands.client.command_run import Json, Tierlog
 from tierlog.tests.broker_process import BrokerThread
+from tierlog.tests.waiting import wait_until
 
 
 def test_a_line_becomes_a_record_and_a_record_a_line(tierlog: Tierlog) -> None:
@@ -122,25 +120,25 @@ def test_the_end_is_that_of_the_beginning_while_others_write(
     assert 1 <= count <= len(tierlog.done("consume", "busy", "-e").text.split())
 
 
-def test_what_is_in_the_tier_is_read_like_the_rest(tierlog: Tierlog, broker: BrokerThread) -> None:
+def test_what_is_in_the_tier_is_shown_and_read_like_the_rest(tierlog: Tierlog) -> None:
     tierlog.done(
         *("topic", "create", "tiered", "-c", "remote.storage.enable=true"),
         *("-c", "segment.bytes=1048576", "-c", "local.retention.ms=1"),
     )
-    lines = "".join(f"{n:03}{'x' * 100_000}\n" for n in range(30))
+    lines = "".join(f"{n:03}{'x' * 200_000}\n" for n in range(12))
     tierlog.done("produce", "tiered", "-X", "batch.size=1", stdin=lines.encode())
 
-    async def wait_for_local_start() -> int:
-        at = TopicPartition("tiered", 0)
-        async with Admin(broker.bootstrap) as admin:
-            while True:
-                answers = await admin.list_offsets({at: EARLIEST_LOCAL_TIMESTAMP})
-                if answers[at].offset > 0:
-                    return answers[at].offset
+    def storage() -> Json:
+        return tierlog.done("topic", "storage", "tiered", "--json").json[0]["partitions"][0]
 
-    assert broker.run(wait_for_local_start()) > 0
+    wait_until(lambda: storage()["local_start"] >= 5, 120, lambda: str(storage()))
+    partition = storage()
+    assert partition["log_start"] == 0
+    assert partition["last_tiered"] >= partition["local_start"] - 1
+    assert partition["tier_only"] == partition["local_start"]
+    assert partition["local"] == 12 - partition["local_start"]
     read = tierlog.done("consume", "tiered", "-e").text.splitlines()
-    assert [int(line[:3]) for line in read] == list(range(30))
+    assert [int(line[:3]) for line in read] == list(range(12))
 
 
 def test_a_group_goes_on_where_it_was_and_moves_where_it_is_sent(tierlog: Tierlog) -> None:
