@@ -49,12 +49,12 @@ from ..storage.directory.log_dir import LogDir, LogDirError
 from ..storage.files import Files, OsFiles
 from ..storage.manager.log_manager import LogManager
 from ..tiering.blocking_pool import BlockingPool, ThreadedPool
-from .config.config import BrokerConfig
+from .config.config import STATUS_PORT, BrokerConfig
 from .config.config_values import ConfigValues
 from .config.dynamic_config import DynamicConfig
 from .config.listeners import with_bound_ports
 from .config.mount_config import MOUNTED_TOPICS_FILE
-from .config.remedies import listening_sentence, metrics_sentence, storage_sentence, with_remedy
+from .config.remedies import listening_sentence, storage_sentence, with_remedy
 from .config.settings import (
     cleaner_config,
     connection_limits,
@@ -85,6 +85,7 @@ from .tier.tiered_topics import check_tier_is_there, mend_metadata_topic
 if TYPE_CHECKING:
     from ..tiering.remote_log_manager import RemoteLogManager
     from .cluster_member import ClusterMember
+    from .status.status_site import StatusSite
     from .tier.metadata_writers import MetadataWriters
     from .tier.mounts import Mounts
 
@@ -123,6 +124,8 @@ class Broker:
         self.metrics = Metrics()
         self.metrics_port = -1
         """The port that serves the metrics; -1 if none does."""
+        self.status_url = ""
+        """Where the status page is; empty if it is not served."""
         self._dependencies = dependencies or Dependencies()
         self._supervisor = Supervisor(self._dependencies.environment.random)
         self.metrics.family(lambda: failures_of_loops(self._supervisor))
@@ -131,6 +134,7 @@ class Broker:
         self._remote: RemoteLogManager | None = None
         self._mounts: Mounts | None = None
         self._member: ClusterMember | None = None
+        self._site: StatusSite | None = None
         self._is_started = False
         self.on_fatal: Callable[[str], None] = _log.critical
         """Called, with the reason, when the broker cannot go on and should be stopped."""
@@ -167,7 +171,7 @@ class Broker:
         )
         self._started.push_async_callback(server.stop)
         await self._bind(server)
-        await self._serve_metrics(network)
+        await self._serve_status(network)
         context = await self._build(server)
         if context is None:
             return
@@ -188,6 +192,8 @@ class Broker:
         if self._mounts is not None:
             self._started.push_async_callback(self._mounts.stop)
             await self._mounts.start()
+        if self._site is not None:
+            self._show_status(self._site, context)
 
     def _check_tier_packages(self) -> None:
         """Raise KafkaError(INVALID_CONFIG) if a package that a tier needs is not installed."""
@@ -208,23 +214,28 @@ class Broker:
             raise StartError(listening_sentence(addresses, error)) from error
         self.listeners = with_bound_ports(self.config.listeners, ports)
 
-    async def _serve_metrics(self, network: Network) -> None:
-        """Start the metrics endpoint if the configuration has a port for it."""
-        host = self.config.values.text("tierlog.metrics.host")
-        port = self.config.values.integer("tierlog.metrics.port")
-        if port < 0:
+    async def _serve_status(self, network: Network) -> None:
+        """Serve metrics and status over HTTP if the configuration has ports for them."""
+        values = self.config.values
+        if max(values.integer("tierlog.metrics.port"), values.integer(STATUS_PORT)) < 0:
             return
-        from .network.metrics_endpoint import MetricsEndpoint
+        from .status.status_endpoints import StatusEndpoints
+        from .status.status_site import StatusSite
 
-        listeners = self.config.listeners
-        names = [host, *(each.host for each in (*listeners.bound, *listeners.advertised))]
-        endpoint = MetricsEndpoint(network, self.metrics, names, self._obstacle)
-        self._started.callback(endpoint.stop)
-        try:
-            self.metrics_port = await endpoint.start(host, port)
-        except OSError as error:
-            raise StartError(metrics_sentence(f"{host}:{port}", error)) from error
-        _log.info("Metrics are at http://%s:%d/metrics", host, self.metrics_port)
+        self._site = StatusSite(self.metrics, self._obstacle, self._tier_trouble)
+        endpoints = StatusEndpoints(self.config, network, self._site)
+        self._started.callback(endpoints.stop)
+        self.metrics_port = await endpoints.serve_metrics()
+        self.status_url = await endpoints.serve_status()
+
+    def _show_status(self, site: "StatusSite", context: BrokerContext) -> None:
+        from .status.sources import StatusSources
+
+        self._started.push_async_callback(site.stop)
+        site.serve(StatusSources(context, self._remote))
+
+    def _tier_trouble(self) -> str:
+        return "" if self._remote is None else self._remote.tier_trouble
 
     def _obstacle(self) -> str:
         """Why this process is not ready, or "" if it is."""

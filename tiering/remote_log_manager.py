@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..clients.environment import Environment
 from ..clients.errors import KafkaError
+from ..clients.kafka_uuid import Uuid
 from ..clients.supervisor import Supervisor
 from ..clients.task_owner import TaskOwner
 from ..clients.topic_partition import TopicIdPartition, TopicPartition
@@ -167,6 +168,10 @@ class RemoteLogManager:
     def tier_trouble(self) -> str:
         """What is wrong with the tier, in a sentence; empty while it works."""
         return self._health.trouble
+
+    def copied_share(self, segment_id: Uuid) -> float | None:
+        """The share of a segment that was handed to the store; None if it is not being copied."""
+        return self._copy_tools.in_flight.share(segment_id)
 
     @property
     def metadata_records_skipped(self) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.properties import parse_properties
 from ...storage.files import OsFiles
-from ..config.config import BrokerConfig, dev_properties, read_config
+from ..config.config import BrokerConfig, dev_properties, read_config, with_dev_status
 from ..network.socket_listener import local_host_name
 
 if TYPE_CHECKING:
@@ -64,7 +64,8 @@ def stated_configuration(file: str | None, overrides: Sequence[str]) -> BrokerCo
         from ..config.config_providers import resolve_variables
 
         stated = resolve_variables(stated, OsFiles().read, os.environ)
-    return read_config(stated, local_host_name())
+    config = read_config(stated, local_host_name())
+    return with_dev_status(config) if file is None else config
 
 
 def _bad(sentence: str) -> KafkaError:

@@ -2,8 +2,8 @@
 
 Prints one line: either the problem with the configuration, an address or the data directory (exit
 code 1, nothing is started), or, once clients can connect, the version, the addresses, the startup
-time and the URL of the remote tier. Ctrl-C and SIGTERM stop the broker cleanly; a second one exits
-at once. SIGUSR1 logs the stacks of all threads and tasks, and the broker goes on.
+time, the URL of the status page, if it is served, and the URL of the remote tier. Ctrl-C and
+SIGTERM stop the broker cleanly; a second one exits at once.
 """
 
 import asyncio
@@ -133,7 +133,9 @@ def _say_ready(broker: Broker, started_ms: int) -> None:
     )
     remote = broker.config.remote_storage or broker.config.storage_plugin
     tier = f"remote tier {remote}" if remote else "no remote tier"
-    print(f"tierlog {__version__} ready on {addresses} in {took_s:.2f} s, {tier}", flush=True)
+    status = f", status {broker.status_url}" if broker.status_url else ""
+    ready = f"tierlog {__version__} ready on {addresses} in {took_s:.2f} s"
+    print(f"{ready}{status}, {tier}", flush=True)
 
 
 def _give_up(sentence: str) -> int:

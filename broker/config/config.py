@@ -12,7 +12,7 @@ controllers is opened if `controller.listener.names` names one.
 
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...storage.cleaner.cleaner_config import LARGEST_DEDUPE_BUFFER
@@ -28,7 +28,7 @@ from .config_safety import check_protections, unknown_listener_warnings
 from .config_values import ConfigValues, unknown_name_warnings, unused_names
 from .listeners import Listeners, is_whole_cluster, read_listeners
 from .mount_config import MOUNT_PREFIX, MountConfig, read_mounts
-from .quorum_config import QuorumConfig, read_quorum
+from .quorum_config import PORT_MAX, QuorumConfig, read_quorum
 from .remote_plugins import (
     COMMON_CLIENT,
     KAFKA_LOCAL_STORAGE,
@@ -57,6 +57,7 @@ def dev_properties(directory: str = "data") -> dict[str, str]:
     }
 
 
+STATUS_PORT = "tierlog.status.port"
 _ENABLE = "remote.log.storage.system.enable"
 
 
@@ -77,6 +78,8 @@ class BrokerConfig:
     """A Python class that stores the segments' metadata instead of the metadata topic."""
     is_member: bool = False
     """Whether this process is a part of a cluster of several, and not its whole cluster."""
+    may_move_status: bool = False
+    """Whether the status page may be served at any free port if its own is in use."""
 
     @property
     def node_id(self) -> int:
@@ -100,6 +103,17 @@ class BrokerConfig:
         With a larger factor the topic could never be created there.
         """
         return self.values.integer(name) if self.is_member else 1
+
+
+def with_dev_status(config: BrokerConfig) -> BrokerConfig:
+    """The dev broker's configuration, with its status page at the port after its own."""
+    values = config.values
+    if STATUS_PORT in values.stated or not config.listeners.bound:
+        return config
+    own = config.listeners.bound[0].port
+    port = own + 1 if 0 < own < PORT_MAX else 0
+    stated = {**values.stated, STATUS_PORT: str(port)}
+    return replace(config, values=ConfigValues(stated), may_move_status=True)
 
 
 def _refuse(sentence: str) -> KafkaError:

@@ -400,6 +400,11 @@ tierlog.scrub.grace.ms | LONG | 3600000 | [0,...]
 tierlog.scrub.interval.ms | LONG | -1 | [1,...] or -1
     How often the tier is scanned for orphaned objects; -1 disables the scan. A tierlog
     property.
+tierlog.status.host | STRING | 127.0.0.1
+    The host address of the status page and its API. A tierlog property.
+tierlog.status.port | INT | -1 | [-1,...,65535]
+    The port of the status page and its API; -1 disables them, 0 takes any free port. The dev
+    broker serves them at the port after its own. A tierlog property.
 tierlog.unfinished.requests.max.bytes | LONG | 104857600 | [1,...]
     The maximum total bytes of unanswered requests on all connections, including partly received
     ones; never below socket.request.max.bytes. A tierlog property.

@@ -49,6 +49,12 @@ def metrics_sentence(address: str, error: OSError) -> str:
     return f"Cannot serve metrics on {address}: {error.strerror}: {remedy}."
 
 
+def status_sentence(address: str, error: OSError) -> str:
+    """Why the status page cannot be served there, and what to do."""
+    remedy = _OF_METRICS.get(error.errno or 0, _OF_OTHER_METRICS).replace("metrics", "status")
+    return f"Cannot serve the status page on {address}: {error.strerror}: {remedy}."
+
+
 def with_remedy(sentence: str) -> str:
     """Add the remedy to a sentence that ends with a known disk error; keep any other sentence."""
     for code, remedy in _OF_DISKS.items():

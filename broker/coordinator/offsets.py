@@ -101,6 +101,10 @@ class OffsetStore:
         if not topics:
             self._groups.pop(key.group_id, None)
 
+    def group_ids(self) -> list[str]:
+        """The groups with committed offsets."""
+        return list(self._groups)
+
     def has_offsets(self, group_id: str) -> bool:
         return group_id in self._groups
 

@@ -56,6 +56,11 @@ class Groups:
             self._coordinator.use_defaults(consumer_defaults(values))
 
     @property
+    def running(self) -> "GroupCoordinator | None":
+        """The coordinator; None until the first group needs it."""
+        return self._coordinator
+
+    @property
     def coordinator(self) -> "GroupCoordinator":
         """The coordinator, made at the first call. Call it inside the running loop."""
         return self._coordinator or self._make()

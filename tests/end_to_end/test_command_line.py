@@ -25,7 +25,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 READY = re.compile(
     rf"tierlog {re.escape(__version__)} ready on 127\.0\.0\.1:\d+ in \d+\.\d\d s, "
-    r"remote tier file:///\S+"
+    r"status http://127\.0\.0\.1:\d+, remote tier file:///\S+"
 )
 
 

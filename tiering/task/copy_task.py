@@ -30,7 +30,7 @@ Rules (Kafka's `RLMCopyTask`, and beyond it):
 import logging
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ...clients.environment import Environment
@@ -55,6 +55,7 @@ from ..tier_statistics import TierStatistics
 from .copy_state import CopyEvent, CopyState
 from .expiration_task import facts_of
 from .gap_repair import GapRepair
+from .in_flight import InFlight
 from .leader_term import LeaderTerm, ready_remote_log
 from .segment_deletion import SegmentDeletion, segment_words
 from .segment_parts import (
@@ -102,6 +103,7 @@ class CopyTools:
     quota: CopyQuota
     custom_metadata_max_bytes: int
     durability: LogDurability
+    in_flight: InFlight = field(default_factory=InFlight)
 
 
 class CopyTask:
@@ -252,7 +254,8 @@ class CopyTask:
         tools, storage = self._tools, self._tools.storage
         try:
             data = await tools.pool.run(lambda: segment_data(tools.files, facts))
-            custom = await self._counted(storage.copy_log_segment_data(metadata, data))
+            with tools.in_flight.uploading(metadata.id, data) as counted:
+                custom = await self._counted(storage.copy_log_segment_data(metadata, counted))
         except RemoteStorageError as error:
             if not error.is_retriable:
                 await self._delete(metadata)

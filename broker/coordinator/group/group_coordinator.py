@@ -494,6 +494,10 @@ class GroupCoordinator:
 
     # Lookups.
 
+    def shards(self) -> Sequence[GroupShard]:
+        """The partitions of `__consumer_offsets` that this broker leads, in any state."""
+        return list(self._partitions.shards.all())
+
     def internal_topic(self, name: str) -> CreatableTopic:
         """How to create an internal topic."""
         return creatable_internal_topic(name, self.config)

@@ -1,4 +1,4 @@
-"""The metrics endpoint: what it answers, and that nobody can hold the broker up by it."""
+"""HTTP: what is answered and to whom, and that nobody can hold the broker up by it."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -10,10 +10,19 @@ import pytest
 from tierlog.bench.clients.admin import create_topic, delete_topic
 from tierlog.broker.broker import StartError
 from tierlog.broker.metrics.metrics import Metrics
-from tierlog.broker.network import metrics_endpoint
-from tierlog.broker.network.metrics_endpoint import MetricsEndpoint, answer_to
+from tierlog.broker.network import http_endpoint
+from tierlog.broker.network.http_endpoint import HttpEndpoint
+from tierlog.broker.network.http_message import (
+    Request,
+    Response,
+    encode_response,
+    parse_request,
+    plain,
+    refusal,
+)
 from tierlog.broker.network.socket_listener import SocketNetwork, SocketOptions
 from tierlog.broker.network.transport import Network, StreamNetwork
+from tierlog.broker.status.status_site import StatusSite
 
 from ...broker_process import BrokerThread
 from ...waiting import wait_until
@@ -29,7 +38,8 @@ def served(network: Network, ask: Callable[[int], Coroutine[object, object, None
     async def story() -> None:
         metrics = Metrics()
         metrics.counter("d:type=T,name=n").add(3)
-        endpoint = MetricsEndpoint(network, metrics)
+        site = StatusSite(metrics, str, str)
+        endpoint = HttpEndpoint(network, site.answer_health)
         port = await endpoint.start("127.0.0.1", 0)
         try:
             async with asyncio.timeout(20):
@@ -91,7 +101,7 @@ def test_a_head_without_end_is_cut_off(network: Callable[[], Network]) -> None:
 def test_who_asks_nothing_is_closed_in_time(
     network: Callable[[], Network], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metrics_endpoint, "_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(http_endpoint, "_SECONDS_MAX", 0.05)
 
     async def ask(port: int) -> None:
         assert await exchange(port, b"GET") == b""
@@ -103,7 +113,7 @@ def test_who_asks_nothing_is_closed_in_time(
 def test_more_connections_than_the_limit_are_closed_and_room_is_made_again(
     network: Callable[[], Network], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metrics_endpoint, "_CONNECTIONS_MAX", 2)
+    monkeypatch.setattr(http_endpoint, "_CONNECTIONS_MAX", 2)
 
     async def ask(port: int) -> None:
         held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
@@ -124,15 +134,24 @@ def test_more_connections_than_the_limit_are_closed_and_room_is_made_again(
     served(network(), ask)
 
 
+SITE = "page\n"
+
+
+def answered(head: bytes, names: list[str] | None = None) -> bytes:
+    """What an endpoint with one page at every address answers."""
+    request = parse_request(head)
+    refused = refusal(request, names or [])
+    return encode_response(refused or Response(200, SITE.encode(), etag="e1"), request)
+
+
 @pytest.mark.parametrize(
     ("line", "status"),
     [
         (b"GET /metrics HTTP/1.1", b"200"),
         (b"GET /metrics?name[]=x HTTP/1.0", b"200"),
         (b"HEAD /metrics HTTP/1.1", b"200"),
-        (b"GET / HTTP/1.1", b"200"),
-        (b"GET /else HTTP/1.1", b"404"),
         (b"POST /metrics HTTP/1.1", b"405"),
+        (b"OPTIONS /api/v1/topics HTTP/1.1", b"405"),
         (b"GET /metrics", b"400"),
         (b"GET /metrics SPDY/3", b"400"),
         (b"\x00\x00\x00\x1c\x00\x12\x00\x03", b"400"),
@@ -140,8 +159,9 @@ def test_more_connections_than_the_limit_are_closed_and_room_is_made_again(
     ],
 )
 def test_every_first_line_has_its_status(line: bytes, status: bytes) -> None:
-    answer = answer_to(line + b"\r\nHost: localhost:9404", lambda: "page\n")
+    answer = answered(line + b"\r\nHost: localhost:9404")
     assert answer.split(b" ")[1] == status
+    assert (b"\r\nAllow: GET, HEAD\r\n" in answer) == (status == b"405")
 
 
 @pytest.mark.parametrize(
@@ -152,26 +172,128 @@ def test_every_first_line_has_its_status(line: bytes, status: bytes) -> None:
         (b"10.1.2.3", b"200"),
         (b"LocalHost", b"200"),
         (b"broker-1.example:9404", b"200"),
-        (b"evil.example", b"403"),
-        (b"127.0.0.1.evil.example", b"403"),
-        (b"localhost.evil.example:9404", b"403"),
-        (b"", b"403"),
-        (b"localhost\r\nHost: evil.example", b"403"),
-        (b"\xff\xfe", b"403"),
+        (b"evil.example", b"421"),
+        (b"127.0.0.1.evil.example", b"421"),
+        (b"localhost.evil.example:9404", b"421"),
+        (b"", b"421"),
+        (b"localhost\r\nHost: evil.example", b"421"),
+        (b"\xff\xfe", b"421"),
     ],
 )
 def test_only_who_knows_the_broker_by_its_own_name_is_answered(host: bytes, status: bytes) -> None:
     """A page of evil.example whose name leads to 127.0.0.1 has its own name in Host."""
-    head = b"GET /metrics HTTP/1.1\r\nHost: " + host
-    answer = answer_to(head, lambda: "page\n", ["broker-1.example"])
+    answer = answered(b"GET /metrics HTTP/1.1\r\nHost: " + host, ["broker-1.example"])
     assert answer.split(b" ")[1] == status
-    assert (b"page" in answer) == (status == b"200")
+    assert (SITE.encode() in answer) == (status == b"200")
+
+
+_LINK = b"Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: "
+
+
+@pytest.mark.parametrize(
+    ("lines", "status"),
+    [
+        (b"Sec-Fetch-Site: same-origin", b"200"),
+        (b"Sec-Fetch-Site: none", b"200"),
+        (b"Sec-Fetch-Site: cross-site", b"403"),
+        (b"Sec-Fetch-Site: same-site", b"403"),
+        (b"Sec-Fetch-Site: none\r\nSec-Fetch-Site: cross-site", b"403"),
+        (b"Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: no-cors", b"403"),
+        # Somebody follows a link to the page; a frame of another page is none of that.
+        (_LINK + b"document", b"200"),
+        (_LINK + b"iframe", b"403"),
+    ],
+)
+def test_a_browser_that_asks_for_another_site_is_refused(lines: bytes, status: bytes) -> None:
+    answer = answered(b"GET /api/v1/topics HTTP/1.1\r\nHost: localhost\r\n" + lines)
+    assert answer.split(b" ")[1] == status
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET / HTTP/1.1\r\nHost: localhost",
+        b"HEAD / HTTP/1.1",
+        b'GET / HTTP/1.1\r\nIf-None-Match: "e1"',
+        b"GET / HTTP/1.1\r\nHost: evil.example",
+        b"GET / HTTP/1.1\r\nSec-Fetch-Site: cross-site",
+        b"DELETE / HTTP/1.1",
+        b"nonsense",
+    ],
+)
+def test_every_answer_has_the_policy_and_none_lets_another_origin_read(head: bytes) -> None:
+    lines = answered(head).split(b"\r\n\r\n")[0].split(b"\r\n")[1:]
+    fields = dict(line.decode().split(": ", 1) for line in lines)
+    policy = fields["Content-Security-Policy"].split("; ")
+    assert "default-src 'none'" in policy
+    assert {f"{each} 'none'" for each in ("base-uri", "form-action", "frame-ancestors")} < {*policy}
+    assert not any("unsafe" in each or "*" in each for each in policy)
+    assert fields["X-Content-Type-Options"] == "nosniff"
+    assert fields["Referrer-Policy"] == "no-referrer"
+    assert fields["Cross-Origin-Resource-Policy"] == "same-origin"
+    assert not [name for name in fields if name.startswith("Access-Control")]
 
 
 def test_head_is_get_without_the_page() -> None:
-    get = answer_to(b"GET /metrics HTTP/1.1", lambda: "page\n")
-    head = answer_to(b"HEAD /metrics HTTP/1.1", lambda: "page\n")
-    assert get == head + b"page\n"
+    get, head = answered(b"GET /metrics HTTP/1.1"), answered(b"HEAD /metrics HTTP/1.1")
+    assert get == head + SITE.encode()
+
+
+@pytest.mark.parametrize(
+    ("tags", "status"),
+    [
+        (b'"e1"', b"304"),
+        (b'W/"e1"', b"304"),
+        (b'"e0", "e1"', b"304"),
+        (b"*", b"304"),
+        (b'"e0"', b"200"),
+        (b"e1", b"200"),
+    ],
+)
+def test_who_has_the_body_does_not_get_it_again(tags: bytes, status: bytes) -> None:
+    answer = answered(b"GET / HTTP/1.1\r\nIf-None-Match: " + tags)
+    assert answer.split(b" ")[1] == status
+    assert b'ETag: "e1"\r\n' in answer
+    assert answer.endswith(SITE.encode()) == (status == b"200")
+
+
+def test_a_path_is_decoded_part_by_part() -> None:
+    request = parse_request(b"GET /api/v1/topics/a%2Fb%3Cimg%3E?from=1 HTTP/1.1")
+    assert request is not None
+    assert request.segments == ("api", "v1", "topics", "a/b<img>")
+    assert (request.query, request.value("host")) == ("from=1", "")
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_an_answer_that_takes_time_is_sent_to_all_who_still_wait(
+    network: Callable[[], Network],
+) -> None:
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        pending: asyncio.Future[Response] = loop.create_future()
+        asked, all_wait = list[str](), asyncio.Event()
+
+        def site(request: Request) -> asyncio.Future[Response]:
+            asked.append(request.path)
+            if len(asked) == 3:
+                all_wait.set()
+            return pending
+
+        endpoint = HttpEndpoint(network(), site)
+        port = await endpoint.start("127.0.0.1", 0)
+        async with asyncio.timeout(20), asyncio.TaskGroup() as clients:
+            _, gone = await asyncio.open_connection("127.0.0.1", port)
+            gone.write(GET)
+            waiting = [clients.create_task(exchange(port, GET)) for _ in range(2)]
+            await all_wait.wait()
+            gone.close()
+            await gone.wait_closed()
+            pending.set_result(plain(200, "late"))
+        for each in waiting:
+            assert each.result().endswith(b"\r\n\r\nlate\n")
+        endpoint.stop()
+
+    asyncio.run(story())
 
 
 def test_a_broker_serves_its_metrics_where_it_is_told_to_and_nowhere_else(tmp_path: Path) -> None:

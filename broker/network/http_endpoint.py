@@ -1,0 +1,162 @@
+"""A small HTTP server for what a broker tells about itself: metrics, health, status.
+
+A connection carries one request, and is closed after the response. No client can block the broker:
+the size of a request head, the age of a connection and the number of connections are limited; any
+connection above a limit is closed. What is answered, and to whom, is in `http_message.py`; the
+addresses are in `broker/status/`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from typing import TypeAlias
+
+from .http_message import Request, Response, encode_response, parse_request, plain, refusal
+from .transport import AttachableTransport, Listener, Network
+
+_log = logging.getLogger(__name__)
+
+_HEAD_BYTES_MAX = 8 * 1024
+_CONNECTIONS_MAX = 32
+_SECONDS_MAX = 10.0
+_END_OF_HEAD = b"\r\n\r\n"
+
+Answer: TypeAlias = Response | asyncio.Future[Response]
+Site: TypeAlias = Callable[[Request], Answer]
+"""Answers a request at once, or with a future that somebody else owns and that may be shared."""
+
+
+class HttpEndpoint:
+    """Listens, and responds with what its site answers."""
+
+    def __init__(self, network: Network, site: Site, names: Collection[str] = ()) -> None:
+        """`names` are the host names of this broker in its configuration."""
+        self._network = network
+        self._site = site
+        self._names = frozenset(name.lower() for name in names)
+        self._listener: Listener | None = None
+        self._open: set[_Exchange] = set()
+
+    async def start(self, host: str, port: int) -> int:
+        """Bind the address and serve; returns the port. Raises OSError if it cannot be bound."""
+        listener = await self._network.listen(host, port, self._connected)
+        listener.resume_accepting()
+        self._listener = listener
+        return listener.port
+
+    def stop(self) -> None:
+        """Close the address and every connection. Idempotent."""
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+        for exchange in list(self._open):
+            exchange.close()
+
+    def answer(self, request: Request | None) -> Answer:
+        """What the request gets."""
+        refused = refusal(request, self._names)
+        if refused is not None or request is None:
+            return refused or plain(400, "This is not an HTTP request.")
+        return self._site(request)
+
+    def _connected(self, transport: AttachableTransport) -> None:
+        if len(self._open) >= _CONNECTIONS_MAX:
+            transport.close()
+            return
+        exchange = _Exchange(transport, self.answer, self._open.discard)
+        self._open.add(exchange)
+        transport.attach(exchange)
+
+
+class _Exchange:
+    """One connection: reads a request, sends the response, and closes."""
+
+    def __init__(
+        self,
+        transport: AttachableTransport,
+        answer: Callable[[Request | None], Answer],
+        on_closed: "Callable[[_Exchange], None]",
+    ) -> None:
+        self._transport = transport
+        self._answer_to = answer
+        self._on_closed = on_closed
+        self._head = b""
+        self._request: Request | None = None
+        self._is_read = False
+        self._is_answered = False
+        self._pending: asyncio.Future[Response] | None = None
+        self._deadline = asyncio.get_running_loop().call_later(_SECONDS_MAX, self.close)
+
+    @property
+    def readable_bytes(self) -> int:
+        """The largest size of a head; later bytes are read too, and ignored."""
+        return _HEAD_BYTES_MAX
+
+    def received(self, view: memoryview) -> None:
+        """Add to the head; bytes after it are ignored."""
+        if self._is_read:
+            return
+        self._head += view[: _HEAD_BYTES_MAX - len(self._head)]
+        end = self._head.find(_END_OF_HEAD)
+        if end >= 0:
+            self._ask(self._head[:end])
+        elif len(self._head) >= _HEAD_BYTES_MAX:
+            self.close()
+
+    def _ask(self, head: bytes) -> None:
+        self._is_read = True
+        self._request = parse_request(head)
+        answer = self._answer_to(self._request)
+        if isinstance(answer, Response):
+            self._send(answer)
+        else:
+            self._pending = answer
+            answer.add_done_callback(self._settled)
+
+    def _settled(self, answer: asyncio.Future[Response]) -> None:
+        self._pending = None
+        if answer.cancelled():
+            self._send(plain(503, "This node is stopping."))
+        elif answer.exception() is not None:
+            self._send(plain(500, "An internal error; the log has it."))
+        else:
+            self._send(answer.result())
+
+    def _send(self, response: Response) -> None:
+        self._is_answered = True
+        self._transport.send([encode_response(response, self._request)])
+        if self._transport.flush():
+            self._transport.end()
+
+    def space(self) -> memoryview | None:
+        """None: no large request is expected."""
+        return None
+
+    def filled(self, size: int) -> None:
+        """Never called, because `space` is None."""
+
+    def progressed(self) -> None:
+        """Does nothing: progress does not extend the connection's deadline."""
+
+    def on_unread_input(self) -> None:
+        """Never called, because `readable_bytes` is never 0."""
+
+    def hung_up(self) -> None:
+        """Never called, because reading never pauses."""
+
+    def drained(self) -> None:
+        """The peer has read the whole response."""
+        if self._is_answered:
+            self._transport.end()
+
+    def disconnected(self) -> None:
+        """The connection is closed."""
+        self._deadline.cancel()
+        if self._pending is not None:
+            self._pending.remove_done_callback(self._settled)
+            self._pending = None
+        self._on_closed(self)
+
+    def close(self) -> None:
+        """Close the connection now, answered or not."""
+        self._transport.close()

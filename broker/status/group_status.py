@@ -1,0 +1,144 @@
+"""The groups that this broker coordinates: their lag by topic, and their members.
+
+A broker has all committed offsets and all ends in memory, so no group is asked for one by one.
+"""
+
+from collections.abc import Collection, Generator, Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..coordinator.led_shards import ShardState
+from ..coordinator.offsets import NO_OFFSET
+from .partition_status import Lag, lag_of
+from .sources import Json, StatusSources, Steps, cut
+
+if TYPE_CHECKING:
+    from ..coordinator.group.group_shard import GroupShard
+
+GROUPS_MAX = 500
+MEMBERS_MAX = 20
+TOPICS_MAX = 20
+"""Topics that are listed with a group."""
+_OFFSETS_A_STEP = 256
+
+LagsByTopic = dict[str, list[tuple[str, Lag]]]
+"""The groups of each topic, and their lag."""
+
+
+class _TopicLag(NamedTuple):
+    """A group's lag of one topic, and with how many partitions."""
+
+    partitions: int
+    lag: Lag
+
+
+def count_groups(sources: StatusSources) -> int:
+    """How many groups this broker serves."""
+    return sum(len(shard.groups) + len(shard.consumer_groups.all()) for shard in sources.shards())
+
+
+def lags_by_topic(
+    sources: StatusSources, topics: Collection[str]
+) -> Generator[None, None, LagsByTopic]:
+    """The groups with committed offsets of these topics, and the lag of each."""
+    lags: LagsByTopic = {}
+    for shard in sources.shards():
+        for group_id in shard.offsets.group_ids():
+            by_topic = yield from _topic_lags(sources, shard, group_id, topics)
+            for topic, (_, lag) in by_topic.items():
+                lags.setdefault(topic, []).append((group_id, lag))
+    return lags
+
+
+def _topic_lags(
+    sources: StatusSources,
+    shard: "GroupShard",
+    group_id: str,
+    topics: Collection[str] | None = None,
+) -> Generator[None, None, dict[str, _TopicLag]]:
+    """A group's lag by topic; of these topics only, unless None."""
+    lags: dict[str, _TopicLag] = {}
+    for topic, offsets in list(shard.offsets.fetch_all(group_id)):
+        if topics is not None and topic not in topics:
+            continue
+        total = Lag()
+        for count, (partition, committed) in enumerate(list(offsets.items()), 1):
+            log = sources.log(topic, partition)
+            if log is not None and committed.offset != NO_OFFSET:
+                total += lag_of(log, committed.offset)
+            if not count % _OFFSETS_A_STEP:
+                yield
+        lags[topic] = _TopicLag(len(offsets), total)
+    yield
+    return lags
+
+
+def groups_status(sources: StatusSources, begin: int) -> Steps:
+    """The groups from number `begin` on, in the order of their names."""
+    shard_of = {group_id: shard for shard in sources.shards() for group_id in _group_ids(shard)}
+    yield
+    names, more = cut(sorted(shard_of), begin, GROUPS_MAX)
+    groups: list[Json] = []
+    for name in names:
+        shard = shard_of[name]
+        head = _head(shard, name)
+        if head is None:
+            continue
+        lags = yield from _topic_lags(sources, shard, name)
+        groups.append({**head, **_lags_status(lags), **_members_status(shard, name)})
+    loading = sum(shard.state is ShardState.LOADING for shard in sources.all_shards())
+    return {"groups": groups, "more": more, "loading": loading}
+
+
+def _group_ids(shard: "GroupShard") -> Iterable[str]:
+    yield from shard.groups
+    for group in shard.consumer_groups.all():
+        yield group.group_id
+
+
+def _head(shard: "GroupShard", group_id: str) -> Json | None:
+    """What kind of group it is, and its state; None if it is gone."""
+    consumers = shard.consumer_groups.get(group_id)
+    if consumers is not None:
+        state = consumers.state.value
+        return {"group": group_id, "type": "consumer", "protocol": "consumer", "state": state}
+    group = shard.groups.get(group_id)
+    if group is None:
+        return None
+    return {
+        "group": group_id,
+        "type": "classic",
+        "protocol": group.protocol_type or "",
+        "state": group.state.value,
+    }
+
+
+def _lags_status(lags: dict[str, _TopicLag]) -> Json:
+    listed, more = cut(sorted(lags), 0, TOPICS_MAX)
+    total = sum((each.lag for each in lags.values()), Lag())
+    topics: list[Json] = [
+        {"topic": topic, "partitions": lags[topic].partitions, **lags[topic].lag.as_json()}
+        for topic in listed
+    ]
+    return {**total.as_json(), "topics": topics, "more_topics": more}
+
+
+def _members_status(shard: "GroupShard", group_id: str) -> Json:
+    members: list[Json] = []
+    consumers = shard.consumer_groups.get(group_id)
+    if consumers is not None:
+        for consumer in consumers.members.values():
+            said = consumer.metadata
+            members.append(
+                _member(consumer.member_id, said.client_id, said.client_host, said.instance_id)
+            )
+    elif group_id in shard.groups:
+        members += [
+            _member(each.member_id, each.client_id, each.client_host, each.instance_id)
+            for each in shard.groups[group_id].members.by_id.values()
+        ]
+    listed, more = cut(members, 0, MEMBERS_MAX)
+    return {"members": list(listed), "more_members": more}
+
+
+def _member(member_id: str, client: str, host: str, instance: str | None) -> Json:
+    return {"member": member_id, "client": client, "host": host, "instance": instance}

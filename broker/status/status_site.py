@@ -1,0 +1,96 @@
+"""The addresses that a broker serves over HTTP: metrics, health, and the status page with its API.
+
+    /metrics  /healthz  /ready          wherever HTTP is served
+    /  and the page's files  /api/v1/   at tierlog.status.port
+
+`/healthz` answers 200 while the event loop runs. `/ready` answers 200 when clients are served and
+the controllers answer this broker; otherwise 503 and why not. A broker that is cut off from the
+controllers still serves the partitions it leads. Trouble of the tier is a second line of `/ready`:
+the broker serves all local data meanwhile.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..metrics.metrics import Metrics
+from ..metrics.prometheus import CONTENT_TYPE, exposition
+from ..network.http_endpoint import Answer
+from ..network.http_message import Request, Response, plain
+
+if TYPE_CHECKING:
+    from .page_files import PageFiles
+    from .sources import StatusSources
+    from .status_api import StatusApi
+
+_API = "/api/v1/"
+
+
+class StatusSite:
+    """Answers requests; what serves the API is loaded when it is first asked for."""
+
+    def __init__(
+        self, metrics: Metrics, obstacle: Callable[[], str], tier_trouble: Callable[[], str]
+    ) -> None:
+        """`obstacle` returns why the broker is not ready, `tier_trouble` what is wrong with the
+        tier; each returns "" if all is well."""
+        self._metrics = metrics
+        self._obstacle = obstacle
+        self._tier_trouble = tier_trouble
+        self._sources: StatusSources | None = None
+        self._api: StatusApi | None = None
+        self._files: PageFiles | None = None
+
+    def serve(self, sources: "StatusSources") -> None:
+        """Answer requests for the API from now on; until then they get 503."""
+        self._sources = sources
+
+    async def stop(self) -> None:
+        """Stop collecting. Idempotent."""
+        self._sources = None
+        if self._api is not None:
+            await self._api.stop()
+            self._api = None
+
+    def answer_health(self, request: Request) -> Answer:
+        """Metrics and health alone, for `tierlog.metrics.port`."""
+        match request.path:
+            case "/metrics":
+                text = exposition(self._metrics.samples())
+                return Response(200, text.encode(), CONTENT_TYPE)
+            case "/healthz":
+                return plain(200, "ok")
+            case "/ready":
+                return self._ready()
+            case "/":
+                return plain(200, "Metrics are at /metrics.")
+            case _:
+                return plain(404, "Metrics are at /metrics.")
+
+    def answer(self, request: Request) -> Answer:
+        """Everything, for `tierlog.status.port`."""
+        if request.path in ("/metrics", "/healthz", "/ready"):
+            return self.answer_health(request)
+        if request.path.startswith(_API):
+            return self._answer_api(request)
+        if self._files is None:
+            from .page_files import PageFiles
+
+            self._files = PageFiles()
+        return self._files.answer(request.path)
+
+    def _answer_api(self, request: Request) -> Answer:
+        from .status_api import StatusApi, problem
+
+        if self._sources is None:
+            reason = self._obstacle() or "This process is no broker."
+            return problem(503, reason)
+        if self._api is None:
+            self._api = StatusApi(self._sources)
+        return self._api.answer(request)
+
+    def _ready(self) -> Response:
+        reason = self._obstacle()
+        if reason:
+            return plain(503, reason)
+        trouble = self._tier_trouble()
+        return plain(200, f"ready\n{trouble}" if trouble else "ready")
