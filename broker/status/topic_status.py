@@ -6,7 +6,7 @@ from typing import NamedTuple
 from ...clients.kafka_uuid import uuid_to_string
 from ...replication.metadata.cluster_image import PartitionImage, TopicImage
 from ...replication.partition.partition import Partition
-from ...replication.topic_names import INTERNAL_TOPICS
+from ...replication.topic_names import NEVER_TIERED
 from ...storage.log.unified_log import UnifiedLog
 from ..coordinator.offsets import NO_OFFSET, FetchTopic
 from .group_status import lags_by_topic
@@ -76,7 +76,7 @@ def _head(sources: StatusSources, topic: TopicImage) -> Json:
     return {
         "name": topic.name,
         "id": uuid_to_string(topic.topic_id),
-        "internal": topic.name in INTERNAL_TOPICS,
+        "internal": topic.name in NEVER_TIERED,
         "tiered": sources.image.topic_config(topic.name).get(_TIERED) == "true",
     }
 
