@@ -19,7 +19,7 @@ its own.
 """
 
 import logging
-from asyncio import to_thread
+from asyncio import get_running_loop, to_thread
 from collections.abc import Awaitable, Callable, Container
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack
@@ -126,6 +126,8 @@ class Broker:
         """The port that serves the metrics; -1 if none does."""
         self.status_url = ""
         """Where the status page is; empty if it is not served."""
+        self.site: StatusSite | None = None
+        """What is served over HTTP; None if nothing is."""
         self._dependencies = dependencies or Dependencies()
         self._supervisor = Supervisor(self._dependencies.environment.random)
         self.metrics.family(lambda: failures_of_loops(self._supervisor))
@@ -134,7 +136,6 @@ class Broker:
         self._remote: RemoteLogManager | None = None
         self._mounts: Mounts | None = None
         self._member: ClusterMember | None = None
-        self._site: StatusSite | None = None
         self._is_started = False
         self.on_fatal: Callable[[str], None] = _log.critical
         """Called, with the reason, when the broker cannot go on and should be stopped."""
@@ -192,8 +193,8 @@ class Broker:
         if self._mounts is not None:
             self._started.push_async_callback(self._mounts.stop)
             await self._mounts.start()
-        if self._site is not None:
-            self._show_status(self._site, context)
+        if self.site is not None:
+            self._show_status(self.site, context)
 
     def _check_tier_packages(self) -> None:
         """Raise KafkaError(INVALID_CONFIG) if a package that a tier needs is not installed."""
@@ -222,8 +223,8 @@ class Broker:
         from .status.status_endpoints import StatusEndpoints
         from .status.status_site import StatusSite
 
-        self._site = StatusSite(self.metrics, self._obstacle, self._tier_trouble)
-        endpoints = StatusEndpoints(self.config, network, self._site)
+        self.site = StatusSite(self.metrics, self._obstacle, self._tier_trouble)
+        endpoints = StatusEndpoints(self.config, network, self.site)
         self._started.callback(endpoints.stop)
         self.metrics_port = await endpoints.serve_metrics()
         self.status_url = await endpoints.serve_status()
@@ -274,7 +275,12 @@ class Broker:
             await to_thread(storage.load, controller.image)
         else:
             controller = self._start_controller(storage, log_config, flusher)
-            storage.load(controller.image)
+            if self.site is None:
+                storage.load(controller.image)
+            else:
+                # Whoever asks for the health must not wait for a recovery.
+                loading = partial(storage.load, controller.image)
+                await get_running_loop().run_in_executor(flusher, loading)
         compaction = self._keep_house(storage, controller, flusher)
         return self._build_broker(server, storage, controller, dynamic_config, compaction)
 

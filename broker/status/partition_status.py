@@ -66,12 +66,16 @@ def offsets_status(log: UnifiedLog) -> Json:
     }
 
 
-NO_OFFSETS: Json = dict.fromkeys(
-    (
-        *("log_start", "local_start", "last_tiered", "last_stable", "high_watermark", "end"),
-        *("bytes_local", "bytes_remote"),
-    )
-)
+NO_OFFSETS: Json = {
+    "log_start": None,
+    "local_start": None,
+    "last_tiered": None,
+    "last_stable": None,
+    "high_watermark": None,
+    "end": None,
+    "bytes_local": None,
+    "bytes_remote": None,
+}
 """The offsets of a partition without a replica here."""
 
 

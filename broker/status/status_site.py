@@ -36,17 +36,18 @@ class StatusSite:
         self._metrics = metrics
         self._obstacle = obstacle
         self._tier_trouble = tier_trouble
-        self._sources: StatusSources | None = None
+        self.sources: StatusSources | None = None
+        """What the API is collected from; None while the broker starts."""
         self._api: StatusApi | None = None
         self._files: PageFiles | None = None
 
     def serve(self, sources: "StatusSources") -> None:
         """Answer requests for the API from now on; until then they get 503."""
-        self._sources = sources
+        self.sources = sources
 
     async def stop(self) -> None:
         """Stop collecting. Idempotent."""
-        self._sources = None
+        self.sources = None
         if self._api is not None:
             await self._api.stop()
             self._api = None
@@ -81,11 +82,11 @@ class StatusSite:
     def _answer_api(self, request: Request) -> Answer:
         from .status_api import StatusApi, problem
 
-        if self._sources is None:
+        if self.sources is None:
             reason = self._obstacle() or "This process is no broker."
             return problem(503, reason)
         if self._api is None:
-            self._api = StatusApi(self._sources)
+            self._api = StatusApi(self.sources)
         return self._api.answer(request)
 
     def _ready(self) -> Response:

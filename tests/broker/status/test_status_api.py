@@ -1,9 +1,13 @@
 """The status API of a broker: it answers as documented, to whom it should, once nothing changes."""
 
+import asyncio
 import json
 import re
 import socket
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,18 +15,17 @@ import pytest
 from confluent_kafka import Producer
 
 from tierlog.bench.clients.admin import create_topic, delete_topic
-from tierlog.broker.broker import StartError
+from tierlog.bench.probe import free_port
+from tierlog.broker.broker import Broker, StartError
 from tierlog.broker.commands.configuration import stated_configuration
-from tierlog.clients.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
+from tierlog.broker.config.config_values import ConfigValues
+from tierlog.broker.node_storage import NodeStorage
+from tierlog.replication.metadata.cluster_image import ClusterImage
 from tierlog.tests.house_rules import ROOT
 
-from ...broker_process import BrokerThread, RawClient
+from ...broker_process import BrokerThread
 from ...waiting import wait_until
+from .committed_groups import commit
 from .status_client import StatusClient
 
 STATUS = {"tierlog.status.port": "0"}
@@ -30,25 +33,6 @@ HOSTILE = "<img src=x onerror=alert(1)>\u2028\"'"
 _EXAMPLE = re.compile(
     r"^## `GET /api/v1/(\S+)`\n[^#]*?```json\n(.*?)^```$", re.MULTILINE | re.DOTALL
 )
-
-
-def commit(port: int, group: str, topic: str, partitions: int, offset: int = 0) -> None:
-    """Commit an offset of a group without members."""
-    offsets = [
-        OffsetCommitRequestPartition(
-            partition_index=each, committed_offset=offset, committed_metadata=""
-        )
-        for each in range(partitions)
-    ]
-    topics = [OffsetCommitRequestTopic(name=topic, partitions=offsets)]
-    with RawClient(port) as client:
-        request = OffsetCommitRequest(group_id=group, topics=topics)
-
-        def is_committed() -> bool:
-            answer = client.ask(request, 8, OffsetCommitResponse)
-            return {each.error_code for each in answer.topics[0].partitions} == {0}
-
-        wait_until(is_committed, 30, f"{group} commits")
 
 
 def client_of(broker: BrokerThread) -> StatusClient:
@@ -63,8 +47,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerThread]:
     with BrokerThread(directory / "logs", {**STATUS, **tier}) as broker:
         create_topic(broker.bootstrap, "orders", {"remote.storage.enable": "true"}, partitions=3)
         create_topic(broker.bootstrap, "plain")
-        for group in ("billing", HOSTILE):
-            commit(broker.port, group, "orders", 3)
+        commit(broker.port, ["billing", HOSTILE], "orders", 3)
         yield broker
 
 
@@ -81,7 +64,9 @@ def shape(value: object) -> object:
     if isinstance(value, list):
         elements = cast("list[object]", value)
         return [shape(element) for element in elements[:1]]
-    return {int: "number", float: "number", type(None): "any"}.get(type(value), type(value))
+    if value is None:
+        return "any"
+    return "number" if type(value) in (int, float) else type(value)
 
 
 def fits(documented: object, answered: object) -> bool:
@@ -208,6 +193,41 @@ def test_trouble_of_the_tier_is_said_and_does_not_make_the_broker_unready(tmp_pa
         assert (ready.status, ready.body.decode()) == (200, f"ready\n{said}\n")
 
 
+def test_during_a_recovery_the_broker_is_healthy_and_not_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load, may_go_on = NodeStorage.load, threading.Event()
+
+    def long_load(storage: NodeStorage, image: ClusterImage) -> None:
+        assert may_go_on.wait(60)
+        load(storage, image)
+
+    monkeypatch.setattr(NodeStorage, "load", long_load)
+    port = free_port()
+    starting = BrokerThread(tmp_path, {"tierlog.status.port": str(port)})
+    client = StatusClient(f"http://127.0.0.1:{port}")
+    with ThreadPoolExecutor(1) as starter:
+        started = starter.submit(starting.__enter__)
+        try:
+            wait_until(lambda: is_healthy(client), 30, "no health while it starts")
+            for path in ("/ready", "/api/v1/overview"):
+                answer = client.ask(path)
+                assert (answer.status, b"This node is starting." in answer.body) == (503, True)
+        finally:
+            may_go_on.set()
+            started.result(60)
+    assert client.ask("/ready").status == 200
+    assert client.get("overview")["topics"] == 0
+    starting.__exit__()
+
+
+def is_healthy(client: StatusClient) -> bool:
+    try:
+        return client.ask("/healthz").status == 200
+    except ConnectionRefusedError:
+        return False
+
+
 def test_nothing_is_served_where_no_port_is_set(tmp_path: Path) -> None:
     with BrokerThread(tmp_path) as broker:
         assert broker.broker is not None
@@ -220,6 +240,26 @@ def test_a_port_in_use_stops_a_broker_that_was_told_it(tmp_path: Path) -> None:
         refused = BrokerThread(tmp_path, {"tierlog.status.port": str(port)})
         with pytest.raises(StartError, match=f"Cannot serve the status page on 127.0.0.1:{port}"):
             refused.__enter__()
+
+
+def test_the_dev_broker_takes_a_free_port_if_its_own_is_in_use(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tier = f"rsm.config.url={(tmp_path / 'remote').as_uri()}"
+    dev = stated_configuration(
+        None, ["listeners=PLAINTEXT://127.0.0.1:0", f"log.dirs={tmp_path}/logs", tier]
+    )
+
+    async def story(port: int) -> None:
+        stated = {**dev.values.stated, "tierlog.status.port": str(port)}
+        broker = Broker(replace(dev, values=ConfigValues(stated)))
+        await broker.start()
+        said = f"Port {port} is in use: the status page is at {broker.status_url}"
+        assert said in caplog.messages
+        await broker.stop()
+
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        asyncio.run(story(other.getsockname()[1]))
 
 
 def test_the_dev_broker_alone_has_a_port_unasked(tmp_path: Path) -> None:
