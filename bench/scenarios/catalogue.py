@@ -28,6 +28,7 @@ from .sizing import SCENARIO as SIZING
 from .small_requests import SCENARIO as SMALL_REQUESTS
 from .spark_scan import SCENARIO as SPARK_SCAN
 from .startup import SCENARIO as STARTUP
+from .status_page import SCENARIO as STATUS_PAGE
 from .three_nodes import SCENARIO as THREE_NODES
 from .throughput import SCENARIO as THROUGHPUT
 
@@ -59,6 +60,7 @@ ON_REQUEST: tuple[Scenario, ...] = (
     CLUSTER_UP,
     REPLICATED,
     CORES,
+    STATUS_PAGE,
     SIZING,
     CHAOS,
     CHAOS_TRANSACTIONS,
