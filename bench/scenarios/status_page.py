@@ -170,10 +170,10 @@ class OpenPage:
             response.read()
             connection.close()
         except (OSError, http.client.HTTPException) as error:
-            self._failure = f"/api/v1/{name} was not answered: {error}"
+            self._failure = self._failure or f"/api/v1/{name} was not answered: {error}"
             return
         if response.status not in (200, 304):
-            self._failure = f"/api/v1/{name} was answered with {response.status}"
+            self._failure = self._failure or f"/api/v1/{name} got {response.status}"
             return
         self._tags[name] = response.headers["ETag"]
         self._answers_ms.setdefault(name, []).append((time.perf_counter() - began) * 1000)
