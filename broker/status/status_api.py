@@ -17,6 +17,7 @@ from ...clients.task_owner import TaskOwner
 from ..network.http_endpoint import Answer
 from ..network.http_message import JSON, Request, Response
 from .cluster_status import brokers_status, overview_status
+from .fetch_status import fetch_status
 from .group_status import groups_status
 from .sources import Json, StatusSources, Steps
 from .tier_status import tier_status
@@ -33,7 +34,7 @@ AGE_FACTOR = 20
 """An answer is shared for this many times the time that it took to collect, if that is longer."""
 _ANSWERS_MAX = 16
 _COLLECTIONS_MAX = 8
-_ELEMENT_MAX = 10**9
+_DIGITS_MAX = 19
 
 _json = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
@@ -107,18 +108,18 @@ class StatusApi:
 
     def answer(self, request: Request) -> Answer:
         """The answer to a request for an address below `/api/v1/`."""
-        begin = _first_element(request.query)
-        if begin is None:
-            return problem(400, "from is not a number: use ?from=N.")
+        numbers = _numbers(request.query)
+        if numbers is None:
+            return problem(400, "The query is not of the form ?from=N.")
         names = request.segments[2:]
-        key = (*names, str(begin))
+        key = (*names, request.query)
         recent = self._recent.get(key)
         if recent is not None and asyncio.get_running_loop().time() < recent.until:
             return recent.response
         pending = self._under_way.get(key)
         if pending is not None:
             return pending
-        steps = self._steps(names, begin)
+        steps = self._steps(names, numbers)
         if isinstance(steps, Response):
             return steps
         if len(self._tasks) >= _COLLECTIONS_MAX:
@@ -129,8 +130,8 @@ class StatusApi:
         task.add_done_callback(lambda _: self._under_way.pop(key, None))
         return task
 
-    def _steps(self, names: tuple[str, ...], begin: int) -> Steps | Response:
-        sources = self._sources
+    def _steps(self, names: tuple[str, ...], numbers: Mapping[str, int]) -> Steps | Response:
+        sources, begin = self._sources, numbers.get("from", 0)
         match names:
             case ("overview",):
                 return overview_status(sources)
@@ -141,6 +142,8 @@ class StatusApi:
                 if topic is None:
                     return problem(404, f"There is no topic {name}.")
                 return topic_status(sources, topic, begin)
+            case ("topics", name, "fetch"):
+                return self._fetch(name, numbers.get("partition", 0), numbers.get("offset", 0))
             case ("groups",):
                 return groups_status(sources, begin)
             case ("tier",):
@@ -149,6 +152,12 @@ class StatusApi:
                 return brokers_status(sources, begin)
             case _:
                 return problem(404, "There is no such address: see docs/status-page.md.")
+
+    def _fetch(self, topic: str, partition: int, offset: int) -> Response:
+        log = self._sources.log(topic, partition)
+        if log is None:
+            return problem(404, f"This broker has no replica of {topic}-{partition}.")
+        return Response(200, encoded_text(fetch_status(self._sources, log, offset)), JSON)
 
     async def _collect(self, key: tuple[str, ...], steps: Steps) -> Response:
         loop = asyncio.get_running_loop()
@@ -166,11 +175,12 @@ class StatusApi:
         _log.error("Internal error while collecting the status", exc_info=failure)
 
 
-def _first_element(query: str) -> int | None:
-    """The number after `from=`; 0 if the query has none, None if it is no number."""
-    for part in query.split("&"):
+def _numbers(query: str) -> dict[str, int] | None:
+    """The numbers of a query, by their names; None if there is anything else."""
+    numbers: dict[str, int] = {}
+    for part in filter(None, query.split("&")):
         name, _, value = part.partition("=")
-        if name == "from":
-            is_number = value.isascii() and value.isdigit() and len(value) < len(str(_ELEMENT_MAX))
-            return int(value) if is_number else None
-    return 0
+        if not (value.isascii() and value.isdigit() and len(value) <= _DIGITS_MAX):
+            return None
+        numbers[name] = int(value)
+    return numbers

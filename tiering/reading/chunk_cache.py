@@ -152,6 +152,10 @@ class ChunkCache:
 
     # -- What is kept -------------------------------------------------------------------------
 
+    def holds(self, segment: RemoteLogSegmentMetadata, position: int) -> bool:
+        """Whether the chunk with this position is cached; does not count as a use."""
+        return self._holds(_ChunkKey(segment.id, position // self.chunk_bytes))
+
     def _holds(self, key: _ChunkKey) -> bool:
         return key in self._fresh or key in self._spent
 

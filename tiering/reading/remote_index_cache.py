@@ -149,6 +149,10 @@ class RemoteIndexCache:
         self._entries.move_to_end(stem)
         return entry
 
+    def cached(self, segment: RemoteLogSegmentMetadata) -> RemoteIndexes | None:
+        """The indexes of a segment if they are open here; does not count as a use."""
+        return self._entries.get(_stem(segment.start_offset, segment.id))
+
     def prefetch(self, segment: RemoteLogSegmentMetadata) -> None:
         """Start loading indexes that will be needed soon."""
         stem = _stem(segment.start_offset, segment.id)

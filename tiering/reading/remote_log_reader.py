@@ -96,12 +96,33 @@ class _Part(NamedTuple):
     end: int
 
 
+class ReadPreview(NamedTuple):
+    """What a fetch of an offset would read from the tier."""
+
+    segment: RemoteLogSegmentMetadata
+    first_byte: int | None
+    """Where in the log object it begins to read; None while the segment's index is not cached."""
+    has_index: bool
+    has_chunk: bool
+    """Whether the bytes from there on are cached; those of the segment's begin without an index."""
+
+
 class RemoteLogReader:
     """Reads remote segments through the caches."""
 
     def __init__(self, indexes: RemoteIndexCache, chunks: ChunkCache) -> None:
         self._indexes = indexes
         self._chunks = chunks
+
+    def preview(self, offset: int, remote: RemoteLog, history: EpochHistory) -> ReadPreview | None:
+        """What a fetch would read now; None if no segment has the offset. Loads nothing."""
+        segment = next_segment(remote, history, offset)
+        if segment is None:
+            return None
+        indexes = self._indexes.cached(segment)
+        first = None if indexes is None else indexes.offset_index.lookup(offset).position
+        has_chunk = self._chunks.holds(segment, first or 0)
+        return ReadPreview(segment, first, indexes is not None, has_chunk)
 
     async def read(self, read: RemoteRead, remote: RemoteLog, log: TieredLog) -> RemoteFetchResult:
         """The batches from the offset on. Raises KafkaError."""

@@ -31,7 +31,7 @@ from .cache_counts import CacheCounts
 from .chunk_cache import ChunkCache
 from .reader_pool import NoTurnError, ReaderPool
 from .remote_index_cache import RemoteIndexCache
-from .remote_log_reader import RemoteFetchResult, RemoteLogReader
+from .remote_log_reader import ReadPreview, RemoteFetchResult, RemoteLogReader
 from .remote_timestamp_reader import RemoteTimestampReader
 
 _log = logging.getLogger(__name__)
@@ -99,6 +99,12 @@ class RemoteReads:
     def index_counts(self) -> CacheCounts:
         """Hits and misses of the index cache."""
         return self._indexes.counts
+
+    def preview(self, log: UnifiedLog, offset: int) -> ReadPreview | None:
+        """What a fetch of a remote offset would read now; None if no segment has it."""
+        if log.remote is None:
+            return None
+        return self._reader.preview(offset, log.remote, log.leader_epochs.entries)
 
     async def start(self) -> None:
         """Open the index cache. Never waits for the tier."""

@@ -88,7 +88,15 @@ def fits(documented: object, answered: object) -> bool:
 def test_every_address_answers_in_the_documented_shape(client: StatusClient) -> None:
     page = (ROOT / "docs" / "status-page.md").read_text()
     examples = {name: json.loads(text) for name, text in _EXAMPLE.findall(page)}
-    assert {*examples} == {"overview", "topics", "topics/T", "groups", "tier", "brokers"}
+    assert {*examples} == {
+        "overview",
+        "topics",
+        "topics/T",
+        "topics/T/fetch",
+        "groups",
+        "tier",
+        "brokers",
+    }
     for name, example in examples.items():
         answered = shape(client.get(name.replace("/T", "/orders")))
         # `configs` has what the topic has.
@@ -138,6 +146,10 @@ def test_a_list_goes_on_where_it_is_told_to(client: StatusClient) -> None:
     assert numbers == [1, 2]
     assert client.get("topics/orders?from=9")["partitions"] == []
     assert client.ask("/api/v1/topics?from=-1").status == 400
+    assert client.ask("/api/v1/topics/orders/fetch?partition=x").status == 400
+    assert client.ask("/api/v1/topics/orders/fetch?partition=3").status == 404
+    assert client.get("topics/orders/fetch?partition=2")["where"] == "end"
+    assert client.get("topics/orders/fetch?offset=1")["where"] == "out of range"
     assert client.ask("/api/v1/topics?from=" + "9" * 30).status == 400
     assert client.ask("/api/v1/else").json.keys() == {"error"}
 

@@ -155,6 +155,40 @@ def test_what_a_group_has_to_read_is_split_between_tier_and_disk() -> None:
     simulate(story)
 
 
+def test_what_a_fetch_would_touch_is_told_before_and_after_it() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        broker = watched_broker(loop, "status-fetch")
+        await broker.start()
+        with on_host("client"):
+            await create_topic(loop, broker)
+            await produce(loop, broker, 0, 40)
+            await seen_until(broker, 0, lambda where: where == "remote")
+
+            async def touched(offset: int) -> Json:
+                return await get(broker, f"topics/{TOPIC}/fetch?partition=0&offset={offset}")
+
+            before = await touched(5)
+            assert (before["where"], before["first_byte"]) == ("remote", None)
+            assert (before["index_cached"], before["chunk_cached"]) == (False, False)
+            assert before["segment"]["base"] <= 5 < before["segment"]["end"]
+            environment = SimulatedEnvironment(loop, "reader")
+            async with Consumer(broker.bootstrap, environment=environment) as consumer:
+                consumer.assign([TopicPartition(TOPIC, 0)])
+                consumer.seek(TopicPartition(TOPIC, 0), 5)
+                while not await consumer.poll(timeout_ms=1000):
+                    pass
+            after = await touched(5)
+            assert (after["index_cached"], after["chunk_cached"]) == (True, True)
+            assert 0 <= after["first_byte"] < after["segment"]["bytes"]
+            last = await touched(39)
+            assert last["where"] in ("local", "remote")
+            assert (await touched(40))["where"] == "end"
+            assert (await touched(41))["where"] == "out of range"
+        await broker.stop()
+
+    simulate(story)
+
+
 def test_what_went_to_the_tier_is_counted() -> None:
     async def story(loop: SimulatedLoop) -> None:
         broker = watched_broker(loop, "status-trouble")
