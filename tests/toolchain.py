@@ -58,6 +58,7 @@ TOOLCHAINS = {
         Toolchain("cc", "C compiler", _on_path("cc")),
         Toolchain("go", "Go", _on_path("go")),
         Toolchain("node", "Node", _on_path("node")),
+        Toolchain("chromium", "Chromium", _on_path("chromium")),
         Toolchain("sshd", "OpenSSH server", _on_path("sshd")),
         Toolchain("strace", "strace", _on_path("strace")),
         Toolchain("wget", "wget", _on_path("wget")),

@@ -207,14 +207,14 @@ function drawnGroup(group, row, partition, g) {
   const x = g.x(group.offset);
   const edge = Math.max(x, Math.min(g.x(partition.local_start), g.x(partition.high_watermark)));
   const shown = group.group.length > 40 ? `${group.group.slice(0, 39)}…` : group.group;
-  const text = `${shown}  ${lagWords(group)}`;
-  const isLeft = x + text.length * LETTER > g.width;
+  const words = ` ${lagWords(group)}`;
+  const isLeft = x + (shown.length + words.length) * LETTER > g.width;
   return h("g", { key: group.group, "data-group": group.group, "data-offset": group.offset },
     h("line", { class: "group", x1: x, x2: x, y1: y, y2: g.floor }),
     edge > x && h("line", { class: "lag-tier", x1: x, x2: edge, y1: y, y2: y }),
     h("line", { class: "lag-local", x1: edge, x2: g.x(partition.high_watermark), y1: y, y2: y }),
     h("path", { class: "tick", d: `M${x - 5} ${y - 4} H${x + 5} L${x} ${y + 6} Z` }),
-    h("text", { x: isLeft ? Math.min(g.right, x + 5) : x + 8, y: y - 7, "text-anchor": isLeft ? "end" : "start" }, text));
+    h("text", { x: isLeft ? Math.min(g.right, x + 5) : x + 8, y: y - 7, "text-anchor": isLeft ? "end" : "start" }, h("tspan", { class: "name" }, shown), words));
 }
 
 function drawnProbe(offset, answer, g) {
@@ -314,9 +314,9 @@ function twins(partition) {
   const groups = byLag(p.groups).map((each) => h("tr", { key: each.group }, h("th", { scope: "row" }, each.group),
     cell(count(each.offset)), cell(count(each.lag)), cell(count(each.lag_in_tier)), cell(count(each.lag_local))));
   return h("details", { key: "tables" }, h("summary", {}, `${id} as tables`),
-    h("h4", {}, "Segments"), table(`${id}: segments`, ["Offsets", right("Size"), "Where"], segments),
-    h("h4", {}, "Offsets"), table(`${id}: offsets`, ["Mark", right("Offset")], marks),
-    h("h4", {}, "Groups"), table(`${id}: groups`, ["Group", right("Committed"), right("Lag"), right("In the tier"), right("Local")], groups),
+    h("h3", {}, "Segments"), table(`${id}: segments`, ["Offsets", right("Size"), "Where"], segments),
+    h("h3", {}, "Offsets"), table(`${id}: offsets`, ["Mark", right("Offset")], marks),
+    h("h3", {}, "Groups"), table(`${id}: groups`, ["Group", right("Committed"), right("Lag"), right("In the tier"), right("Local")], groups),
     p.more_groups > 0 && h("p", { class: "quiet" }, `${plural(p.more_groups, "more group")} not listed.`));
 }
 
@@ -378,7 +378,9 @@ function overviewPage(o) {
       figure("without a leader", count(o.offline), "#/topics", o.offline > 0),
       figure("groups", count(o.groups), "#/groups"),
       figure("on the local disk", size(o.bytes_local), "#/topics"),
-      figure("in the tier", size(o.bytes_remote), "#/tier")),
+      figure("in the tier", size(o.bytes_remote), "#/tier"),
+      figure("received since the start", size(o.bytes_in)),
+      figure("sent since the start", size(o.bytes_out))),
     h("h2", {}, "Remote tier"),
     h("div", { class: "card" }, health(o.tier)),
     h("h2", {}, "Brokers"),
@@ -591,7 +593,7 @@ function render() {
   const o = page.overview;
   patch(document.getElementById("cluster"), o ? [`version ${o.version}, cluster ${o.cluster_id}`, o.tier.state === "trouble" ? ", the tier is in trouble" : ""].filter(Boolean) : []);
   patch(document.getElementById("trouble"), page.trouble ? [page.trouble] : []);
-  patch(main, h("main", {}, page.answer ? page.route.view(page.answer) : [h("h1", { tabindex: -1 }, page.route.title), h("p", { class: "quiet" }, page.trouble ? "" : "Asking the broker …")]).children);
+  patch(main, h("main", {}, page.answer ? page.route.view(page.answer) : [h("h1", { tabindex: -1 }, page.route.title), h("p", { class: "quiet unanswered" }, page.trouble ? "" : "Asking the broker …")]).children);
 }
 
 function go() {
