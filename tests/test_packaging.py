@@ -42,7 +42,9 @@ def test_what_is_no_module_but_needed_is_in_the_wheel_too(wheel: Path) -> None:
     bench = {"kafka/pom.xml", "reporting/report.html.jinja", "reporting/prices.example.toml"}
     bench |= {f"clients/{name}" for name in ("c/load.c", "go/go.sum", "java/DefaultLoad.java")}
     bench |= {f"clients/node/{name}" for name in ("load.mjs", "package-lock.json")}
+    page = {f"broker/status/page/{name}" for name in ("index.html", "status.js", "status.css")}
     assert {"tierlog/py.typed", *(f"tierlog/bench/{name}" for name in bench)} <= names
+    assert {f"tierlog/{name}" for name in page} <= names
     assert any(name.endswith("/licenses/LICENSE") for name in names)
 
 

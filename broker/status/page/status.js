@@ -446,9 +446,9 @@ function topicPage(topic) {
   const configs = Object.entries(topic.configs).sort().flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]);
   const about = `${plural(topic.partitions.length + topic.more, "partition")}; ${topic.tiered ? "tiered: closed segments are copied to the tier" : "not tiered: all of it is local"}${topic.internal ? "; internal" : ""}`;
   return [
-    h("p", { class: "quiet" }, h("a", { href: "#/topics" }, "Topics"), " /"),
+    h("p", { class: "path" }, h("a", { href: "#/topics" }, "Topics"), " /"),
     h("h1", { tabindex: -1 }, topic.name),
-    h("p", { class: "quiet" }, about),
+    h("p", { class: "path" }, about),
     h("ul", { class: "legend", "aria-label": "Legend" },
       sample("remote", "tier only"), sample("both", "tier and local"), sample("local", "local only"), sample("active", "active"),
       sample("copying", "copy in flight"), sample("deleting", "deletion pending"), sample("tick", "a group's committed offset"),

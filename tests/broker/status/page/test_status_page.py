@@ -6,13 +6,8 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewTopic
 from playwright.sync_api import Browser, Locator, expect
 
@@ -61,7 +56,10 @@ class _Owner:
     """Who has the topic: creates it, sets it, writes to it, and reads it as a group."""
 
     def __init__(self, bootstrap: str) -> None:
-        self._address = {"bootstrap.servers": bootstrap, "log_level": 0}
+        self._address: dict[str, str | int | float | bool] = {
+            "bootstrap.servers": bootstrap,
+            "log_level": 0,
+        }
         self._admin = AdminClient(self._address)
         self._producer = Producer(self._address)
 
@@ -75,7 +73,7 @@ class _Owner:
             ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
             for name, value in configs.items()
         ]
-        resource = ConfigResource(ResourceType.TOPIC, _TOPIC, incremental_configs=entries)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, _TOPIC, incremental_configs=entries)
         (changed,) = self._admin.incremental_alter_configs([resource]).values()
         changed.result(_WITHIN_S)
 
