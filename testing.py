@@ -1,16 +1,32 @@
-"""`tierlog.testing`: a cluster of real broker processes, for the tests of users.
+"""`tierlog.testing`: real brokers for the tests of users, alone or as a cluster of processes.
 
-    from tierlog.testing import Cluster
+    from tierlog.testing import Broker, Cluster
+
+    with Broker() as broker:
+        ...  # broker.bootstrap_servers, broker.create_topic("orders"), broker.restart()
 
     with Cluster(brokers=3) as cluster:
         ...  # cluster.bootstrap_servers, cluster.kill(2), cluster.start(2), cluster.pause(1)
 
-`AsyncCluster` has the same acts as coroutines.
+`AsyncCluster` has the same acts as coroutines; `Broker` can be used with `async with` as well.
 """
 
 from .broker.local_cluster.async_cluster import AsyncCluster
 from .broker.local_cluster.cluster_options import ClusterError
 from .broker.local_cluster.cluster_status import ClusterStatus, NodeStatus
 from .broker.local_cluster.sync_cluster import Cluster
+from .broker.testing.broker import Broker
+from .broker.testing.broker_error import BrokerError, OnlyTierlogError
+from .clients.consumer.completed_fetch import ConsumerRecord
 
-__all__ = ["AsyncCluster", "Cluster", "ClusterError", "ClusterStatus", "NodeStatus"]
+__all__ = [
+    "AsyncCluster",
+    "Broker",
+    "BrokerError",
+    "Cluster",
+    "ClusterError",
+    "ClusterStatus",
+    "ConsumerRecord",
+    "NodeStatus",
+    "OnlyTierlogError",
+]

@@ -137,6 +137,9 @@ class Broker:
         self._mounts: Mounts | None = None
         self._member: ClusterMember | None = None
         self._is_started = False
+        self.context: BrokerContext | None = None
+        """The broker's parts, once it has started; None in a process that is no broker."""
+        self.compaction: LogCompaction | None = None
         self.on_fatal: Callable[[str], None] = _log.critical
         """Called, with the reason, when the broker cannot go on and should be stopped."""
 
@@ -162,6 +165,11 @@ class Broker:
         self._is_started = False
         await self._started.aclose()
 
+    @property
+    def remote_log_manager(self) -> "RemoteLogManager | None":
+        """What tiers the logs of this broker; None if no tier is set."""
+        return self._remote
+
     async def _start(self) -> None:
         self._check_tier_packages()
         network = self._dependencies.network or SocketNetwork(socket_options(self.config.values))
@@ -172,8 +180,8 @@ class Broker:
         )
         self._started.push_async_callback(server.stop)
         await self._bind(server)
-        await self._serve_status(network)
-        context = await self._build(server)
+        await self._serve_metrics(network)
+        context = self.context = await self._build(server)
         if context is None:
             return
         # Pushed again, to disconnect clients before anything that serves them stops.
@@ -668,6 +676,7 @@ class Broker:
             self.metrics.gauge(name, partial(housekeeping.compaction.metric, name))
         self._started.push_async_callback(housekeeping.stop)
         housekeeping.start()
+        self.compaction = housekeeping.compaction
         return housekeeping.compaction
 
     async def _close_logs(self, storage: NodeStorage) -> None:

@@ -83,7 +83,8 @@ BANS = (
         "clients/spark/jars.py",  # a cache of jars, which no broker has
         "broker/local_cluster/sync_cluster.py",  # temporary directories of users' tests
         "broker/local_cluster/async_cluster.py",
-        "broker/local_cluster/inherited_properties.py",  # a file without a name
+        "broker/testing/data_directory.py",
+        "broker/testing/host_process.py",  # the log of a test's broker
     ),
     _ban(
         "threading.* _thread.* multiprocessing.* asyncio.to_thread "
@@ -94,7 +95,7 @@ BANS = (
         "broker/node_storage.py",
         "broker/commands/stacks.py",  # the names of threads, for SIGUSR1
         "broker/local_cluster/sync_cluster.py",  # a lock: users' tests may have threads
-        "clients/tables/record_stream.py",  # users wait for a scan in threads with loops of theirs
+        "broker/testing/loop_thread.py",  # a test's broker beside the test
     ),
     _ban("run_in_executor(None)", "one of the named, bounded executors"),
     _ban(

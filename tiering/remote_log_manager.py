@@ -283,6 +283,17 @@ class RemoteLogManager:
             if self._is_started:
                 self._begin_removal(term)
 
+    async def run_now(self, partition: TopicPartition) -> None:
+        """Let all loops of a partition that is led here do a whole round, at once.
+
+        A round that fails counts as well: the tier may be unreachable. Returns at once for a
+        partition that is not led here, or not tiered.
+        """
+        for topic_id_partition, term in self._terms.items():
+            if topic_id_partition.topic_partition == partition:
+                await term.run_round()
+                return
+
     def stop_partitions(self, partitions: Sequence[TopicIdPartition], delete: bool) -> None:
         """Drop partitions that left this broker; with `delete`, also their remote data.
 

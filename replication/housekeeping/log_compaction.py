@@ -54,6 +54,8 @@ class LogCompaction:
         self._config = config
         self._supervisor = supervisor
         self._is_changed = asyncio.Event()
+        self._turn = asyncio.Lock()
+        """Held while a log is chosen and cleaned."""
         self._log_manager = log_manager
         log_manager.on_move(self._on_move)
         self._environment = environment
@@ -129,7 +131,11 @@ class LogCompaction:
                 await asyncio.wait_for(self._is_changed.wait(), rest)
 
     async def clean_dirtiest(self) -> bool:
-        """Clean the dirtiest log that is due; False if none is."""
+        """Clean the dirtiest log that is due; False if none is. Callers take turns."""
+        async with self._turn:
+            return await self._clean_dirtiest()
+
+    async def _clean_dirtiest(self) -> bool:
         now_ms = self._last_run_ms = self._environment.wall_clock_ms()
         measured = [
             cleanable for log in self._compacted_logs() if (cleanable := self._measure(log, now_ms))

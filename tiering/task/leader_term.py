@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _EPOCHS_TOLD = 5
+_ROUND_CHECK_S = 0.001
 
 
 def bounds_of(log: UnifiedLog) -> LogExtent:
@@ -74,6 +75,15 @@ class LeaderTerm:
         """Run the loops now: the partition's configuration has changed."""
         for loop in self.loops:
             loop.wake()
+
+    async def run_round(self) -> None:
+        """Wake the loops; returns when each has begun and ended a round after this call."""
+        # The round that runs now may have begun before.
+        pairs = zip(self.loops, self.tasks, strict=True)
+        ends = [(loop, task, loop.rounds + 2) for loop, task in pairs]
+        while any(loop.rounds < end and not task.done() for loop, task, end in ends):
+            self.wake()
+            await asyncio.sleep(_ROUND_CHECK_S)
 
     @property
     def is_current(self) -> bool:

@@ -66,6 +66,8 @@ class PartitionLoop:
         self._tools = tools
         self._woken = asyncio.Event()
         self._failures = 0
+        self.rounds = 0
+        """How often the work has ended, well or not."""
 
     def wake(self) -> None:
         """End the current pause: there may be something to do."""
@@ -80,6 +82,7 @@ class PartitionLoop:
                 pause: float | None = self._tools.config.task_interval_ms / 1000
                 with supervisor.attempt(self._task, self._partition):
                     pause = await self._run_once()
+                self.rounds += 1
                 if pause is None:
                     return
                 unexpected = supervisor.pause_seconds(self._task, self._partition)

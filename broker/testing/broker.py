@@ -1,0 +1,278 @@
+"""`tierlog.testing.Broker`: a broker for the length of a `with` statement.
+
+It runs on an event loop in a thread of its own, so tests may block as they like, and asynchronous
+tests may use it as well. Each broker has its port and its data; several do not see each other.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from ...clients.consumer.completed_fetch import ConsumerRecord
+from ...clients.errors import KafkaError
+from .broker_error import BrokerError
+from .broker_options import broker_properties, topic_configs
+from .cluster_access import DONE_WITHIN_S, ClusterAccess
+from .data_directory import DataDirectory
+from .host import Host, ThisProcess
+from .host_process import OtherProcess
+from .loop_thread import LoopThread
+
+T = TypeVar("T")
+
+STARTS_WITHIN_S = 90.0
+"""How long a broker may take to start or to stop."""
+
+
+class Broker:
+    """One tierlog broker on 127.0.0.1, on a free port, with its data in memory.
+
+        with Broker() as broker:
+            producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+
+        async with Broker(tier="memory") as broker:
+            ...
+
+    All methods wait until the act is done, a few milliseconds as a rule. They may come from any
+    thread, and from coroutines: the broker does not need the caller's event loop. They raise
+    `BrokerError`, with one sentence that says why.
+    """
+
+    def __init__(
+        self,
+        properties: Mapping[str, str] | None = None,
+        *,
+        tier: str | None = None,
+        process: bool = False,
+        directory: str | None = None,
+    ) -> None:
+        """Nothing is started yet.
+
+        `properties`: of the broker, as in server.properties; they win over the small values that
+        tests get. `tier`: "memory", or a URL of a store, such as s3://bucket/path; None for none.
+        `process`: in a process of its own, where `kill` is SIGKILL, and where the broker does not
+        share the interpreter's lock with the test. `directory`: where the data stays at the end;
+        None for a temporary one.
+        """
+        self._stated = dict(properties or {})
+        self._tier = tier
+        self._is_process = process
+        self._stated_directory = directory
+        self._data: DataDirectory | None = None
+        self._thread: LoopThread | None = None
+        self._host: Host | None = None
+        self._access: ClusterAccess | None = None
+        self._is_running = False
+        self.port = 0
+        """The port on 127.0.0.1; the same after a restart."""
+
+    # -- Start and stop -----------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        thread = self._begin()
+        try:
+            await self._awaited(thread, self._start())
+        except BaseException:
+            self._end(thread)
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        thread = self._thread
+        if thread is None:
+            return
+        try:
+            await self._awaited(thread, self._stop())
+        finally:
+            self._end(thread)
+
+    def start(self) -> None:
+        """Start the broker; `with` does. Raises BrokerError."""
+        thread = self._begin()
+        try:
+            thread.run(self._start(), STARTS_WITHIN_S)
+        except BaseException:
+            self._end(thread)
+            raise
+
+    def close(self) -> None:
+        """Stop the broker and remove its temporary data; `with` does. Idempotent."""
+        thread = self._thread
+        if thread is None:
+            return
+        try:
+            thread.run(self._stop(), STARTS_WITHIN_S)
+        finally:
+            self._end(thread)
+
+    def kill(self) -> None:
+        """End the broker as SIGKILL does: clients are cut off, nothing more is written.
+
+        `restart` starts it again with what is left. In this process, the data directory is put back
+        to the moment of the kill after the broker has stopped. Raises BrokerError.
+        """
+        self._run(self._crash())
+
+    def restart(self) -> None:
+        """Stop the broker, unless it was killed, and start it on the same port and data.
+
+        Raises BrokerError.
+        """
+        self._run(self._restart(), STARTS_WITHIN_S)
+
+    # -- What it is ---------------------------------------------------------------------------
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The address for clients, such as 127.0.0.1:41233."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def directory(self) -> str:
+        """Where the data is: `data`, `tier` where the tier is in memory, and `broker.log`."""
+        if self._data is None:
+            raise BrokerError("The broker has no directory before its start.")
+        return self._data.path
+
+    @property
+    def is_tiered(self) -> bool:
+        """Whether topics can have a remote tier."""
+        return self._tier is not None
+
+    def config(self, **settings: object) -> dict[str, Any]:
+        """A configuration for confluent-kafka: `config(group_id="g")` has `group.id` as well."""
+        named = {name.replace("_", "."): value for name, value in settings.items()}
+        return {"bootstrap.servers": self.bootstrap_servers, **named}
+
+    # -- Topics -------------------------------------------------------------------------------
+
+    def create_topic(self, name: str, partitions: int = 1, **configs: object) -> str:
+        """Create a topic; returns its name. `retention_ms=1000` sets `retention.ms`.
+
+        With a tier, the topic is tiered unless it is compacted or `remote_storage_enable=False`.
+        Raises BrokerError.
+        """
+        named = topic_configs(configs, is_tiered=self.is_tiered)
+        self._run(self._accessed().create_topic(name, partitions, named))
+        return name
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic, if there is one of that name. Raises BrokerError."""
+        self._run(self._accessed().delete_topic(name))
+
+    def records(self, topic: str) -> list[ConsumerRecord]:
+        """The committed records of a topic, in the order of partition and offset.
+
+        At most a million. Raises BrokerError.
+        """
+        return self._run(self._accessed().records(topic))
+
+    # -- Its logs -----------------------------------------------------------------------------
+
+    def offload(self, topic: str) -> None:
+        """Move all records of a topic to the tier: reads come from there. Raises BrokerError."""
+        self._act("offload", topic)
+
+    def apply_retention(self, topic: str | None = None) -> None:
+        """Delete what `retention.*` and `local.retention.*` let go, now. Raises BrokerError.
+
+        Without `topic`, of all topics but internal ones.
+        """
+        self._act("apply_retention", topic)
+
+    def compact(self, topic: str | None = None) -> None:
+        """Compact all records of a topic, or of all compacted topics, now. Raises BrokerError.
+
+        `min.compaction.lag.ms` and `delete.retention.ms` hold as ever.
+        """
+        self._act("compact", topic)
+
+    # -- On the loop --------------------------------------------------------------------------
+
+    def _begin(self) -> LoopThread:
+        if self._thread is not None:
+            raise BrokerError("The broker is started already.")
+        self._data = DataDirectory(self._stated_directory)
+        thread = self._thread = LoopThread("tierlog-broker")
+        thread.start()
+        return thread
+
+    def _end(self, thread: LoopThread) -> None:
+        self._thread = None
+        try:
+            thread.close()
+        finally:
+            if self._data is not None:
+                self._data.remove()
+
+    async def _awaited(self, thread: LoopThread, work: Coroutine[Any, Any, T]) -> T:
+        async with asyncio.timeout(STARTS_WITHIN_S):
+            return await asyncio.wrap_future(thread.begin(work))
+
+    async def _start(self) -> None:
+        if self._host is None:
+            log = f"{self.directory}/broker.log"
+            self._host = OtherProcess(log) if self._is_process else ThisProcess()
+        properties = broker_properties(self._stated, self.directory, self._tier)
+        if self.port:
+            properties["listeners"] = f"PLAINTEXT://127.0.0.1:{self.port}"
+        self.port = await self._host.start(properties)
+        self._access = ClusterAccess(self.bootstrap_servers)
+        self._is_running = True
+
+    async def _stop(self) -> None:
+        self._is_running = False
+        access, self._access = self._access, None
+        if access is not None:
+            await access.stop()
+        if self._host is not None:
+            await self._host.stop()
+
+    async def _crash(self) -> None:
+        if self._host is None or not self._is_running:
+            raise BrokerError("The broker does not run.")
+        self._is_running = False
+        await self._host.crash()
+
+    async def _restart(self) -> None:
+        await self._stop()
+        await self._start()
+
+    def _accessed(self) -> ClusterAccess:
+        if self._access is None or not self._is_running:
+            raise BrokerError("The broker does not run.")
+        return self._access
+
+    def _act(self, name: str, topic: str | None) -> None:
+        if self._host is None or not self._is_running:
+            raise BrokerError("The broker does not run.")
+        self._run(self._host.act(name, topic))
+
+    def _run(self, work: Coroutine[Any, Any, T], timeout_s: float = DONE_WITHIN_S) -> T:
+        if self._thread is None:
+            work.close()
+            raise BrokerError("The broker is not started.")
+        try:
+            return self._thread.run(work, timeout_s)
+        except KafkaError as error:
+            raise BrokerError(error.message) from error
+        except TimeoutError:
+            raise BrokerError(f"The broker was not done within {timeout_s:.0f} s.") from None

@@ -1,0 +1,47 @@
+"""The properties of a test's broker: small and quick; what the test states wins."""
+
+from collections.abc import Mapping
+from typing import Final
+
+DEFAULTS: Final[Mapping[str, str]] = {
+    "listeners": "PLAINTEXT://127.0.0.1:0",
+    # Internal topics are created when they are first used, and each partition takes its time.
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+    "rlmm.config.remote.log.metadata.topic.num.partitions": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.segment.delete.delay.ms": "1000",
+    "remote.log.manager.task.interval.ms": "1000",
+}
+
+MEMORY_TIER: Final = "memory"
+"""A tier that is as short-lived as the broker's data, and stored beside it."""
+
+
+def broker_properties(
+    stated: Mapping[str, str], directory: str, tier: str | None
+) -> dict[str, str]:
+    """All properties of a broker with its data in `directory`.
+
+    `tier` is `MEMORY_TIER`, a URL of fsspec, or None.
+    """
+    properties = {**DEFAULTS, "log.dirs": f"{directory}/data"}
+    if tier is not None:
+        url = f"file://{directory}/tier" if tier == MEMORY_TIER else tier
+        properties["rsm.config.url"] = url
+    return {**properties, **stated}
+
+
+def topic_configs(configs: Mapping[str, object], *, is_tiered: bool) -> dict[str, str]:
+    """A topic's properties from keyword arguments: `retention_ms=1000` is `retention.ms`.
+
+    A topic is tiered where the broker is, unless it says otherwise or is compacted.
+    """
+    named = {name.replace("_", "."): _text(value) for name, value in configs.items()}
+    if is_tiered and "compact" not in named.get("cleanup.policy", ""):
+        named.setdefault("remote.storage.enable", "true")
+    return named
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,84 @@
+"""What a test does as a client of the cluster that it tests against, whoever has started that."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+from ...clients.admin import Admin, NewTopic
+from ...clients.consumer.completed_fetch import ConsumerRecord
+from ...clients.consumer.consumer import Consumer
+from ...clients.consumer.fetcher import FetchConfig
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.topic_partition import TopicPartition
+from .broker_error import BrokerError
+
+RECORDS_MAX: Final = 1_000_000
+"""Records that one call returns at most."""
+DONE_WITHIN_S: Final = 60.0
+"""How long any of these may take."""
+
+_POLL_MS = 500
+_TOPIC_WITHIN_MS = 10_000
+_READ_COMMITTED = 1
+
+
+class ClusterAccess:
+    """An admin client, and consumers as they are needed. Belongs to one event loop."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._bootstrap = bootstrap_servers
+        self._admin = Admin(bootstrap_servers, client_id="tierlog-testing")
+
+    async def stop(self) -> None:
+        """Close the connections."""
+        await self._admin.stop()
+
+    async def create_topic(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
+        """Create a topic. Raises KafkaError."""
+        await self._admin.create_topics([NewTopic(name, partitions, configs=configs)])
+
+    async def delete_topic(self, name: str) -> None:
+        """Delete a topic; does nothing where there is none. Raises KafkaError."""
+        try:
+            await self._admin.delete_topics([name])
+        except KafkaError as error:
+            if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+
+    async def records(self, topic: str) -> list[ConsumerRecord]:
+        """The committed records from the start to the present end, partition after partition.
+
+        Raises KafkaError, and BrokerError for more than `RECORDS_MAX`.
+        """
+        fetch = FetchConfig(isolation_level=_READ_COMMITTED, fetch_max_wait_ms=_POLL_MS)
+        consumer = Consumer(
+            self._bootstrap,
+            fetch=fetch,
+            auto_offset_reset="earliest",
+            default_api_timeout_ms=_TOPIC_WITHIN_MS,
+        )
+        async with consumer, asyncio.timeout(DONE_WITHIN_S):
+            partitions = await consumer.partitions_for(topic)
+            ends = await consumer.end_offsets(partitions)
+            consumer.assign(partitions)
+            consumer.seek_to_beginning(partitions)
+            records: list[ConsumerRecord] = []
+            while not await _are_reached(consumer, ends):
+                records += await consumer.poll(_POLL_MS)
+                if len(records) > RECORDS_MAX:
+                    raise BrokerError(f"Topic {topic} has more than {RECORDS_MAX} records.")
+        return sorted(
+            (each for each in records if each.offset < ends[_partition_of(each)]),
+            key=lambda each: (each.partition, each.offset),
+        )
+
+
+def _partition_of(record: ConsumerRecord) -> TopicPartition:
+    return TopicPartition(record.topic, record.partition)
+
+
+async def _are_reached(consumer: Consumer, ends: Mapping[TopicPartition, int]) -> bool:
+    for partition, end in ends.items():
+        if await consumer.position(partition) < end:
+            return False
+    return True

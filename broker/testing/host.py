@@ -1,0 +1,98 @@
+"""What runs a test's broker: this process or another one, with the same acts."""
+
+import os
+from collections.abc import Mapping
+from typing import Protocol
+
+from ...clients.errors import KafkaError
+from ..broker import Broker, StartError
+from ..config.config import read_config
+from .broker_error import BrokerError
+from .data_directory import copy_tree, replace_tree
+from .log_acts import LogActs
+
+ACTS = ("offload", "apply_retention", "compact")
+"""What `Host.act` can do; `LogActs` has a method for each."""
+
+
+class Host(Protocol):
+    """Runs a broker. All methods are called on one event loop, one after the other."""
+
+    async def start(self, properties: Mapping[str, str]) -> int:
+        """Start a broker; returns the port. Raises BrokerError."""
+        ...
+
+    async def stop(self) -> None:
+        """Stop it cleanly. Raises BrokerError."""
+        ...
+
+    async def crash(self) -> None:
+        """End it so that its data directory is as SIGKILL leaves it. Raises BrokerError."""
+        ...
+
+    async def act(self, name: str, topic: str | None) -> None:
+        """Do one of `ACTS`. Raises BrokerError."""
+        ...
+
+
+class ThisProcess:
+    """Runs a broker on the event loop that calls."""
+
+    def __init__(self) -> None:
+        self.broker: Broker | None = None
+        self._fatal = ""
+
+    async def start(self, properties: Mapping[str, str]) -> int:
+        """See `Host`."""
+        self._fatal = ""
+        try:
+            broker = Broker(read_config(properties))
+            broker.on_fatal = self._give_up
+            await broker.start()
+        except KafkaError as error:
+            raise BrokerError(error.message) from error
+        except StartError as error:
+            raise BrokerError(str(error)) from error
+        self.broker = broker
+        return broker.listeners.advertised[0].port
+
+    def _give_up(self, sentence: str) -> None:
+        self._fatal = sentence
+
+    async def stop(self) -> None:
+        """See `Host`."""
+        broker, self.broker = self.broker, None
+        if broker is not None:
+            await broker.stop()
+
+    async def crash(self) -> None:
+        """See `Host`. What a clean stop writes is written to a copy that is thrown away."""
+        broker = self._running()
+        # Nothing of the broker runs meanwhile on this loop: all directories are of one moment.
+        copies = [(path, f"{path}.crashed") for path in broker.config.log_dirs]
+        for path, copy in copies:
+            copy_tree(path, copy)
+        await self.stop()
+        for path, copy in copies:
+            replace_tree(copy, path)
+
+    async def act(self, name: str, topic: str | None) -> None:
+        """See `Host`."""
+        acts = LogActs(self._running())
+        if name == "offload":
+            if topic is None:
+                raise BrokerError("Which topic is to be offloaded?")
+            await acts.offload(topic)
+        elif name == "apply_retention":
+            await acts.apply_retention(topic)
+        elif name == "compact":
+            await acts.compact(topic)
+        else:
+            raise BrokerError(f"There is no act {name!r}.")
+
+    def _running(self) -> Broker:
+        if self._fatal:
+            raise BrokerError(self._fatal)
+        if self.broker is None:
+            raise BrokerError(f"The broker of process {os.getpid()} does not run: restart it.")
+        return self.broker
