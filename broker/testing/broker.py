@@ -12,10 +12,11 @@ from typing import Any, Self, TypeVar
 from ...clients.consumer.completed_fetch import ConsumerRecord
 from ...clients.errors import KafkaError
 from .broker_error import BrokerError
-from .broker_options import broker_properties, topic_configs
+from .broker_options import broker_properties, client_config, topic_configs
 from .cluster_access import DONE_WITHIN_S, ClusterAccess
-from .data_directory import DataDirectory
+from .data_directory import DataDirectory, read_tail
 from .host import Host, ThisProcess
+from .host_external import ExternalCluster
 from .host_process import OtherProcess
 from .loop_thread import LoopThread
 
@@ -23,6 +24,8 @@ T = TypeVar("T")
 
 STARTS_WITHIN_S = 90.0
 """How long a broker may take to start or to stop."""
+
+_TOPIC_WITHIN_S = 10.0
 
 
 class Broker:
@@ -64,8 +67,20 @@ class Broker:
         self._host: Host | None = None
         self._access: ClusterAccess | None = None
         self._is_running = False
-        self.port = 0
-        """The port on 127.0.0.1; the same after a restart."""
+        self._external: ExternalCluster | None = None
+        self.bootstrap_servers = ""
+        """The address for clients, such as 127.0.0.1:41233; the same after a restart."""
+
+    @classmethod
+    def external(cls, bootstrap_servers: str) -> Self:
+        """A Kafka that runs already, for tests that are to pass there as well.
+
+        Its topics and records are there; what only a broker of the test's own can do raises
+        `OnlyTierlogError`.
+        """
+        broker = cls()
+        broker._host = broker._external = ExternalCluster(bootstrap_servers)
+        return broker
 
     # -- Start and stop -----------------------------------------------------------------------
 
@@ -141,13 +156,15 @@ class Broker:
     # -- What it is ---------------------------------------------------------------------------
 
     @property
-    def bootstrap_servers(self) -> str:
-        """The address for clients, such as 127.0.0.1:41233."""
-        return f"127.0.0.1:{self.port}"
+    def port(self) -> int:
+        """The port of the first address."""
+        return int(self.bootstrap_servers.split(",")[0].rpartition(":")[2])
 
     @property
     def directory(self) -> str:
         """Where the data is: `data`, `tier` where the tier is in memory, and `broker.log`."""
+        if self._external is not None:
+            raise self._external.refusal("directory")
         if self._data is None:
             raise BrokerError("The broker has no directory before its start.")
         return self._data.path
@@ -159,8 +176,14 @@ class Broker:
 
     def config(self, **settings: object) -> dict[str, Any]:
         """A configuration for confluent-kafka: `config(group_id="g")` has `group.id` as well."""
-        named = {name.replace("_", "."): value for name, value in settings.items()}
-        return {"bootstrap.servers": self.bootstrap_servers, **named}
+        return client_config(self.bootstrap_servers, settings)
+
+    def log_tail(self, nbytes: int = 8192) -> str:
+        """The end of the log of a broker in a process of its own; empty for one in this process.
+
+        That one logs with the `logging` of this process, below the logger `tierlog`.
+        """
+        return read_tail(self._log_path, nbytes) if self._is_process else ""
 
     # -- Topics -------------------------------------------------------------------------------
 
@@ -210,13 +233,16 @@ class Broker:
     def _begin(self) -> LoopThread:
         if self._thread is not None:
             raise BrokerError("The broker is started already.")
-        self._data = DataDirectory(self._stated_directory)
+        if self._external is None:
+            self._data = DataDirectory(self._stated_directory)
         thread = self._thread = LoopThread("tierlog-broker")
         thread.start()
         return thread
 
     def _end(self, thread: LoopThread) -> None:
         self._thread = None
+        self._host = self._external
+        self.bootstrap_servers = ""
         try:
             thread.close()
         finally:
@@ -228,14 +254,19 @@ class Broker:
             return await asyncio.wrap_future(thread.begin(work))
 
     async def _start(self) -> None:
-        if self._host is None:
-            log = f"{self.directory}/broker.log"
-            self._host = OtherProcess(log) if self._is_process else ThisProcess()
-        properties = broker_properties(self._stated, self.directory, self._tier)
-        if self.port:
-            properties["listeners"] = f"PLAINTEXT://127.0.0.1:{self.port}"
-        self.port = await self._host.start(properties)
-        self._access = ClusterAccess(self.bootstrap_servers)
+        host = self._host
+        if host is None:
+            host = OtherProcess(self._log_path) if self._is_process else ThisProcess()
+            self._host = host
+        properties: dict[str, str] = {}
+        if self._external is None:
+            properties = broker_properties(self._stated, self.directory, self._tier)
+            if self.bootstrap_servers:
+                properties["listeners"] = f"PLAINTEXT://{self.bootstrap_servers}"
+        self.bootstrap_servers = await host.start(properties)
+        # Another cluster's metadata may lag behind a topic's creation.
+        wait_s = 0.0 if self._external is None else _TOPIC_WITHIN_S
+        self._access = ClusterAccess(self.bootstrap_servers, wait_s)
         self._is_running = True
 
     async def _stop(self) -> None:
@@ -249,10 +280,16 @@ class Broker:
     async def _crash(self) -> None:
         if self._host is None or not self._is_running:
             raise BrokerError("The broker does not run.")
-        self._is_running = False
         await self._host.crash()
+        self._is_running = False
+
+    @property
+    def _log_path(self) -> str:
+        return f"{self.directory}/broker.log"
 
     async def _restart(self) -> None:
+        if self._external is not None:
+            raise self._external.refusal("restart")
         await self._stop()
         await self._start()
 

@@ -1,7 +1,7 @@
 """The properties of a test's broker: small and quick; what the test states wins."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 DEFAULTS: Final[Mapping[str, str]] = {
     "listeners": "PLAINTEXT://127.0.0.1:0",
@@ -30,6 +30,12 @@ def broker_properties(
         url = f"file://{directory}/tier" if tier == MEMORY_TIER else tier
         properties["rsm.config.url"] = url
     return {**properties, **stated}
+
+
+def client_config(bootstrap_servers: str, settings: Mapping[str, object]) -> dict[str, Any]:
+    """A configuration for confluent-kafka; `group_id` is `group.id`."""
+    named = {name.replace("_", "."): value for name, value in settings.items()}
+    return {"bootstrap.servers": bootstrap_servers, **named}
 
 
 def topic_configs(configs: Mapping[str, object], *, is_tiered: bool) -> dict[str, str]:

@@ -18,15 +18,17 @@ DONE_WITHIN_S: Final = 60.0
 """How long any of these may take."""
 
 _POLL_MS = 500
-_TOPIC_WITHIN_MS = 10_000
+_TOPIC_CHECK_S = 0.1
 _READ_COMMITTED = 1
 
 
 class ClusterAccess:
     """An admin client, and consumers as they are needed. Belongs to one event loop."""
 
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __init__(self, bootstrap_servers: str, topic_wait_s: float) -> None:
+        """`topic_wait_s`: how long a topic that is not there is waited for."""
         self._bootstrap = bootstrap_servers
+        self._topic_wait_s = topic_wait_s
         self._admin = Admin(bootstrap_servers, client_id="tierlog-testing")
 
     async def stop(self) -> None:
@@ -50,13 +52,9 @@ class ClusterAccess:
 
         Raises KafkaError, and BrokerError for more than `RECORDS_MAX`.
         """
+        await self._check_topic(topic)
         fetch = FetchConfig(isolation_level=_READ_COMMITTED, fetch_max_wait_ms=_POLL_MS)
-        consumer = Consumer(
-            self._bootstrap,
-            fetch=fetch,
-            auto_offset_reset="earliest",
-            default_api_timeout_ms=_TOPIC_WITHIN_MS,
-        )
+        consumer = Consumer(self._bootstrap, fetch=fetch, auto_offset_reset="earliest")
         async with consumer, asyncio.timeout(DONE_WITHIN_S):
             partitions = await consumer.partitions_for(topic)
             ends = await consumer.end_offsets(partitions)
@@ -71,6 +69,15 @@ class ClusterAccess:
             (each for each in records if each.offset < ends[_partition_of(each)]),
             key=lambda each: (each.partition, each.offset),
         )
+
+    async def _check_topic(self, topic: str) -> None:
+        """Raise BrokerError if there is no such topic."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._topic_wait_s
+        while topic not in await self._admin.list_topics(include_internal=True):
+            if loop.time() >= deadline:
+                raise BrokerError(f"There is no topic {topic}.")
+            await asyncio.sleep(_TOPIC_CHECK_S)
 
 
 def _partition_of(record: ConsumerRecord) -> TopicPartition:

@@ -125,3 +125,13 @@ def _copy_file(source: str, target: str) -> None:
                     return
                 os.pwrite(writer.fileno(), part, position)
                 position += len(part)
+
+
+def read_tail(path: str, nbytes: int) -> str:
+    """The last lines of a file, of `nbytes` at most; empty where there is none."""
+    if not os.path.exists(path):
+        return ""
+    with open(path, "rb") as reader:
+        size = os.fstat(reader.fileno()).st_size
+        tail = os.pread(reader.fileno(), nbytes, max(0, size - nbytes))
+    return tail.decode(errors="replace")

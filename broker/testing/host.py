@@ -18,8 +18,8 @@ ACTS = ("offload", "apply_retention", "compact")
 class Host(Protocol):
     """Runs a broker. All methods are called on one event loop, one after the other."""
 
-    async def start(self, properties: Mapping[str, str]) -> int:
-        """Start a broker; returns the port. Raises BrokerError."""
+    async def start(self, properties: Mapping[str, str]) -> str:
+        """Start a broker; returns its address for clients. Raises BrokerError."""
         ...
 
     async def stop(self) -> None:
@@ -42,7 +42,7 @@ class ThisProcess:
         self.broker: Broker | None = None
         self._fatal = ""
 
-    async def start(self, properties: Mapping[str, str]) -> int:
+    async def start(self, properties: Mapping[str, str]) -> str:
         """See `Host`."""
         self._fatal = ""
         try:
@@ -54,7 +54,7 @@ class ThisProcess:
         except StartError as error:
             raise BrokerError(str(error)) from error
         self.broker = broker
-        return broker.listeners.advertised[0].port
+        return broker.listeners.advertised[0].address
 
     def _give_up(self, sentence: str) -> None:
         self._fatal = sentence

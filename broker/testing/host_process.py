@@ -33,7 +33,7 @@ class OtherProcess:
         self._log_path = log_path
         self._process: Process | None = None
 
-    async def start(self, properties: Mapping[str, str]) -> int:
+    async def start(self, properties: Mapping[str, str]) -> str:
         """See `Host`."""
         log = os.open(self._log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
@@ -48,8 +48,7 @@ class OtherProcess:
         finally:
             os.close(log)
         try:
-            port = await self._request(STARTS_WITHIN_S, "start", dict(properties))
-            return int(str(port))
+            return str(await self._request(STARTS_WITHIN_S, "start", dict(properties)))
         except BaseException:
             await self._end(is_hard=True)
             raise

@@ -1,0 +1,121 @@
+"""The pytest plugin, in a project that has nothing but a file of tests."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tierlog.testing import Broker
+
+ROOT = Path(__file__).parents[3]
+PLUGINS = ("xdist.plugin", "tierlog.broker.testing.pytest_plugin")
+RUN_WITHIN_S = 200
+
+PROJECT = """
+import os
+import pytest
+from confluent_kafka import Consumer, Producer
+
+SEEN = "{seen}"
+
+def note(word):
+    with open(SEEN, "a") as lines:
+        lines.write(word + "\\n")
+
+@pytest.mark.parametrize("number", range({tests}))
+def test_round_trip(tierlog_broker, tierlog_topic, tierlog_group, number):
+    note(f"{{tierlog_broker.bootstrap_servers}} {{tierlog_topic}}")
+    producer = Producer(tierlog_broker.config(linger_ms=0))
+    producer.produce(tierlog_topic, b"%d" % number)
+    assert producer.flush(60) == 0
+    assert [record.value for record in tierlog_broker.records(tierlog_topic)] == [b"%d" % number]
+
+@pytest.mark.tierlog_topic(partitions=3)
+def test_partitions(tierlog_broker, tierlog_topic):
+    producer = Producer(tierlog_broker.config())
+    for partition in range(3):
+        producer.produce(tierlog_topic, b"v", partition=partition)
+    assert producer.flush(60) == 0
+    assert [each.partition for each in tierlog_broker.records(tierlog_topic)] == [0, 1, 2]
+
+def test_tier(tierlog_broker, tierlog_topic):
+    tierlog_broker.offload(tierlog_topic)
+"""
+
+
+def run(project: Path, *options: str, address: str = "") -> "subprocess.CompletedProcess[str]":
+    """Run the tests of a project as its developer does."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / ".namespace")}
+    environment |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}
+    environment.pop("KAFKA_BOOTSTRAP_SERVERS", None)
+    environment.pop("PYTEST_XDIST_WORKER", None)
+    if address:
+        environment["KAFKA_BOOTSTRAP_SERVERS"] = address
+    plugins = [word for plugin in PLUGINS for word in ("-p", plugin)]
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "--strict-markers", *plugins, *options],
+        cwd=project,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=RUN_WITHIN_S,
+        check=False,
+    )
+
+
+def write_project(directory: Path, tests: int) -> Path:
+    """A file of tests; returns the file in which they note their broker and topic."""
+    seen = directory / "seen"
+    text = PROJECT.format(seen=seen, tests=tests)
+    (directory / "test_orders.py").write_text(text)
+    (directory / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
+    return seen
+
+
+@pytest.mark.slow
+def test_each_worker_has_its_broker_and_each_test_its_topic(tmp_path: Path) -> None:
+    seen = write_project(tmp_path, tests=6)
+    ran = run(tmp_path, "-n", "2")
+    assert "8 passed" in ran.stdout, ran.stdout
+    notes = [line.split() for line in seen.read_text().splitlines()]
+    assert len({broker for broker, _ in notes}) == 2
+    topics = {topic for _, topic in notes}
+    assert len(topics) == 6
+    assert all(re.fullmatch(r"test-round-trip-\d-[0-9a-f]{16}", topic) for topic in topics)
+
+
+@pytest.mark.slow
+def test_the_same_tests_run_against_a_kafka_that_is_named(tmp_path: Path) -> None:
+    seen = write_project(tmp_path, tests=2)
+    with Broker() as broker:
+        ran = run(tmp_path, "-rs", address=broker.bootstrap_servers)
+        assert "3 passed, 1 skipped" in ran.stdout, ran.stdout
+        assert "Broker.offload needs a broker that the test has started" in ran.stdout
+        notes = [line.split() for line in seen.read_text().splitlines()]
+        assert {address for address, _ in notes} == {broker.bootstrap_servers}
+        ran = run(tmp_path, "-k", "partitions", "--kafka-bootstrap", broker.bootstrap_servers)
+        assert "1 passed" in ran.stdout, ran.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "heading"),
+    [((), "Captured log"), (("--tierlog-process",), "tierlog broker log")],
+    ids=["thread", "process"],
+)
+def test_a_failing_test_shows_the_log_of_the_broker(
+    tmp_path: Path, options: tuple[str, ...], heading: str
+) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "def test_it(tierlog_broker):\n"
+        "    tierlog_broker.create_topic('failing')\n"
+        "    assert tierlog_broker.records('failing') == ['none']\n"
+    )
+    ran = run(tmp_path, *options)
+    assert "1 failed" in ran.stdout, ran.stdout
+    section = ran.stdout.partition(heading)[2]
+    assert "failing-0" in section, ran.stdout
