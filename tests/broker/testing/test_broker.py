@@ -3,7 +3,7 @@
 import asyncio
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -100,9 +100,8 @@ def test_offloaded_records_are_read_from_the_tier(tiered: Broker) -> None:
 
 
 def test_retention_is_applied_at_once_here_and_in_the_tier(tiered: Broker) -> None:
-    configs: Mapping[str, object] = {"retention_ms": 3_600_000}
-    tiered.create_topic("both", **configs)
-    tiered.create_topic("local", remote_storage_enable=False, **configs)
+    tiered.create_topic("both", retention_ms=3_600_000)
+    tiered.create_topic("local", retention_ms=3_600_000, remote_storage_enable=False)
     old_ms = 1_000_000_000_000
     producer = Producer(tiered.config(linger_ms=0))
     for topic in ("both", "local"):

@@ -1,18 +1,12 @@
 """The pytest plugin, in a project that has nothing but a file of tests."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tierlog.testing import Broker
-
-ROOT = Path(__file__).parents[3]
-PLUGINS = ("xdist.plugin", "tierlog.broker.testing.pytest_plugin")
-RUN_WITHIN_S = 200
+from tierlog.tests.broker.testing.plugin_runs import run
 
 PROJECT = """
 import os
@@ -44,27 +38,6 @@ def test_partitions(tierlog_broker, tierlog_topic):
 def test_tier(tierlog_broker, tierlog_topic):
     tierlog_broker.offload(tierlog_topic)
 """
-
-
-def run(project: Path, *options: str, address: str = "") -> "subprocess.CompletedProcess[str]":
-    """Run the tests of a project as its developer does."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / ".namespace")}
-    environment |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}
-    environment.pop("KAFKA_BOOTSTRAP_SERVERS", None)
-    environment.pop("PYTEST_XDIST_WORKER", None)
-    if address:
-        environment["KAFKA_BOOTSTRAP_SERVERS"] = address
-    plugins = [word for plugin in PLUGINS for word in ("-p", plugin)]
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "--strict-markers", *plugins, *options],
-        cwd=project,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=RUN_WITHIN_S,
-        check=False,
-    )
 
 
 def write_project(directory: Path, tests: int) -> Path:
