@@ -133,6 +133,7 @@ BANS = (
         "os.popen os.fork os.kill os.abort",
         "nothing: no process of a broker starts another",
         "broker/local_cluster/",  # it is what `tierlog cluster` is for
+        "broker/testing/host_process.py",  # a test's broker beside the test
         "clients/spark/jars.py",  # Ivy fetches them
     ),
     _ban(

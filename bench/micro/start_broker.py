@@ -2,9 +2,8 @@
 
     python -m tierlog.bench.micro.start_broker
 
-Beside it, what the same costs in containers, as their users have measured it: apache/kafka 3.9 s and
-cp-kafka 3.3 s (KIP-975); with Testcontainers 10 to 25 s
-(testcontainers-java#4479).
+Beside it, what the same costs in containers, as their users have measured it: apache/kafka 3.9 s
+and cp-kafka 3.3 s (KIP-975); with Testcontainers 10 to 25 s (testcontainers-java#4479).
 """
 
 import statistics

@@ -132,7 +132,8 @@ def main() -> None:
             answer = {"done": thread.run(_done(host, act, argument), STARTS_WITHIN_S)}
         except BrokerError as error:
             answer = {"error": str(error)}
-        print(json.dumps(answer), flush=True)
+        sys.stdout.write(f"{json.dumps(answer)}\n")
+        sys.stdout.flush()
     thread.run(host.stop(), ACTS_WITHIN_S)
     thread.close()
 

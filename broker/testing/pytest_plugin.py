@@ -13,7 +13,7 @@ import logging
 import os
 import re
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -83,7 +83,7 @@ def tierlog_broker(request: pytest.FixtureRequest) -> "Iterator[Broker]":
     if address is not None:
         broker = Broker.external(address)
     else:
-        is_process: bool = config.getoption("--tierlog-process")
+        is_process = bool(config.getoption("--tierlog-process"))
         tier: str = config.getini("tierlog_tier")
         broker = Broker(_properties(config), tier=tier or None, process=is_process)
     # What it logs in this process is captured, and reported of a test that fails.
@@ -103,9 +103,10 @@ def tierlog_topic(request: pytest.FixtureRequest, tierlog_broker: "Broker") -> I
 
     @pytest.mark.tierlog_topic(partitions=3, retention_ms=1000)
     """
-    mark = request.node.get_closest_marker("tierlog_topic")
-    stated = {} if mark is None else mark.kwargs
-    name = tierlog_broker.create_topic(_unique_name(request.node.name), **stated)
+    test: pytest.Item = request.node
+    mark = test.get_closest_marker("tierlog_topic")
+    stated: dict[str, Any] = {} if mark is None else dict(mark.kwargs)
+    name = tierlog_broker.create_topic(_unique_name(test.name), **stated)
     yield name
     tierlog_broker.delete_topic(name)
 
