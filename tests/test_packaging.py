@@ -124,6 +124,31 @@ def test_the_wheel_runs_from_where_it_is_installed(wheel: Path, tmp_path: Path) 
     assert tierlog.__version__ in answer.stdout, answer.stderr
 
 
+def test_the_wheel_brings_a_broker_to_the_tests_of_a_project(wheel: Path, tmp_path: Path) -> None:
+    """pytest loads the plugin by its entry point; a file of five lines is a whole test."""
+    installed, project = tmp_path / "installed", tmp_path / "project"
+    ZipFile(wheel).extractall(installed)
+    project.mkdir()
+    (project / "test_five_lines.py").write_text(
+        "from confluent_kafka import Producer\n"
+        "def test_it(tierlog_broker, tierlog_topic):\n"
+        "    producer = Producer(tierlog_broker.config())\n"
+        "    producer.produce(tierlog_topic, b'v')\n"
+        "    assert producer.flush(60) == 0 and len(tierlog_broker.records(tierlog_topic)) == 1\n"
+    )
+    (project / "pytest.ini").write_text("[pytest]\n")
+    answer = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        cwd=project,
+        env={"PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert "1 passed" in answer.stdout, answer.stdout + answer.stderr
+
+
 def test_the_plain_install_brings_the_codecs_of_kafkas_clients(wheel: Path) -> None:
     """Nobody who starts a broker knows with which codec its clients will write."""
     (name,) = (name for name in ZipFile(wheel).namelist() if name.endswith("/METADATA"))

@@ -24,7 +24,7 @@ OFFLOADED_WITHIN_S: Final = 30.0
 CLEANINGS_MAX: Final = 1_000
 """Logs that one call compacts at most."""
 
-_CHECK_S = 0.002
+_CHECK_S = 0.01
 
 
 class LogActs:
