@@ -1,16 +1,21 @@
 """`tierlog.testing.Broker` as a process of its own."""
 
 import os
+import shutil
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tierlog.testing import Broker, BrokerError
 from tierlog.tests.broker.testing.broker_clients import produce, values
+from tierlog.tests.house_rules import ROOT
+from tierlog.tests.waiting import wait_until
 
-pytestmark = pytest.mark.slow
 
-
+@pytest.mark.slow
 def test_a_process_is_killed_started_again_and_offloads() -> None:
     with Broker(tier="memory", process=True) as broker:
         directory, address = broker.directory, broker.bootstrap_servers
@@ -30,6 +35,38 @@ def test_a_process_is_killed_started_again_and_offloads() -> None:
     assert not os.path.exists(directory)
 
 
+@pytest.mark.long
 def test_a_start_that_is_refused_says_why(tmp_path: Path) -> None:
     with pytest.raises(BrokerError, match=r"log\.retention\.hours"):
         Broker({"log.retention.hours": "soon"}, process=True).start()
+
+
+@pytest.mark.long
+def test_the_broker_ends_with_the_process_of_its_test() -> None:
+    program = (
+        "import os, signal\n"
+        "from tierlog.testing import Broker\n"
+        "broker = Broker(process=True)\n"
+        "broker.start()\n"
+        "print(broker.port, broker.directory, flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": str(ROOT / ".namespace")},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    port, directory = ran.stdout.split()
+    wait_until(lambda: not is_listening(int(port)), 60, lambda: f"{port} is still open")
+    shutil.rmtree(directory)
+
+
+def is_listening(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except ConnectionRefusedError:
+        return False
+    return True

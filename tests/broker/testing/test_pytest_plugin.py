@@ -77,8 +77,12 @@ def test_the_same_tests_run_against_a_kafka_that_is_named(tmp_path: Path) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "heading"),
-    [((), "Captured log"), (("--tierlog-process",), "tierlog broker log")],
-    ids=["thread", "process"],
+    [
+        pytest.param((), "Captured log", id="thread"),
+        pytest.param(
+            ("--tierlog-process",), "tierlog broker log", id="process", marks=pytest.mark.long
+        ),
+    ],
 )
 def test_a_failing_test_shows_the_log_of_the_broker(
     tmp_path: Path, options: tuple[str, ...], heading: str

@@ -1,0 +1,95 @@
+"""The data of a test's broker: copied as it is, and gone even if its process was killed."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tierlog.broker.testing import data_directory
+from tierlog.broker.testing.data_directory import DataDirectory, copy_tree, read_tail, replace_tree
+
+OLD = (0, 0)
+
+
+def test_a_copy_has_the_same_bytes_and_holes(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    (source / "topic-0").mkdir(parents=True)
+    (source / "empty").touch()
+    with (source / "topic-0" / "index").open("wb") as file:
+        file.write(b"entry" * 3000)
+        file.seek(5 << 20)
+        file.write(b"entry")
+        file.truncate(10 << 20)
+    copy_tree(str(source), str(tmp_path / "copy"))
+    before, after = source / "topic-0" / "index", tmp_path / "copy" / "topic-0" / "index"
+    assert after.read_bytes() == before.read_bytes()
+    assert after.stat().st_blocks <= before.stat().st_blocks
+    assert (tmp_path / "copy" / "empty").stat().st_size == 0
+
+
+def test_a_tree_takes_the_place_of_another(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / name).touch()
+    replace_tree(str(tmp_path / "one"), str(tmp_path / "two"))
+    assert os.listdir(tmp_path) == ["two"]
+    assert os.listdir(tmp_path / "two") == ["one"]
+
+
+def test_the_end_of_a_log_is_read_and_none_is_empty(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("first\nlast\n")
+    assert read_tail(str(tmp_path / "log"), 5) == "last\n"
+    assert read_tail(str(tmp_path / "none"), 5) == ""
+
+
+def test_only_what_nobody_uses_and_is_not_new_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data_directory, "MEMORY", str(tmp_path))
+    monkeypatch.setattr(data_directory, "MEMORY_FREE_MIN", 0)
+    used = DataDirectory(None)
+    for name in ("tierlog-test-killed", "tierlog-test-new", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "in-use").touch()
+    for path in (Path(used.path), tmp_path / "tierlog-test-killed", tmp_path / "other"):
+        os.utime(path, OLD)
+    another = DataDirectory(None)
+    names = {Path(used.path).name, Path(another.path).name, "tierlog-test-new", "other"}
+    assert set(os.listdir(tmp_path)) == names
+    used.remove()
+    used.remove()
+    another.remove()
+    assert set(os.listdir(tmp_path)) == {"tierlog-test-new", "other"}
+
+
+def test_the_disk_serves_where_memory_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data_directory, "MEMORY_FREE_MIN", 1 << 60)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    directory = DataDirectory(None)
+    assert Path(directory.path).parent == tmp_path
+    directory.remove()
+
+
+@pytest.mark.long
+def test_the_interpreters_end_removes_the_data_of_a_broker_that_was_not_closed() -> None:
+    program = (
+        "from tierlog.testing import Broker\n"
+        "broker = Broker()\n"
+        "broker.start()\n"
+        "print(broker.directory)\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3] / ".namespace")},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=True,
+    )
+    assert ran.stdout.strip()
+    assert not os.path.exists(ran.stdout.strip())
