@@ -69,7 +69,7 @@ from .config.settings import (
 from .config.topic_defaults import TopicDefaults
 from .coordinator.transaction.producer_ids import ProducerIds
 from .dispatch.apis import Apis
-from .dispatch.quota_switch import serve_within_quotas
+from .dispatch.quota_switch import Answer, serve_within_quotas
 from .metrics.metrics import Metrics, failures_of_loops
 from .metrics.tier_metrics import forget_deleted_topics, register_purgatories, register_tier_metrics
 from .network.socket_listener import SocketNetwork
@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from .status.status_site import StatusSite
     from .tier.metadata_writers import MetadataWriters
     from .tier.mounts import Mounts
+    from .tier.tier_resources import AroundStorage
 
 _log = logging.getLogger(__name__)
 
@@ -113,6 +114,10 @@ class Dependencies:
     files: Files = field(default_factory=OsFiles)
     network: Network | None = None
     blocking_pool: Callable[[int], BlockingPool] = _threads
+    around_answers: Callable[[BrokerContext, Answer], Answer] = lambda _, answer: answer
+    """Puts the faults of a test before the dispatch; in production, there is nothing."""
+    around_storage: "AroundStorage" = lambda storage: storage
+    """Puts the faults of a test before the store of the tier."""
 
 
 class Broker:
@@ -189,8 +194,9 @@ class Broker:
         if self._member is not None:
             self._started.push_async_callback(self._member.leave)
             await self._member.become_unfenced()
-        server.open(Apis(context).answer)
-        serve_within_quotas(server, context)
+        around = partial(self._dependencies.around_answers, context)
+        server.open(around(Apis(context).answer))
+        serve_within_quotas(server, context, around)
         if self._remote is not None:
             if self._member is None:
                 await mend_metadata_topic(context.controller)
@@ -519,7 +525,9 @@ class Broker:
         )
         return make_remote_log_manager(
             self.config,
-            TierResources(dependencies.environment, dependencies.files, pool),
+            TierResources(
+                dependencies.environment, dependencies.files, pool, dependencies.around_storage
+            ),
             log_manager,
             lambda: self.listeners,
             topics,

@@ -96,6 +96,9 @@ BANS = (
         "broker/commands/stacks.py",  # the names of threads, for SIGUSR1
         "broker/local_cluster/sync_cluster.py",  # a lock: users' tests may have threads
         "broker/testing/loop_thread.py",  # a test's broker beside the test
+        "broker/testing/faults/fault.py",
+        "broker/testing/faults/request_faults.py",
+        "broker/testing/faults/tier_faults.py",
     ),
     _ban("run_in_executor(None)", "one of the named, bounded executors"),
     _ban(

@@ -61,6 +61,11 @@ M = TypeVar("M", bound=Message)
 _Form = Callable[[Message, KafkaError], Message]
 
 
+def has_form(request: Message) -> bool:
+    """Whether `refused` makes the response to this request."""
+    return type(request) in _FORMS
+
+
 def refused(request: Message, error: KafkaError, version: int) -> Message:
     """The response that tells of an error of the whole request."""
     response = _FORMS[type(request)](request, error)

@@ -165,6 +165,11 @@ class FetchSessionCache:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def partitions_of(self, session_id: int) -> list[SessionPartition]:
+        """The partitions of a session; none if there is no such session."""
+        session = self._sessions.get(session_id)
+        return [] if session is None else list(session.partitions.values())
+
     def begin(self, request: FetchRequest, is_follower: bool, now_ms: int) -> FetchContext:
         """What `request` fetches. Raises KafkaError if it breaks the rules of its session."""
         epoch = request.session_epoch

@@ -14,7 +14,8 @@ from ...clients.errors import KafkaError
 from .broker_error import BrokerError
 from .broker_options import broker_properties, client_config, topic_configs
 from .cluster_access import DONE_WITHIN_S, ClusterAccess
-from .data_directory import DataDirectory, read_tail
+from .data_directory import DataDirectory
+from .faults.faults import Faults
 from .host import Host, ThisProcess
 from .host_external import ExternalCluster
 from .host_process import OtherProcess
@@ -67,20 +68,9 @@ class Broker:
         self._host: Host | None = None
         self._access: ClusterAccess | None = None
         self._is_running = False
-        self._external: ExternalCluster | None = None
-        self.bootstrap_servers = ""
-        """The address for clients, such as 127.0.0.1:41233; the same after a restart."""
-
-    @classmethod
-    def external(cls, bootstrap_servers: str) -> Self:
-        """A Kafka that runs already, for tests that are to pass there as well.
-
-        Its topics and records are there; what only a broker of the test's own can do raises
-        `OnlyTierlogError`.
-        """
-        broker = cls()
-        broker._host = broker._external = ExternalCluster(bootstrap_servers)
-        return broker
+        self._faults = Faults()
+        self.port = 0
+        """The port on 127.0.0.1; the same after a restart."""
 
     # -- Start and stop -----------------------------------------------------------------------
 
@@ -174,6 +164,13 @@ class Broker:
         """Whether topics can have a remote tier."""
         return self._tier is not None
 
+    @property
+    def faults(self) -> Faults:
+        """Faults for its requests and its tier. Raises BrokerError unless it is in this process."""
+        if self._is_process:
+            raise BrokerError("Only a broker in the test's own process has faults.")
+        return self._faults
+
     def config(self, **settings: object) -> dict[str, Any]:
         """A configuration for confluent-kafka: `config(group_id="g")` has `group.id` as well."""
         return client_config(self.bootstrap_servers, settings)
@@ -254,19 +251,14 @@ class Broker:
             return await asyncio.wrap_future(thread.begin(work))
 
     async def _start(self) -> None:
-        host = self._host
-        if host is None:
-            host = OtherProcess(self._log_path) if self._is_process else ThisProcess()
-            self._host = host
-        properties: dict[str, str] = {}
-        if self._external is None:
-            properties = broker_properties(self._stated, self.directory, self._tier)
-            if self.bootstrap_servers:
-                properties["listeners"] = f"PLAINTEXT://{self.bootstrap_servers}"
-        self.bootstrap_servers = await host.start(properties)
-        # Another cluster's metadata may lag behind a topic's creation.
-        wait_s = 0.0 if self._external is None else _TOPIC_WITHIN_S
-        self._access = ClusterAccess(self.bootstrap_servers, wait_s)
+        if self._host is None:
+            log = f"{self.directory}/broker.log"
+            self._host = OtherProcess(log) if self._is_process else ThisProcess(self._faults)
+        properties = broker_properties(self._stated, self.directory, self._tier)
+        if self.port:
+            properties["listeners"] = f"PLAINTEXT://127.0.0.1:{self.port}"
+        self.port = await self._host.start(properties)
+        self._access = ClusterAccess(self.bootstrap_servers)
         self._is_running = True
 
     async def _stop(self) -> None:

@@ -12,6 +12,8 @@ from ...clients.errors import ErrorCode, KafkaError
 from ...clients.topic_partition import TopicPartition
 from .broker_error import BrokerError
 
+CLIENT_ID: Final = "tierlog-testing"
+"""The client id of all that is done here: it meets no faults."""
 RECORDS_MAX: Final = 1_000_000
 """Records that one call returns at most."""
 DONE_WITHIN_S: Final = 60.0
@@ -28,8 +30,7 @@ class ClusterAccess:
     def __init__(self, bootstrap_servers: str, topic_wait_s: float) -> None:
         """`topic_wait_s`: how long a topic that is not there is waited for."""
         self._bootstrap = bootstrap_servers
-        self._topic_wait_s = topic_wait_s
-        self._admin = Admin(bootstrap_servers, client_id="tierlog-testing")
+        self._admin = Admin(bootstrap_servers, client_id=CLIENT_ID)
 
     async def stop(self) -> None:
         """Close the connections."""
@@ -54,7 +55,13 @@ class ClusterAccess:
         """
         await self._check_topic(topic)
         fetch = FetchConfig(isolation_level=_READ_COMMITTED, fetch_max_wait_ms=_POLL_MS)
-        consumer = Consumer(self._bootstrap, fetch=fetch, auto_offset_reset="earliest")
+        consumer = Consumer(
+            self._bootstrap,
+            client_id=CLIENT_ID,
+            fetch=fetch,
+            auto_offset_reset="earliest",
+            default_api_timeout_ms=_TOPIC_WITHIN_MS,
+        )
         async with consumer, asyncio.timeout(DONE_WITHIN_S):
             partitions = await consumer.partitions_for(topic)
             ends = await consumer.end_offsets(partitions)

@@ -9,6 +9,7 @@ from ..broker import Broker, StartError
 from ..config.config import read_config
 from .broker_error import BrokerError
 from .data_directory import copy_tree, replace_tree
+from .faults.faults import Faults
 from .log_acts import LogActs
 
 ACTS = ("offload", "apply_retention", "compact")
@@ -38,15 +39,17 @@ class Host(Protocol):
 class ThisProcess:
     """Runs a broker on the event loop that calls."""
 
-    def __init__(self) -> None:
+    def __init__(self, faults: Faults | None = None) -> None:
+        """`faults`: what its requests and its tier meet."""
         self.broker: Broker | None = None
+        self._dependencies = None if faults is None else faults.in_place()
         self._fatal = ""
 
     async def start(self, properties: Mapping[str, str]) -> str:
         """See `Host`."""
         self._fatal = ""
         try:
-            broker = Broker(read_config(properties))
+            broker = Broker(read_config(properties), self._dependencies)
             broker.on_fatal = self._give_up
             await broker.start()
         except KafkaError as error:

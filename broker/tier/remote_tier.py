@@ -57,11 +57,11 @@ def make_remote_log_manager(
     `writer` is the client id by which the broker recognises the producer of the tier's metadata.
     Raises KafkaError(INVALID_CONFIG) if a plugin cannot be loaded or configured.
     """
-    environment, files, pool = resources
+    environment, files, pool, around_storage = resources
     settings, image = config.remote_log_manager, topics.image
     client = metadata_client(config, listeners)
     access = TierAccess(
-        storage=_storage(config, client, resources, image),
+        storage=around_storage(_storage(config, client, resources, image)),
         metadata=_metadata(config, client, resources, image, log_manager, writer, supervisor),
         files=files,
         pool=pool,
@@ -133,7 +133,7 @@ def owner_tools(
     assert location is not None
     if location.protocol == "memory":
         return None
-    environment, files, pool = resources
+    environment, files, pool, _ = resources
     return OwnerTools(
         lambda: Writer(image().cluster_id, config.node_id),
         OwnerFile(files, config.log_dirs[0], str(location)),
@@ -158,7 +158,7 @@ def _metadata(
 
         prefix = config.values.text("remote.log.metadata.manager.impl.prefix")
         return make_metadata_manager(plugin, plugin_configs(config, prefix, client, image))
-    environment, files, pool = resources
+    environment, files, pool, _ = resources
     settings = config.remote_log_manager
     hosted: HostedReplicas | None = None
     if not stated_bootstrap(config.values):

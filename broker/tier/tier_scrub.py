@@ -100,7 +100,7 @@ def make_tier_scrub(
     owner: OwnerTools | None,
 ) -> TierScrub:
     """Make the scrub without starting it: it is a client of the broker at `bootstrap`."""
-    environment, files, pool = resources
+    environment, files, pool, _ = resources
     tier = TierFileSystem(location, files, pool)
 
     skipped = SkippedEvents()
