@@ -22,7 +22,6 @@ from ....clients.protocol.header import (
 )
 from ....clients.protocol.primitives import size_of
 from ....clients.protocol.schema import Chunk, Message
-from ....tiering.metadata.metadata_topic import CLIENT_ID
 from ...dispatch.muting import muted
 from ...network.connection import ConnectedClient, DeferredResponse, Refused, Response
 from ...request.context import BrokerContext, RequestContext
@@ -38,8 +37,9 @@ if TYPE_CHECKING:
 
 Answer = Callable[[ConnectedClient, memoryview], Response]
 
-OWN_CLIENTS = (CLIENT_ID, TESTING_CLIENT_ID)
-"""How the client ids begin of the broker's own clients, and of the acts of `testing.Broker`."""
+OWN_CLIENTS = ("__remote_log_metadata_client", TESTING_CLIENT_ID)
+"""How the client ids begin of those who keep the tier's metadata, whose module takes long to load,
+and of the acts of `testing.Broker`. They meet no faults."""
 
 _ELEMENTS_MAX = 1_000_000
 _SIZE = Format(">i")

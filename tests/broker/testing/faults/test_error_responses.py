@@ -6,6 +6,7 @@ import pytest
 
 from tierlog.broker.testing.faults.error_responses import error_response
 from tierlog.clients.errors import ErrorCode, KafkaError
+from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.protocol.api import SERVED_ON, Api, ListenerKind, request_class, response_class
 from tierlog.clients.protocol.codec import decode, encode_bytes
 from tierlog.clients.protocol.messages.add_partitions_to_txn import (
@@ -32,7 +33,7 @@ from tierlog.clients.protocol.messages.produce import (
 from tierlog.clients.protocol.schema import FieldType, Message, Struct, fields_of
 
 ERROR = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "by a test")
-_TOPIC_ID = bytes(range(16))
+_TOPIC_ID = Uuid(bytes(range(16)))
 _VALUES: dict[str, object] = {
     "string": "a",
     "uuid": _TOPIC_ID,

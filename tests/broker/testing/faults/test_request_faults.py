@@ -1,12 +1,12 @@
 """Real clients meet the faults that a test has set, and do what they do against Kafka."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import CommitFailedError
-from confluent_kafka import KafkaException, Producer, ThrottleEvent
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, ThrottleEvent
 
 from tierlog.broker.testing.faults.request_faults import RequestFaults
 from tierlog.clients.errors import ErrorCode
@@ -61,6 +61,11 @@ def produce(broker: Broker, topic: str, value: bytes, **more: object) -> None:
     assert with_it.flush(PATIENCE_S) == 0
 
 
+def into(errors: list[str]) -> Callable[[KafkaError | None, Message], None]:
+    """What notes the error of a record that is not delivered."""
+    return lambda error, _: errors.append("" if error is None else error.name())
+
+
 def values(broker: Broker, topic: str) -> list[bytes | None]:
     return [record.value for record in broker.records(topic)]
 
@@ -81,7 +86,7 @@ def test_an_error_that_is_final_reaches_the_application(broker: Broker, topic: s
     errors: list[str] = []
     broker.faults.fail("Produce", "TOPIC_AUTHORIZATION_FAILED", topic=topic)
     client = producer(broker)
-    client.produce(topic, b"refused", on_delivery=lambda error, _: errors.append(error.name()))
+    client.produce(topic, b"refused", on_delivery=into(errors))
     assert client.flush(PATIENCE_S) == 0
     assert errors == ["TOPIC_AUTHORIZATION_FAILED"]
     other = broker.create_topic(f"{topic}-other")
@@ -123,7 +128,7 @@ def test_a_client_that_gives_up_is_not_served_afterwards(broker: Broker, topic: 
     errors: list[str] = []
     client = producer(broker, **{"message.timeout.ms": 200, "socket.timeout.ms": 100})
     with broker.faults.silence("Produce"):
-        client.produce(topic, b"lost", on_delivery=lambda error, _: errors.append(error.name()))
+        client.produce(topic, b"lost", on_delivery=into(errors))
         assert client.flush(PATIENCE_S) == 0
     assert errors == ["_MSG_TIMED_OUT"]
 

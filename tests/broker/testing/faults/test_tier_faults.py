@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from tierlog.broker.testing.faults.faulty_answers import OWN_CLIENTS
 from tierlog.broker.testing.faults.tier_faults import TierFaults
 from tierlog.broker.testing.faults.tier_rules import (
     TierAct,
@@ -22,6 +23,7 @@ from tierlog.clients.protocol.messages.fetch import (
 from tierlog.clients.topic_partition import TopicPartition as Partition
 from tierlog.testing import Broker
 from tierlog.tests.broker_process import RawClient
+from tierlog.tiering.metadata.metadata_topic import CLIENT_ID
 from tierlog.tiering.remote_storage import Failure
 
 PATIENCE_S = 60
@@ -125,6 +127,15 @@ def test_a_slow_tier_is_waited_for(broker: Broker, topic: str) -> None:
     with broker.faults.tier.slow(0.02) as fault:
         assert fetched(broker, topic) is ErrorCode.NONE
     assert fault.count
+
+
+@pytest.mark.slow
+def test_what_keeps_the_metadata_of_the_tier_meets_no_faults(broker: Broker, topic: str) -> None:
+    assert CLIENT_ID in OWN_CLIENTS
+    with broker.faults.fail("Produce", "NOT_LEADER_OR_FOLLOWER") as fault:
+        broker.offload(topic)
+    assert fault.count == 0
+    assert fetched(broker, topic) is ErrorCode.NONE
 
 
 def test_delays_add_up_and_the_first_failure_counts() -> None:
