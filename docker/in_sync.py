@@ -12,16 +12,14 @@ Exit code 0 if all are in sync; 1 if some are not, or the broker does not answer
 import argparse
 import asyncio
 import math
-import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from tierlog.clients.admin import Admin
 from tierlog.clients.errors import KafkaError
 from tierlog.clients.network.metadata import TopicMetadata
-from tierlog.clients.properties import parse_properties
+from tierlog.docker.properties_file import NoPropertiesError, node_properties
 
 _POLL_S = 1.0
 _ASK_MS = 10_000
@@ -108,16 +106,10 @@ def main(arguments: Sequence[str]) -> int:
     parsed = parser.parse_args(arguments)
     address: str | None = parsed.bootstrap
     if address is None:
-        file = Path(os.environ.get("TIERLOG_CONFIG_DIR", "/tmp/tierlog")) / "server.properties"
         try:
-            address = own_address(parse_properties(file.read_text("utf-8")))
-        except OSError as error:
-            print(
-                f"The node has not begun to start: {file}: {error.strerror}; or give --bootstrap."
-            )
-            return 1
-        except (UnicodeDecodeError, KafkaError):
-            print(f"The node cannot start: {file} is no properties file; or give --bootstrap.")
+            address = own_address(node_properties())
+        except NoPropertiesError as error:
+            print(f"{error} To look at another one, give --bootstrap.")
             return 1
     if address is None:
         print("This node is a controller alone: give --bootstrap with the address of a broker.")

@@ -6,15 +6,12 @@ not (exit code 1): it is starting, fenced, cut off from the controllers, or does
 no JVM and imports next to nothing: 40 ms of CPU time for each check.
 """
 
-import os
 import socket
 import sys
 import time
 from collections.abc import Mapping
-from pathlib import Path
 
-from tierlog.clients.errors import KafkaError
-from tierlog.clients.properties import parse_properties
+from tierlog.docker.properties_file import NoPropertiesError, node_properties
 
 _WITHIN_S = 4.0
 _BYTES_MAX = 64 * 1024
@@ -59,14 +56,10 @@ def ask(address: tuple[str, int]) -> bytes:
 
 def main() -> int:
     """Ask, print, and return the exit code."""
-    file = Path(os.environ.get("TIERLOG_CONFIG_DIR", "/tmp/tierlog")) / "server.properties"
     try:
-        address = metrics_address(parse_properties(file.read_text("utf-8")))
-    except OSError as error:
-        print(f"The node has not begun to start: {file}: {error.strerror}.")
-        return 1
-    except (UnicodeDecodeError, KafkaError):
-        print(f"The node cannot start: {file} is no properties file.")
+        address = metrics_address(node_properties())
+    except NoPropertiesError as error:
+        print(error)
         return 1
     if address is None:
         print("The node serves no metrics: remove KAFKA_TIERLOG_METRICS_PORT.")

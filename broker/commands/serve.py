@@ -25,6 +25,7 @@ from ..broker import Broker, StartError
 from ..config.config import BrokerConfig, config_warnings
 from ..metrics.log_lines import LineFormatter, LineHandler, LineLimit, log_loop_exception
 from .configuration import stated_configuration
+from .readiness import STOPPING, announce_ready, notify
 
 _log = logging.getLogger("tierlog")
 
@@ -34,10 +35,13 @@ _GARBAGE_THRESHOLD = 50_000
 
 
 def serve(
-    file: str | None, overrides: Sequence[str], started_ms: int, *, log_format: str = "text"
+    file: str | None, overrides: Sequence[str], started_ms: int, announced: Sequence[str] = ()
 ) -> int:
-    """Run a broker; returns the exit code. The process began at `started_ms`."""
-    _log_to_stderr(log_format)
+    """Run a broker; returns the exit code. The process began at `started_ms`.
+
+    `announced` are further lines to print once clients can connect.
+    """
+    _log_to_stderr()
     try:
         config = stated_configuration(file, overrides)
     except KafkaError as error:
@@ -47,7 +51,7 @@ def serve(
     _allow_many_files()
     with asyncio.Runner() as runner:
         try:
-            return runner.run(_run(config, started_ms))
+            return runner.run(_run(config, started_ms, announced))
         except StartError as error:
             return _give_up(str(error))
 
@@ -62,7 +66,7 @@ def _allow_many_files() -> None:
         _log.debug("The limit on open files stays as it is: %s", error)
 
 
-async def _run(config: BrokerConfig, started_ms: int) -> int:
+async def _run(config: BrokerConfig, started_ms: int, announced: Sequence[str]) -> int:
     """Start the broker, wait for the stop signal, and stop it; returns the exit code."""
     broker = Broker(config)
     loop = asyncio.get_running_loop()
@@ -85,7 +89,9 @@ async def _run(config: BrokerConfig, started_ms: int) -> int:
     gc.freeze()
     gc.set_threshold(_GARBAGE_THRESHOLD)
     _say_ready(broker, started_ms)
+    announce_ready(announced)
     await stop.wait()
+    notify(STOPPING)
     _log.info("Stopping.")
     try:
         async with asyncio.timeout(_STOP_TIMEOUT_S):

@@ -42,8 +42,9 @@ def image(text: str | None = None) -> Image:
             case "ENV":
                 name, _, value = rest.partition("=")
                 described.environment[name] = value
-            case "COPY" if not rest.startswith("--"):
-                *sources, target = shlex.split(rest)
+            case "COPY" if not rest.startswith("--from"):
+                words = [word for word in shlex.split(rest) if not word.startswith("--chown=")]
+                *sources, target = words
                 if len(sources) == 1:
                     described.files[target] = ROOT / sources[0]
             case "CMD":

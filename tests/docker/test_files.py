@@ -11,7 +11,7 @@ import yaml
 
 from tierlog.broker.config.config import config_warnings, read_config
 from tierlog.clients.properties import parse_properties
-from tierlog.docker.run import planned_start
+from tierlog.docker.variables import planned_start
 from tierlog.tests.docker.compose_file import NO_MEANING_FOR_A_PROCESS, filled, services
 from tierlog.tests.docker.compose_processes import addresses, placed
 from tierlog.tests.docker.image_file import FOLDER, image, instructions
@@ -19,6 +19,7 @@ from tierlog.tests.house_rules import ROOT
 
 KUBERNETES = FOLDER / "kubernetes.yaml"
 PAGE = ROOT / "docs" / "docker.md"
+_READ_BY_SCRIPTS = FOLDER / "confluent" / "bash-config"
 MIN_INSYNC, REPLICAS = "2", "3"
 
 
@@ -48,9 +49,10 @@ def test_the_image_runs_as_nobody_special_and_stops_on_sigterm() -> None:
 
 
 def test_every_script_of_the_image_is_there_and_may_be_run() -> None:
-    scripts = [source for source in image().files.values() if source.parent == FOLDER]
-    assert {each.name for each in scripts} == {each.name for each in FOLDER.glob("*.py")}
-    assert all(each.stat().st_mode & 0o111 == 0o111 for each in scripts)
+    copied = {*image().files.values()}
+    programs = {each for each in FOLDER.glob("*.py") if each.read_text().startswith("#!")}
+    assert copied == programs | {*(FOLDER / "confluent").iterdir()}
+    assert all(each.stat().st_mode & 0o111 == 0o111 for each in copied - {_READ_BY_SCRIPTS})
 
 
 def test_the_build_gets_all_that_it_copies_and_no_more() -> None:
@@ -62,8 +64,9 @@ def test_the_build_gets_all_that_it_copies_and_no_more() -> None:
     copied = [
         source.split("/")[0]
         for word, rest in instructions((FOLDER / "Containerfile").read_text())
-        if word == "COPY" and not rest.startswith("--")
+        if word == "COPY" and not rest.startswith("--from")
         for source in rest.split()[:-1]
+        if not source.startswith("--")
     ]
     assert set(copied) == allowed
     assert all((ROOT / each).exists() for each in allowed)

@@ -9,11 +9,13 @@ import pytest
 from tierlog.bench.kafka_peer import java_command
 from tierlog.broker.config.config import read_config
 from tierlog.clients.properties import parse_properties
-from tierlog.docker.run import (
+from tierlog.docker.variables import (
     StartRefusedError,
+    lines_when_ready,
     log_directories,
     planned_start,
     property_name,
+    property_name_of_confluent,
     stated_properties,
 )
 
@@ -55,6 +57,49 @@ VARIABLES = {
 )
 def test_a_variable_names_a_property(variable: str, name: str | None) -> None:
     assert property_name(variable) == name
+
+
+@pytest.mark.parametrize(
+    ("variable", "name"),
+    [
+        ("KAFKA_NODE_ID", "node.id"),
+        ("KAFKA_A_B_C", "a.b.c"),
+        ("KAFKA_RSM_CONFIG_OPTION_ENDPOINT___URL", "rsm.config.option.endpoint_url"),
+        ("KAFKA_A__B", "a-b"),
+        ("KAFKA_A____B", "a____b"),
+        ("KAFKA_KAFKA_METRICS_REPORTERS", "kafka.metrics.reporters"),
+        ("KAFKA_ZOOKEEPER_CONNECT", None),
+        ("KAFKA_HEAP_OPTS", None),
+    ],
+)
+def test_a_variable_names_another_property_in_confluents_images(
+    variable: str, name: str | None
+) -> None:
+    assert property_name_of_confluent(variable) == name
+
+
+@pytest.mark.parametrize(
+    ("properties", "lines"),
+    [
+        ({"broker.id": "7"}, ["[KafkaServer id=7] started"]),
+        (
+            {"node.id": "2", "process.roles": "controller"},
+            ["[KafkaRaftServer nodeId=2] Kafka Server started"],
+        ),
+        (
+            {"node.id": "1", "process.roles": "broker, controller"},
+            [
+                "[KafkaRaftServer nodeId=1] Kafka Server started",
+                "[BrokerLifecycleManager id=1] The broker has been unfenced."
+                " Transitioning from RECOVERY to RUNNING.",
+            ],
+        ),
+    ],
+)
+def test_the_lines_that_others_wait_for_are_those_of_kafkas_mode(
+    properties: dict[str, str], lines: list[str]
+) -> None:
+    assert lines_when_ready(properties) == lines
 
 
 @pytest.mark.slow
@@ -110,6 +155,11 @@ def test_listeners_follow_from_the_advertised_ones_as_in_kafkas_image() -> None:
 def test_an_empty_list_of_advertised_listeners_is_none_as_in_kafkas_image() -> None:
     stated = stated_properties({"KAFKA_ADVERTISED_LISTENERS": ""})
     assert "advertised.listeners" not in stated
+
+
+def test_a_comma_at_the_end_of_the_advertised_listeners_states_no_listener() -> None:
+    stated = stated_properties({"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://host:1,"})
+    assert stated["advertised.listeners"] == "PLAINTEXT://host:1"
 
 
 def test_a_new_directory_is_formatted_and_an_old_one_is_not() -> None:

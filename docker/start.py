@@ -1,0 +1,105 @@
+"""Starts the node of the image: writes its properties, formats new directories, becomes tierlog.
+
+Both entry points use it, each with its rule for the names of variables (`variables.py`). The file
+is `server.properties` in `$TIERLOG_CONFIG_DIR`. A file of the same name in the mounted
+configuration directory comes first, and a variable overrides it. `CLUSTER_ID` formats directories
+that are new.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NoReturn
+
+from tierlog.clients.errors import KafkaError
+from tierlog.clients.properties import parse_properties
+from tierlog.docker.properties_file import path_of_properties
+from tierlog.docker.variables import (
+    NameRule,
+    StartRefusedError,
+    lines_when_ready,
+    log_directories,
+    planned_start,
+)
+
+MOUNTED_CONFIG_DIR = "TIERLOG_MOUNTED_CONFIG_DIR"
+META_FILE = "meta.properties"
+_FORMAT_S = 60.0
+
+
+def _text_of(path: Path) -> str | None:
+    """The text of a file; None if there is none. Raises StartRefusedError, OSError."""
+    try:
+        return path.read_text("utf-8")
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError:
+        raise StartRefusedError(f"{path} is not UTF-8 text.") from None
+
+
+def prepare(environment: Mapping[str, str], rule: NameRule) -> None:
+    """Write the properties file, and format new directories.
+
+    Raises StartRefusedError, KafkaError, OSError.
+    """
+    file = path_of_properties(environment)
+    folder = environment.get(MOUNTED_CONFIG_DIR)
+    mounted = (_text_of(Path(folder) / file.name) if folder else None) or ""
+    names = log_directories(environment, mounted, rule)
+    metas = {name: _text_of(Path(name) / META_FILE) for name in names}
+    start = planned_start(environment, mounted, metas, rule)
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file.touch(mode=0o600)
+    file.write_text(start.text, "utf-8")
+    if start.format_as is not None:
+        _format(start.format_as, file)
+
+
+def _format(cluster_id: str, file: Path) -> None:
+    """Format the directories that are new. Raises StartRefusedError."""
+    arguments = ("--ignore-formatted", f"--cluster-id={cluster_id}", "--config", str(file))
+    try:
+        done = subprocess.run(["tierlog", "format", *arguments], timeout=_FORMAT_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise StartRefusedError(
+            f"The log directories were not formatted within {_FORMAT_S:.0f} s: look at the"
+            " disk of the volume."
+        ) from None
+    if done.returncode != 0:
+        raise StartRefusedError("The log directories could not be formatted: see above.")
+
+
+def become_tierlog(environment: Mapping[str, str]) -> NoReturn:
+    """Become `tierlog serve`, which prints Kafka's lines when it is ready.
+
+    Raises KafkaError, StartRefusedError, OSError.
+    """
+    file = path_of_properties(environment)
+    text = _text_of(file)
+    if text is None:
+        raise StartRefusedError(f"There is no {file}: run /etc/confluent/docker/configure first.")
+    announced = [f"--announce={line}" for line in lines_when_ready(parse_properties(text))]
+    os.execvp("tierlog", ["tierlog", "serve", "--config", str(file), *announced])
+
+
+def run_or_refuse(step: Callable[[], None]) -> int:
+    """Run a step of the start; 0, or 1 and one sentence on stderr if the start is refused."""
+    # A first process has no default actions: without a handler, this signal would be lost.
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))
+    try:
+        step()
+    except (StartRefusedError, KafkaError) as refused:
+        sentence = refused.message if isinstance(refused, KafkaError) else str(refused)
+        print(f"tierlog: {sentence}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(
+            f"tierlog: {error.filename}: {error.strerror}; the image runs as user 1000, who must"
+            " be able to write there.",
+            file=sys.stderr,
+        )
+        return 1
+    return 0

@@ -1,0 +1,129 @@
+"""Only the image's name changes: what Testcontainers and Kafka's compose files do starts tierlog.
+
+Each library's own variables, command and script run with the files of the image, and its awaited
+line appears; then a client writes and reads at the advertised port.
+"""
+
+import os
+import re
+import socket
+from functools import partial
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from tierlog.tests.docker.compose_processes import addresses
+from tierlog.tests.docker.image_file import image
+from tierlog.tests.docker.image_root import ImageRoot
+from tierlog.tests.docker.testcontainers import CLUSTER_ID, LIBRARIES, Library
+from tierlog.tests.waiting import wait_until
+
+pytestmark = pytest.mark.slow
+
+_IN_EVERY_RUN = ("Java, KafkaContainer", "Python")
+"""One for each tree, of which one has roles and the other has none."""
+_WITHIN_S = 60.0
+_READY = re.compile(r"^tierlog .* ready on ")
+_KAFKAS_LINES = re.compile("KafkaServer id|Kafka Server started|Transitioning from RECOVERY")
+
+
+def _own_address(at: int) -> str:
+    hosts = addresses([str(each) for each in range(len(LIBRARIES) + 2)], os.getpid())
+    return hosts[str(at)]
+
+
+def round_trip(bootstrap: str) -> str | None:
+    """A record is written and read; returns the id of the cluster."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce("greetings", b"hello", partition=0)
+    assert producer.flush(_WITHIN_S) == 0
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none"})
+    consumer.assign([TopicPartition("greetings", 0, 0)])
+    message = consumer.poll(_WITHIN_S)
+    consumer.close()
+    assert message is not None
+    assert message.value() == b"hello"
+    return AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=_WITHIN_S).cluster_id
+
+
+def _accepts(address: str, port: int) -> bool:
+    try:
+        socket.create_connection((address, port), _WITHIN_S).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    "library",
+    [
+        pytest.param(
+            each, id=each.name, marks=[] if each.name in _IN_EVERY_RUN else pytest.mark.long
+        )
+        for each in LIBRARIES
+    ],
+)
+def test_a_library_of_testcontainers_starts_it_as_its_own_image(
+    library: Library, tmp_path: Path
+) -> None:
+    address = _own_address(LIBRARIES.index(library))
+    with ImageRoot(image(), tmp_path, address, [library.script_path]) as container:
+        container.start(library.command, library.environment)
+        places = {"{host}": address, "{port}": str(library.port), "{own}": address}
+        script = re.sub(r"\{(?:host|port|own)\}", lambda m: places[m[0]], library.script)
+        container.put(library.script_path, script, 0o755)
+        container.wait_for_line(library.awaited)
+        for port in (library.port, library.other_port):
+            if port is not None:
+                is_open = partial(_accepts, address, port)
+                wait_until(is_open, _WITHIN_S, lambda: container.output)
+        cluster_id = round_trip(f"{address}:{library.port}")
+        assert cluster_id == library.cluster_id or library.cluster_id is None
+        assert container.execute("tierlog-ready")[0] == 0
+        assert len(_KAFKAS_LINES.findall(container.stdout)) in (1, 2)
+
+
+@pytest.mark.long
+def test_kafkas_own_compose_file_needs_another_image_and_nothing_else(tmp_path: Path) -> None:
+    """`docker/examples/docker-compose-files/single-node/plaintext` of Apache Kafka."""
+    address = _own_address(len(LIBRARIES))
+    data = "/tmp/kraft-combined-logs"
+    variables = {
+        "KAFKA_NODE_ID": "1",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": (
+            "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PLAINTEXT_HOST:PLAINTEXT"
+        ),
+        "KAFKA_ADVERTISED_LISTENERS": ("PLAINTEXT_HOST://localhost:9092,PLAINTEXT://broker:19092"),
+        "KAFKA_PROCESS_ROLES": "broker,controller",
+        "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@broker:29093",
+        "KAFKA_LISTENERS": "CONTROLLER://:29093,PLAINTEXT_HOST://:9092,PLAINTEXT://:19092",
+        "KAFKA_INTER_BROKER_LISTENER_NAME": "PLAINTEXT",
+        "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+        "CLUSTER_ID": CLUSTER_ID,
+        "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
+        "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
+        "KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1",
+        "KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR": "1",
+        "KAFKA_SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR": "1",
+        "KAFKA_SHARE_COORDINATOR_STATE_TOPIC_MIN_ISR": "1",
+        "KAFKA_LOG_DIRS": data,
+    }
+    with ImageRoot(image(), tmp_path, address, [data], ["broker"]) as container:
+        container.start(image().command, variables)
+        container.wait_for_line(_KAFKAS_LINES)
+        assert round_trip(f"{address}:9092") == CLUSTER_ID
+        assert round_trip(f"{address}:19092") == CLUSTER_ID
+        assert container.stop() == 0
+
+
+@pytest.mark.long
+def test_tierlog_itself_prints_none_of_kafkas_lines(tmp_path: Path) -> None:
+    address = _own_address(len(LIBRARIES) + 1)
+    with ImageRoot(image(), tmp_path, address) as container:
+        override = f"--override=listeners=PLAINTEXT://{address}:9092"
+        container.start(("/opt/tierlog/bin/tierlog", "serve", override), {})
+        container.wait_for_line(_READY)
+        assert container.stop() == 0
+        assert _KAFKAS_LINES.search(container.stdout) is None
