@@ -18,6 +18,10 @@ class InvalidRegexError(ValueError):
     """The pattern is too long, or RE2 does not accept it; the message is the reason."""
 
 
+class NoLibraryError(InvalidRegexError):
+    """google-re2 is not installed; the message says so, and what to do."""
+
+
 class _Compiled(Protocol):
     def fullmatch(self, text: str) -> object | None: ...
 
@@ -52,15 +56,20 @@ class Pattern:
 
 
 def compile_pattern(text: str) -> Pattern:
-    """Compile a pattern. Raises InvalidRegexError."""
+    """Compile a pattern. Raises InvalidRegexError, which is NoLibraryError without the library."""
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
         raise InvalidRegexError("invalid UTF-8") from error
     if size > MAX_PATTERN_BYTES:
         raise InvalidRegexError("the expression is too long")
-    import re2 as untyped
-
+    try:
+        import re2 as untyped
+    except ImportError as error:
+        raise NoLibraryError(
+            "this broker matches no patterns, for the package google-re2 is not installed there;"
+            " install it, or name the topics"
+        ) from error
     library = cast("_Library", untyped)
     options = library.Options()
     options.log_errors = False

@@ -25,12 +25,12 @@ deleted, the descriptor stays open until the last region is sent.
 """
 
 import errno
-import fcntl
 import mmap
 import os
 from typing import Protocol, TypeAlias
 
 from .open_files import OpenFiles, files_limit
+from .system_calls import allocate, lock_file, send_file, sync_data
 
 ReadableBuffer: TypeAlias = bytes | bytearray | memoryview
 IndexBuffer: TypeAlias = memoryview | bytearray | bytes
@@ -67,7 +67,7 @@ class FileRegion:
         the file is too short.
         """
         assert 0 < size <= self.nbytes
-        sent = os.sendfile(socket_fd, self._source.fileno(), self.position, size)
+        sent = send_file(socket_fd, self._source.fileno(), self.position, size)
         if sent == 0:
             raise self._cut()
         return sent
@@ -343,7 +343,7 @@ class OsFileHandle:
         # Cleared first: bytes written during the fsync may not be durable when it returns.
         self.is_unsynced = False
         try:
-            os.fdatasync(descriptor.fileno())
+            sync_data(descriptor.fileno())
         except OSError as error:
             # The kernel reports an error once and may drop the pages, so the file stays failed.
             self.is_unsynced, self._failure = True, error
@@ -422,7 +422,7 @@ class OsMappedFile:
         start = position - position % _ALLOCATION_UNIT
         stop = min(self.capacity, max(end, start + _ALLOCATION_UNIT))
         descriptor = self._open()
-        os.posix_fallocate(descriptor.fileno(), start, stop - start)
+        allocate(descriptor.fileno(), start, stop - start)
         self._allocated = stop
 
     def resize(self, capacity: int) -> None:
@@ -439,7 +439,7 @@ class OsMappedFile:
     def flush(self) -> None:
         # fsync also writes mapped pages, and unlike `mmap.flush` (msync) lets other threads run.
         descriptor = self._open()
-        os.fdatasync(descriptor.fileno())
+        sync_data(descriptor.fileno())
 
     def close(self) -> None:
         self.buffer = b""
@@ -557,10 +557,7 @@ class OsFiles:
     def lock(self, path: str) -> DirectoryLock:
         fd = self._open(path, os.O_RDWR | os.O_CREAT)
         try:
-            # Kafka checks POSIX locks on the same directory, but they do not exclude two owners
-            # within one process; flock does.
-            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_file(fd)
         except OSError as error:
             os.close(fd)
             if error.errno in (errno.EACCES, errno.EAGAIN):

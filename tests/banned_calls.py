@@ -80,6 +80,7 @@ BANS = (
         "storage/files.py, the one door to the disk",
         "storage/files.py",
         "storage/memory_map.py",  # a part of that door
+        "storage/system_calls.py",  # another part
         "clients/spark/jars.py",  # a cache of jars, which no broker has
         "broker/local_cluster/sync_cluster.py",  # temporary directories of users' tests
         "broker/local_cluster/async_cluster.py",
@@ -105,6 +106,7 @@ BANS = (
         "socket.* select.* selectors.* ssl.* asyncio.open_connection asyncio.start_server "
         "asyncio.StreamReader asyncio.StreamWriter",
         "the running loop's create_server and create_connection, inside a transport",
+        "broker/commands/readiness.py",  # a datagram to the service manager
         "broker/local_cluster/held_ports.py",
         "broker/network/hangup_watch.py",
         "broker/network/socket_listener.py",

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tierlog.storage.files import OsFiles
+from tierlog.storage.system_calls import sync_data
 from tierlog.tests.tiering.segments import segment_data, segment_metadata
 from tierlog.tiering.blocking_pool import ThreadedPool
 from tierlog.tiering.store.fsspec_storage import FsspecStorage
@@ -24,14 +25,14 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
     def path_of(fd: int) -> str:
         return os.readlink(f"/proc/self/fd/{fd}")
 
-    fsync, fdatasync, replace = os.fsync, os.fdatasync, os.replace
+    fsync, replace = os.fsync, os.replace
 
     def watched_fsync(fd: int) -> None:
         fsync(fd)
         made.append(("sync", path_of(fd)))
 
-    def watched_fdatasync(fd: int) -> None:
-        fdatasync(fd)
+    def watched_sync_data(fd: int) -> None:
+        sync_data(fd)
         made.append(("sync", path_of(fd)))
 
     def watched_replace(old: str, new: str) -> None:
@@ -39,7 +40,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
         made.append(("rename", new))
 
     monkeypatch.setattr(os, "fsync", watched_fsync)
-    monkeypatch.setattr(os, "fdatasync", watched_fdatasync)
+    monkeypatch.setattr("tierlog.storage.files.sync_data", watched_sync_data)
     monkeypatch.setattr(os, "replace", watched_replace)
     return made
 

@@ -10,6 +10,7 @@ from ....clients.errors import ErrorCode, KafkaError
 from ....clients.linear_regex import (
     MAX_PATTERN_BYTES,
     InvalidRegexError,
+    NoLibraryError,
     Pattern,
     compile_pattern,
 )
@@ -34,6 +35,9 @@ def compile_regex(text: str) -> Pattern:
     """Compile a regex. Raises KafkaError(INVALID_REGULAR_EXPRESSION), with Kafka's message."""
     try:
         return compile_pattern(text)
+    except NoLibraryError as error:
+        sentence = f"SubscribedTopicRegex cannot be used: {error}."
+        raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, sentence) from error
     except InvalidRegexError as error:
         shown = text if len(text) <= MAX_PATTERN_BYTES else text[:_SHOWN_CHARACTERS] + "..."
         reason = str(error)

@@ -37,6 +37,20 @@ def test_what_is_no_pattern_is_refused_in_kafkas_words(text: str, reason: str) -
     )
 
 
+def test_without_the_library_a_pattern_is_refused_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As on Alpine, for which there is no wheel."""
+    monkeypatch.setitem(sys.modules, "re2", None)
+    with pytest.raises(KafkaError) as caught:
+        compile_regex("orders-.*")
+    assert caught.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert caught.value.message == (
+        "SubscribedTopicRegex cannot be used: this broker matches no patterns, for the package"
+        " google-re2 is not installed there; install it, or name the topics."
+    )
+
+
 def test_a_pattern_has_a_greatest_length() -> None:
     longest = "a" + "|a" * (MAX_PATTERN_BYTES // 2)
     assert len(longest) == MAX_PATTERN_BYTES
