@@ -419,6 +419,8 @@ _shtab_tierlog_serve_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--config[a server.properties file (default\: the dev broker\'s settings, with data in .\/data)]:FILE:_files"
   "*--override[a property that overrides the file\; can be repeated]:NAME=VALUE:"
+  "--log-format[log lines as text, or each as a JSON object with ts, level, logger and msg]:log_format:(text json)"
+  "*--announce[a line to print once clients can connect, for a program that waits for it\; can be repeated]:LINE:"
 )
 
 # guard to ensure default positional specs are added only once per session
