@@ -25,10 +25,11 @@ async def ensure_answers(
     environment: Environment,
     *,
     tries_seconds: float = _TRIES_SECONDS,
+    answer_ms: int = _ANSWER_MS,
 ) -> None:
     """Raise `KafkaError(NETWORK_EXCEPTION)` unless a broker can be reached at `bootstrap`.
 
-    Retries for `tries_seconds`; with 0 it tries once.
+    Retries for `tries_seconds`; with 0 it tries once. Each try waits `answer_ms` for a connection.
     """
     network = NetworkClient(
         bootstrap,
@@ -36,8 +37,8 @@ async def ensure_answers(
         NetworkConfig(
             client_id="tierlog-tool",
             # Longer than the connection timeout, whose error is more specific.
-            request_timeout_ms=_ANSWER_MS + 5_000,
-            socket_connection_setup_timeout_ms=_ANSWER_MS,
+            request_timeout_ms=answer_ms + 5_000,
+            socket_connection_setup_timeout_ms=answer_ms,
         ),
     )
     backoff = Backoff(100, 1000)

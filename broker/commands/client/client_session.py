@@ -56,7 +56,10 @@ class Session:
 
     async def ensure_answers(self) -> None:
         """Raise `KafkaError(NETWORK_EXCEPTION)` at once unless a broker answers."""
-        await ensure_answers(self.bootstrap, SystemEnvironment(), tries_seconds=0)
+        answer_ms = self.network("tierlog-tool").socket_connection_setup_timeout_ms
+        await ensure_answers(
+            self.bootstrap, SystemEnvironment(), tries_seconds=0, answer_ms=answer_ms
+        )
 
     def line(self, text: str) -> None:
         """Print a line for people; machines get `result` instead."""

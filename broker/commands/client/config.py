@@ -8,7 +8,7 @@ from ....clients.errors import ErrorCode, KafkaError
 from .address import UsageError
 from .client_session import Session, run_command
 from .connection_arguments import EXIT_CODES, add_connection
-from .topic import config_pairs
+from .topic import absent_topic, config_pairs
 
 _EXAMPLES = f"""\
 examples:
@@ -71,7 +71,10 @@ async def _get(parsed: argparse.Namespace, session: Session) -> None:
     name = _resource_name(parsed)
     async with session.admin() as admin:
         await _require_broker(admin, parsed, name)
-        entries = await admin.config_entries(_TYPES[parsed.type], name, parsed.configs or None)
+        try:
+            entries = await admin.config_entries(_TYPES[parsed.type], name, parsed.configs or None)
+        except KafkaError as error:
+            raise absent_topic(error, name) from error
     absent = set(parsed.configs) - {entry.name for entry in entries}
     if absent:
         raise KafkaError(
@@ -123,7 +126,10 @@ async def _alter(
     name = _resource_name(parsed)
     async with session.admin() as admin:
         await _require_broker(admin, parsed, name)
-        await admin.alter_configs(_TYPES[parsed.type], name, changes)
+        try:
+            await admin.alter_configs(_TYPES[parsed.type], name, changes)
+        except KafkaError as error:
+            raise absent_topic(error, name) from error
     session.line(f"{parsed.type} {parsed.name} altered")
     session.result({"type": parsed.type, "name": parsed.name, "altered": changes})
 

@@ -239,10 +239,13 @@ async def _alter(parsed: argparse.Namespace, session: Session) -> None:
         raise UsageError("Nothing is to be altered: name partitions (-p) or configs (-c, -d).")
 
     async def alter(name: str) -> dict[str, object]:
-        if changes:
-            await admin.alter_configs(ConfigResourceType.TOPIC, name, changes)
-        if parsed.partitions is not None:
-            await admin.create_partitions({name: parsed.partitions})
+        try:
+            if changes:
+                await admin.alter_configs(ConfigResourceType.TOPIC, name, changes)
+            if parsed.partitions is not None:
+                await admin.create_partitions({name: parsed.partitions})
+        except KafkaError as error:
+            raise absent_topic(error, name) from error
         session.line(f"{name} altered")
         return {"name": name, "altered": True}
 
@@ -252,12 +255,22 @@ async def _alter(parsed: argparse.Namespace, session: Session) -> None:
 
 async def _delete(parsed: argparse.Namespace, session: Session) -> None:
     async def delete(name: str) -> dict[str, object]:
-        await admin.delete_topics([name])
+        try:
+            await admin.delete_topics([name])
+        except KafkaError as error:
+            raise absent_topic(error, name) from error
         session.line(f"{name} deleted")
         return {"name": name, "deleted": True}
 
     async with session.admin() as admin:
         session.result(await session.each(parsed.names, delete))
+
+
+def absent_topic(error: KafkaError, name: str) -> KafkaError:
+    """The error, in a sentence that names the topic if there is no such topic."""
+    if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return KafkaError(error.code, f"There is no topic {name}.")
+    return error
 
 
 async def _trim(parsed: argparse.Namespace, session: Session) -> None:

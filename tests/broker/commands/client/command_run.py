@@ -14,6 +14,13 @@ Json: TypeAlias = Any
 """What a command printed as JSON: tests look into it, and say what they expect."""
 
 
+# On a machine that is busy with other things nobody gives up.
+_PATIENCE = (
+    *("-X", "socket.connection.setup.timeout.ms=120000"),
+    *("-X", "request.timeout.ms=120000"),
+)
+
+
 @dataclass(frozen=True)
 class Answer:
     """What a command printed, and its exit code."""
@@ -55,7 +62,8 @@ class Tierlog:
         self._patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         self._capture.readouterr()
         try:
-            code = run([*words, *(() if self.bootstrap is None else ("-b", self.bootstrap))], 0)
+            address = () if self.bootstrap is None else ("-b", self.bootstrap)
+            code = run([*words, *_PATIENCE, *address], 0)
         except SystemExit as usage:
             code = int(str(usage.code))
         out, err = self._capture.readouterr()

@@ -57,8 +57,8 @@ def test_the_properties_of_a_profile_are_overridden_one_by_one() -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"profile = ", "no TOML file"),
-        (b"\xff", "no TOML file"),
+        (b"profile = ", "not a TOML file"),
+        (b"\xff", "not a TOML file"),
         (b'profile = "nope"', "There is no profile nope"),
         (b"profile = 5", "profile in .* is no text"),
         (b'profile = "a"\nprofiles = 5', "profiles in .* is no table"),
