@@ -12,7 +12,7 @@ from .tier_status import tier_health
 from .topic_status import count_troubled
 
 BROKERS_MAX = 100
-_PARTITIONS_A_STEP = 64
+_PARTITIONS_A_STEP = 32
 
 
 def overview_status(sources: StatusSources) -> Steps:

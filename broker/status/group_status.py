@@ -6,9 +6,10 @@ A broker has all committed offsets and all ends in memory, so no group is asked 
 from collections.abc import Collection, Generator, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..coordinator.group_records import CommittedOffset
 from ..coordinator.led_shards import ShardState
 from ..coordinator.offsets import NO_OFFSET
-from .partition_status import Lag, lag_of
+from .partition_status import Lag
 from .sources import Json, StatusSources, Steps, cut
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ GROUPS_MAX = 500
 MEMBERS_MAX = 20
 TOPICS_MAX = 20
 """Topics that are listed with a group."""
-_OFFSETS_A_STEP = 256
+_OFFSETS_A_STEP = 64
 
 LagsByTopic = dict[str, list[tuple[str, Lag]]]
 """The groups of each topic, and their lag."""
@@ -31,6 +32,38 @@ class _TopicLag(NamedTuple):
     lag: Lag
 
 
+class _Ends:
+    """Where the logs begin and end, each looked up once for all groups of an answer."""
+
+    def __init__(self, sources: StatusSources) -> None:
+        self._sources = sources
+        self._by_topic: dict[str, dict[int, tuple[int, int, int]]] = {}
+
+    def lag(self, topic: str, offsets: Iterable[tuple[int, CommittedOffset]]) -> Lag:
+        """The sum of a group's lags over partitions of a topic; `lag_of` says what each is."""
+        ends = self._by_topic.setdefault(topic, {})
+        total = in_tier = local = 0
+        for partition, committed in offsets:
+            offset = committed.offset
+            if offset == NO_OFFSET:
+                continue
+            log_start, local_start, end = ends.get(partition) or self._look_up(topic, partition)
+            if offset < end:
+                begin = max(offset, log_start)
+                total += end - offset
+                in_tier += max(0, min(local_start, end) - begin)
+                local += max(0, end - max(begin, local_start))
+        return Lag(total, in_tier, local)
+
+    def _look_up(self, topic: str, partition: int) -> tuple[int, int, int]:
+        log = self._sources.log(topic, partition)
+        ends = (0, 0, 0)
+        if log is not None:
+            ends = log.log_start_offset, log.local_log_start_offset, log.high_watermark
+        self._by_topic[topic][partition] = ends
+        return ends
+
+
 def count_groups(sources: StatusSources) -> int:
     """How many groups this broker serves."""
     return sum(len(shard.groups) + len(shard.consumer_groups.all()) for shard in sources.shards())
@@ -41,16 +74,17 @@ def lags_by_topic(
 ) -> Generator[None, None, LagsByTopic]:
     """The groups with committed offsets of these topics, and the lag of each."""
     lags: LagsByTopic = {}
+    ends = _Ends(sources)
     for shard in sources.shards():
         for group_id in shard.offsets.group_ids():
-            by_topic = yield from _topic_lags(sources, shard, group_id, topics)
+            by_topic = yield from _topic_lags(ends, shard, group_id, topics)
             for topic, (_, lag) in by_topic.items():
                 lags.setdefault(topic, []).append((group_id, lag))
     return lags
 
 
 def _topic_lags(
-    sources: StatusSources,
+    ends: _Ends,
     shard: "GroupShard",
     group_id: str,
     topics: Collection[str] | None = None,
@@ -60,14 +94,11 @@ def _topic_lags(
     for topic, offsets in list(shard.offsets.fetch_all(group_id)):
         if topics is not None and topic not in topics:
             continue
-        total = Lag()
-        for count, (partition, committed) in enumerate(list(offsets.items()), 1):
-            log = sources.log(topic, partition)
-            if log is not None and committed.offset != NO_OFFSET:
-                total += lag_of(log, committed.offset)
-            if not count % _OFFSETS_A_STEP:
-                yield
-        lags[topic] = _TopicLag(len(offsets), total)
+        total, committed = Lag(), list(offsets.items())
+        for begin in range(0, len(committed), _OFFSETS_A_STEP):
+            total += ends.lag(topic, committed[begin : begin + _OFFSETS_A_STEP])
+            yield
+        lags[topic] = _TopicLag(len(committed), total)
     yield
     return lags
 
@@ -77,13 +108,14 @@ def groups_status(sources: StatusSources, begin: int) -> Steps:
     shard_of = {group_id: shard for shard in sources.shards() for group_id in _group_ids(shard)}
     yield
     names, more = cut(sorted(shard_of), begin, GROUPS_MAX)
+    ends = _Ends(sources)
     groups: list[Json] = []
     for name in names:
         shard = shard_of[name]
         head = _head(shard, name)
         if head is None:
             continue
-        lags = yield from _topic_lags(sources, shard, name)
+        lags = yield from _topic_lags(ends, shard, name)
         groups.append({**head, **_lags_status(lags), **_members_status(shard, name)})
     loading = sum(shard.state is ShardState.LOADING for shard in sources.all_shards())
     return {"groups": groups, "more": more, "loading": loading}

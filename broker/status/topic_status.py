@@ -28,6 +28,7 @@ SEGMENTS_MAX = 200
 """Segments of a partition; fewer if many partitions are listed."""
 SEGMENTS_OF_ALL_MAX = 5_000
 _SEGMENTS_MIN = 20
+_PARTITIONS_A_STEP = 32
 _TIERED = "remote.storage.enable"
 
 
@@ -63,7 +64,7 @@ def topics_status(sources: StatusSources, begin: int) -> Steps:
         listed, more_groups = cut(groups, 0, GROUPS_MAX)
         topics.append(
             {
-                **_summary(sources, by_name[name]),
+                **(yield from _summary(sources, by_name[name])),
                 "groups": [{"group": group, "lag": lag.total} for group, lag in listed],
                 "more_groups": more_groups,
             }
@@ -81,10 +82,12 @@ def _head(sources: StatusSources, topic: TopicImage) -> Json:
     }
 
 
-def _summary(sources: StatusSources, topic: TopicImage) -> Json:
+def _summary(sources: StatusSources, topic: TopicImage) -> Steps:
     partitions = topic.partitions
     records = local = remote = 0
-    for number in partitions:
+    for count, number in enumerate(partitions, 1):
+        if not count % _PARTITIONS_A_STEP:
+            yield
         partition = sources.partition(topic.name, number)
         log = sources.log(topic.name, number)
         if log is not None and partition is not None:
