@@ -5,6 +5,7 @@ const POLL_MS = 2000;
 const TIMEOUT_MS = 10000;
 const OVERVIEW_EVERY = 5; // polls of another page between two looks at the overview
 const GROUPS_DRAWN = 4; // rows of groups above a partition; the table has all
+const SILENCE = "The broker has not answered since";
 const SVG = "http://www.w3.org/2000/svg";
 
 // ---- Elements: a description of what shall be there, and the fewest changes that lead to it.
@@ -556,7 +557,7 @@ async function ask(url) {
   try {
     response = await fetch(url, { headers, cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) });
   } catch {
-    throw new Error(`The broker has not answered since ${new Date().toLocaleTimeString("en-GB")}. This page asks again every ${POLL_MS / 1000} s.`);
+    throw new Error(`${SILENCE} ${new Date().toLocaleTimeString("en-GB")}. This page asks again every ${POLL_MS / 1000} s.`);
   }
   if (response.status === 304) return null;
   const body = await response.json().catch(() => ({ error: `The broker answered ${response.status}.` }));
@@ -579,7 +580,7 @@ async function poll() {
     if (answer || page.trouble || page.polls % OVERVIEW_EVERY === 1) [page.trouble, page.isStale] = ["", true];
   } catch (error) {
     if (turn !== page.turn) return;
-    if (!page.trouble || !page.trouble.startsWith("The broker has not answered")) page.trouble = error.message;
+    if (![page.trouble, error.message].every((each) => each.startsWith(SILENCE))) page.trouble = error.message; // the first moment of silence stays
     page.isStale = true;
   }
   if (page.isStale) render();
