@@ -148,12 +148,12 @@ def test_a_refusal_says_what_to_do(tiered: Broker) -> None:
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt])
 def test_an_error_in_the_body_stops_the_broker_and_passes(error: type[BaseException]) -> None:
-    directory = ""
+    directory, threads = "", set(threading.enumerate())
     with pytest.raises(error), Broker() as broker:
         directory = broker.directory
         raise error
     assert not os.path.exists(directory)
-    assert not [each for each in threading.enumerate() if each.name == "tierlog-broker"]
+    assert set(threading.enumerate()) <= threads
 
 
 def test_a_directory_of_yours_stays_and_is_used_again(tmp_path: Path) -> None:
