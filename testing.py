@@ -17,6 +17,8 @@ from .broker.local_cluster.cluster_status import ClusterStatus, NodeStatus
 from .broker.local_cluster.sync_cluster import Cluster
 from .broker.testing.broker import Broker
 from .broker.testing.broker_error import BrokerError, OnlyTierlogError
+from .broker.testing.faults.fault import Fault
+from .broker.testing.faults.request_faults import ReceivedRequest
 from .clients.consumer.completed_fetch import ConsumerRecord
 
 __all__ = [
@@ -27,6 +29,8 @@ __all__ = [
     "ClusterError",
     "ClusterStatus",
     "ConsumerRecord",
+    "Fault",
     "NodeStatus",
     "OnlyTierlogError",
+    "ReceivedRequest",
 ]

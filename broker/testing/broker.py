@@ -211,6 +211,14 @@ class Broker:
         """Move all records of a topic to the tier: reads come from there. Raises BrokerError."""
         self._act("offload", topic)
 
+    def copy_to_tier(self, topic: str) -> None:
+        """Copy all records of a topic to the tier, now; they stay here too. Raises BrokerError."""
+        self._act("copy_to_tier", topic)
+
+    def expire_local(self, topic: str) -> None:
+        """Delete here what is in the tier, now, whatever retention says. Raises BrokerError."""
+        self._act("expire_local", topic)
+
     def apply_retention(self, topic: str | None = None) -> None:
         """Delete what `retention.*` and `local.retention.*` let go, now. Raises BrokerError.
 

@@ -12,8 +12,11 @@ from .data_directory import copy_tree, replace_tree
 from .faults.faults import Faults
 from .log_acts import LogActs
 
-ACTS = ("offload", "apply_retention", "compact")
+ACTS = ("offload", "copy_to_tier", "expire_local", "apply_retention", "compact")
 """What `Host.act` can do; `LogActs` has a method for each."""
+
+
+_OF_ONE_TOPIC = ("offload", "copy_to_tier", "expire_local")
 
 
 class Host(Protocol):
@@ -82,10 +85,10 @@ class ThisProcess:
     async def act(self, name: str, topic: str | None) -> None:
         """See `Host`."""
         acts = LogActs(self._running())
-        if name == "offload":
+        if name in _OF_ONE_TOPIC:
             if topic is None:
-                raise BrokerError("Which topic is to be offloaded?")
-            await acts.offload(topic)
+                raise BrokerError("Which topic is meant?")
+            await _act_on_topic(acts, name, topic)
         elif name == "apply_retention":
             await acts.apply_retention(topic)
         elif name == "compact":
@@ -99,3 +102,12 @@ class ThisProcess:
         if self.broker is None:
             raise BrokerError(f"The broker of process {os.getpid()} does not run: restart it.")
         return self.broker
+
+
+async def _act_on_topic(acts: LogActs, name: str, topic: str) -> None:
+    if name == "offload":
+        await acts.offload(topic)
+    elif name == "copy_to_tier":
+        await acts.copy_to_tier(topic)
+    else:
+        acts.expire_local(topic)

@@ -39,11 +39,12 @@ class LogActs:
 
     async def offload(self, topic: str) -> None:
         """Move all records of a topic to the tier. Raises BrokerError."""
-        logs = self._logs(topic)
-        if self._remote is None:
-            raise BrokerError("This broker has no tier: give it one with Broker(tier='memory').")
-        if not all(log.is_tiered for log in logs):
-            raise BrokerError(f"Topic {topic} is not tiered: set its remote.storage.enable=true.")
+        await self.copy_to_tier(topic)
+        self.expire_local(topic)
+
+    async def copy_to_tier(self, topic: str) -> None:
+        """Copy all records of a topic to the tier; they stay here as well. Raises BrokerError."""
+        logs = self._tiered_logs(topic)
         for log in logs:
             log.roll(self._now_ms())
         try:
@@ -51,11 +52,19 @@ class LogActs:
                 for log in logs:
                     await self._copied(log)
         except TimeoutError:
+            trouble = "" if self._remote is None else self._remote.tier_trouble
             raise BrokerError(
                 f"Topic {topic} was not copied to the tier within {OFFLOADED_WITHIN_S:.0f} s; "
-                f"{self._remote.tier_trouble or 'an open transaction or a quota may hold it.'}"
+                f"{trouble or 'an open transaction or a quota may hold it.'}"
             ) from None
-        self.expire_local(topic)
+
+    def _tiered_logs(self, topic: str) -> "list[UnifiedLog]":
+        logs = self._logs(topic)
+        if self._remote is None:
+            raise BrokerError("This broker has no tier: give it one with Broker(tier='memory').")
+        if not all(log.is_tiered for log in logs):
+            raise BrokerError(f"Topic {topic} is not tiered: set its remote.storage.enable=true.")
+        return logs
 
     async def _copied(self, log: "UnifiedLog") -> None:
         assert self._remote is not None
@@ -67,7 +76,7 @@ class LogActs:
 
     def expire_local(self, topic: str) -> None:
         """Delete the local segments of a topic that are in the tier. Raises BrokerError."""
-        for log in self._logs(topic):
+        for log in self._tiered_logs(topic):
             with _configured(log, lambda config: replace(config, local_retention_bytes=0)):
                 self._context.log_manager.delete_old_segments(log, self._now_ms())
 

@@ -19,6 +19,9 @@ def note(word):
     with open(SEEN, "a") as lines:
         lines.write(word + "\\n")
 
+def test_fault(tierlog_broker):
+    tierlog_broker.faults.fail("Produce", "MESSAGE_TOO_LARGE")  # ends with this test
+
 @pytest.mark.parametrize("number", range({tests}))
 def test_round_trip(tierlog_broker, tierlog_topic, tierlog_group, number):
     note(f"{{tierlog_broker.bootstrap_servers}} {{tierlog_topic}}")
@@ -53,7 +56,7 @@ def write_project(directory: Path, tests: int) -> Path:
 def test_each_worker_has_its_broker_and_each_test_its_topic(tmp_path: Path) -> None:
     seen = write_project(tmp_path, tests=6)
     ran = run(tmp_path, "-n", "2")
-    assert "8 passed" in ran.stdout, ran.stdout
+    assert "9 passed" in ran.stdout, ran.stdout
     notes = [line.split() for line in seen.read_text().splitlines()]
     assert len({broker for broker, _ in notes}) == 2
     topics = {topic for _, topic in notes}
@@ -66,8 +69,9 @@ def test_the_same_tests_run_against_a_kafka_that_is_named(tmp_path: Path) -> Non
     seen = write_project(tmp_path, tests=2)
     with Broker() as broker:
         ran = run(tmp_path, "-rs", address=broker.bootstrap_servers)
-        assert "3 passed, 1 skipped" in ran.stdout, ran.stdout
-        assert "Broker.offload needs a broker that the test has started" in ran.stdout
+        assert "3 passed, 2 skipped" in ran.stdout, ran.stdout
+        for name in ("offload", "faults"):
+            assert f"Broker.{name} needs a broker that the test has started" in ran.stdout
         notes = [line.split() for line in seen.read_text().splitlines()]
         assert {address for address, _ in notes} == {broker.bootstrap_servers}
         ran = run(tmp_path, "-k", "partitions", "--kafka-bootstrap", broker.bootstrap_servers)
