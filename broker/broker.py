@@ -14,7 +14,7 @@ catches up with its registration before its logs are loaded (`cluster_member.py`
 They stop in reverse order, within a time limit: no new clients, waiting requests are answered, logs
 are flushed and closed, and the clean shutdown marker is written last.
 
-`Dependencies` holds the clock, disk, network and threads that the broker uses: a simulation passes
+`dependencies.py` has the clock, disk, network and threads that the broker uses: a simulation passes
 its own.
 """
 
@@ -23,11 +23,10 @@ from asyncio import get_running_loop, to_thread
 from collections.abc import Awaitable, Callable, Container
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..clients.environment import Environment, SystemEnvironment
 from ..clients.errors import KafkaError
 from ..clients.kafka_uuid import Uuid
 from ..clients.supervisor import Supervisor
@@ -46,9 +45,7 @@ from ..replication.metadata.cluster_image import ClusterImage, Endpoint as Regis
 from ..replication.metadata.snapshot_generator import SnapshotGenerator
 from ..storage.config import LogConfig
 from ..storage.directory.log_dir import LogDir, LogDirError
-from ..storage.files import Files, OsFiles
 from ..storage.manager.log_manager import LogManager
-from ..tiering.blocking_pool import BlockingPool, ThreadedPool
 from .config.config import STATUS_PORT, BrokerConfig
 from .config.config_values import ConfigValues
 from .config.dynamic_config import DynamicConfig
@@ -68,8 +65,9 @@ from .config.settings import (
 )
 from .config.topic_defaults import TopicDefaults
 from .coordinator.transaction.producer_ids import ProducerIds
+from .dependencies import Dependencies
 from .dispatch.apis import Apis
-from .dispatch.quota_switch import Answer, serve_within_quotas
+from .dispatch.quota_switch import serve_within_quotas
 from .metrics.metrics import Metrics, failures_of_loops
 from .metrics.tier_metrics import forget_deleted_topics, register_purgatories, register_tier_metrics
 from .network.socket_listener import SocketNetwork
@@ -88,7 +86,6 @@ if TYPE_CHECKING:
     from .status.status_site import StatusSite
     from .tier.metadata_writers import MetadataWriters
     from .tier.mounts import Mounts
-    from .tier.tier_resources import AroundStorage
 
 _log = logging.getLogger(__name__)
 
@@ -100,24 +97,6 @@ _SNAPSHOT_METRICS = "kafka.server:type=SnapshotEmitter"
 
 class StartError(Exception):
     """The broker cannot start until a person acts; the message says why."""
-
-
-def _threads(threads: int) -> BlockingPool:
-    return ThreadedPool(threads, "remote-storage")
-
-
-@dataclass(frozen=True, slots=True)
-class Dependencies:
-    """The clock, disk, network and threads of a broker; `network` None stands for sockets."""
-
-    environment: Environment = field(default_factory=SystemEnvironment)
-    files: Files = field(default_factory=OsFiles)
-    network: Network | None = None
-    blocking_pool: Callable[[int], BlockingPool] = _threads
-    around_answers: Callable[[BrokerContext, Answer], Answer] = lambda _, answer: answer
-    """Puts the faults of a test before the dispatch; in production, there is nothing."""
-    around_storage: "AroundStorage" = lambda storage: storage
-    """Puts the faults of a test before the store of the tier."""
 
 
 class Broker:

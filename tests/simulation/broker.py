@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
 
-from tierlog.broker.broker import Broker, Dependencies
+from tierlog.broker.broker import Broker
 from tierlog.broker.config.config import read_config
+from tierlog.broker.dependencies import Dependencies
 from tierlog.broker.network.transport import StreamNetwork
 from tierlog.broker.node_storage import NodeStorage
 from tierlog.replication.controller.controller import Controller

@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
-from tierlog.broker.broker import Broker, Dependencies, StartError
+from tierlog.broker.broker import Broker, StartError
 from tierlog.broker.config.config import BrokerConfig, read_config
 from tierlog.broker.config.dynamic_config import DynamicConfig
+from tierlog.broker.dependencies import Dependencies
 from tierlog.broker.network.socket_server import SocketServer
 from tierlog.broker.network.transport import StreamNetwork
 from tierlog.broker.node_storage import NodeStorage

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from ...broker import Dependencies
+from ...dependencies import Dependencies
 from .faulty_answers import faulty_answers
 from .faulty_storage import faulty_storage
 from .request_faults import RequestFaults
