@@ -62,6 +62,7 @@ TOOLCHAINS = {
         Toolchain("sshd", "OpenSSH server", _on_path("sshd")),
         Toolchain("strace", "strace", _on_path("strace")),
         Toolchain("wget", "wget", _on_path("wget")),
+        Toolchain("systemd-analyze", "systemd-analyze", _on_path("systemd-analyze")),
         Toolchain("buildah", "buildah as root", _as_root("buildah")),
         Toolchain("mmdebstrap", "mmdebstrap as root", _as_root("mmdebstrap")),
     )

@@ -48,7 +48,9 @@ def test_no_manager_is_no_trouble_and_a_missing_one_is_a_warning(
     assert caplog.messages == []
     notify(READY, {"NOTIFY_SOCKET": str(tmp_path / "nobody")})
     notify(READY, {"NOTIFY_SOCKET": "x" * 200})
-    assert [each.split(" was ")[1].split(":")[0] for each in caplog.messages] == ["not notified"] * 2
+    assert [each.split(" was ")[1].split(":")[0] for each in caplog.messages] == [
+        "not notified"
+    ] * 2
 
 
 @pytest.mark.slow
