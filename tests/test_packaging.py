@@ -1,5 +1,7 @@
 """What `pip install tierlog` puts on a machine: the five layers and the bench, under one name."""
 
+import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -147,6 +149,55 @@ def test_the_wheel_brings_a_broker_to_the_tests_of_a_project(wheel: Path, tmp_pa
         check=False,
     )
     assert "1 passed" in answer.stdout, answer.stdout + answer.stderr
+
+
+_INSTALL_S = 240.0
+_READY_S = 60.0
+_SMALL = re.compile(r"^ +pip install --no-deps tierlog (.+)$", re.MULTILINE)
+
+
+def _ready_line(venv: Path, data: Path) -> str:
+    """What a broker of a virtual environment says once it is ready, before it stops."""
+    options = (f"--override=log.dirs={data}", "--override=listeners=PLAINTEXT://127.0.0.1:0")
+    broker = subprocess.Popen(
+        [str(venv / "bin" / "tierlog"), "serve", *options],
+        cwd=venv,
+        env={"PATH": os.environ["PATH"]},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert broker.stdout is not None
+        line = broker.stdout.readline()
+        broker.terminate()
+        assert broker.wait(_READY_S) == 0
+    finally:
+        broker.kill()
+        broker.communicate()
+    return line
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("is_small", [False, True], ids=["all that it needs", "without S3 and RE2"])
+def test_the_wheel_alone_is_a_broker_in_an_empty_environment(
+    is_small: bool, wheel: Path, tmp_path: Path
+) -> None:
+    """Nothing is built from source; the smaller install is the command of docs/decisions/025."""
+    venv = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True, timeout=_INSTALL_S)
+    words = [str(wheel)]
+    if is_small:
+        page = ROOT / "docs" / "decisions" / "025-s3-comes-with-the-broker.md"
+        (rest,) = _SMALL.findall(page.read_text())
+        words = ["--no-deps", str(wheel), *rest.split()]
+    pip = (str(venv / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install")
+    constraints = ("--constraint", str(ROOT / "tests" / "constraints.txt"))
+    subprocess.run(
+        [*pip, "--quiet", "--only-binary=:all:", *constraints, *words],
+        check=True,
+        timeout=_INSTALL_S,
+    )
+    assert f"tierlog {tierlog.__version__} ready on 127.0.0.1:" in _ready_line(venv, tmp_path / "d")
 
 
 def test_the_plain_install_brings_the_codecs_of_kafkas_clients(wheel: Path) -> None:
