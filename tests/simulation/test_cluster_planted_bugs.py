@@ -9,7 +9,7 @@ from .cluster_planted_bugs import CLUSTER_BUGS, UNSEEN, find
 SEEDS_AT_MOST = 500
 SEEN_AT_LEAST = 50
 FIRST = {
-    "answers_a_marker_before_its_offsets": 1,
+    "answers_a_marker_before_its_offsets": 2,
     "answers_before_others_have_it": 0,
     "answers_before_the_high_watermark": 0,
     "appends_late_answers": 28,
@@ -27,7 +27,7 @@ FIRST = {
     "fences_and_moves_nothing": 3,
     "finishes_before_the_upload_ends": 10,
     "follows_only_once": 6,
-    "forgets_pending_offsets_at_load": 5,
+    "forgets_pending_offsets_at_load": 3,
     "forgets_producers_as_a_follower": 1,
     "forgets_the_life_before": 8,
     "forgets_to_raise_the_leader_epoch": 0,
@@ -48,7 +48,7 @@ FIRST = {
     "sees_no_divergence": 0,
     "shows_offsets_before_their_commit": 3,
     "shows_what_is_not_committed": 5,
-    "stops_without_handing_over": 2,
+    "stops_without_handing_over": 7,
     "syncs_nothing": 30,
     "takes_a_lost_connection_for_marked": 25,
     "takes_its_end_for_committed": 0,
