@@ -163,7 +163,7 @@ def read_back(bootstrap: str, topic: str, partitions: int) -> dict[int, list[Rea
                 if error is not None:
                     if error.retriable() or error.name() == "_TRANSPORT":
                         continue
-                    raise KafkaException(error)
+                    raise MeasurementError(f"{topic} cannot be read: {error.str()}.")
                 number = int((message.value() or b"").split(maxsplit=1)[0])
                 partition, offset = cast("int", message.partition()), cast("int", message.offset())
                 read[partition].append(ReadBack(offset, number))
@@ -176,9 +176,11 @@ def _end(consumer: Consumer, place: TopicPartition) -> int:
     while True:
         try:
             return consumer.get_watermark_offsets(place, timeout=_ASK_S)[1]
-        except KafkaException:
+        except KafkaException as error:
             if time.monotonic() > deadline:
-                raise
+                raise MeasurementError(
+                    f"Partition {place.partition} of {place.topic} cannot be read: {error}."
+                ) from None
             time.sleep(_POLL_S)
 
 

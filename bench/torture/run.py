@@ -184,7 +184,12 @@ def _judge(
             answered = read_answers()
             seen.add(answered.acknowledged, began, moments)
             tell(f"reading {answered.topic}: {answered.acknowledged.records:,} acknowledged …")
-            read = read_back(made.cluster.bootstrap, answered.topic, PARTITIONS)
+            try:
+                read = read_back(made.cluster.bootstrap, answered.topic, PARTITIONS)
+            except MeasurementError as error:
+                # The others are judged all the same.
+                outcome.failures.append(str(error))
+                continue
             _note(outcome, producing.name, violations(answered.acknowledged, read))
             if answered.topic == SOURCE:
                 for client, copier in load.copiers.items():
