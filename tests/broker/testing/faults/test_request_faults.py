@@ -1,5 +1,7 @@
 """Real clients meet the faults that a test has set, and do what they do against Kafka."""
 
+import asyncio
+import re
 import time
 from collections.abc import Callable, Iterator
 
@@ -45,7 +47,7 @@ def broker(shared: Broker) -> Iterator[Broker]:
 @pytest.fixture
 def topic(broker: Broker, request: pytest.FixtureRequest) -> str:
     name: str = request.node.name
-    return broker.create_topic(name)
+    return broker.create_topic(re.sub(r"[\[\]]", "-", name).strip("-"))
 
 
 def producer(broker: Broker, **more: object) -> Producer:
@@ -225,7 +227,12 @@ def test_a_produce_that_expects_no_answer_fails_by_its_connection(
     assert fault.count == 1
 
 
-async def test_aiokafka_starts_over_when_its_group_has_lost_it(broker: Broker, topic: str) -> None:
+def test_aiokafka_starts_over_when_its_group_has_lost_it(broker: Broker, topic: str) -> None:
+    asyncio.run(start_over(broker, topic))
+
+
+async def start_over(broker: Broker, topic: str) -> None:
+    """The story of the test above."""
     servers = broker.bootstrap_servers
     async with AIOKafkaProducer(bootstrap_servers=servers, retry_backoff_ms=1) as client:
         with broker.faults.fail("Metadata", "LEADER_NOT_AVAILABLE", times=2):
