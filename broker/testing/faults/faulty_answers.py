@@ -115,11 +115,11 @@ class FaultyAnswers:
         """The answer to a request that meets the rest of its faults after the work."""
         kept = request._replace(frame=lasting(request.frame))
         now = decision._replace(delay_s=0.0)
-        return DeferredResponse(
-            work,
-            lambda _: self._throttled(kept, now, self._acted(kept, now)),
-            held_bytes=len(kept.frame),
-        )
+
+        def respond(_: asyncio.Future[object]) -> Response:
+            return self._throttled(kept, now, self._acted(kept, now))
+
+        return DeferredResponse(work, respond, held_bytes=len(kept.frame))
 
     def _acted(self, request: _Request, decision: Decision) -> Response:
         """The answer, or what the decision puts in its place."""
@@ -184,11 +184,12 @@ class FaultyAnswers:
             if answer.at_once:
                 _discard(answer)
                 return self._throttled(request, decision, answer.at_once)
-            respond = answer.respond
-            return answer._replace(
-                respond=lambda done: self._throttled(request, decision, respond(done)),
-                is_pipelined=False,
-            )
+            inner = answer.respond
+
+            def respond(done: asyncio.Future[object]) -> Response:
+                return self._throttled(request, decision, inner(done))
+
+            return answer._replace(respond=respond, is_pipelined=False)
         if not answer:
             return answer
         return muted(self._loop, _with_throttle_time(request.header, answer, seconds), seconds)
@@ -202,8 +203,12 @@ def faulty_answers(faults: RequestFaults) -> Callable[[BrokerContext, Answer], A
 def _dropped(answer: Response) -> Response:
     """Raise Refused instead of answering, once the request is handled."""
     if isinstance(answer, DeferredResponse) and not answer.at_once:
-        respond = answer.respond
-        return answer._replace(respond=lambda done: _dropped(respond(done)))
+        inner = answer.respond
+
+        def respond(done: asyncio.Future[object]) -> Response:
+            return _dropped(inner(done))
+
+        return answer._replace(respond=respond)
     if isinstance(answer, DeferredResponse):
         _discard(answer)
     raise Refused("a test drops it instead of answering its request")

@@ -53,7 +53,7 @@ def _names_in(cls: type[Struct], struct: Struct, name_of: NameOf) -> Iterator[st
         if _is_topic(cls, spec):
             yield from _as_names(value, name_of)
         elif part is not None:
-            for each in value if isinstance(value, list) else (value,):
+            for each in cast("list[object]", value) if isinstance(value, list) else (value,):
                 if isinstance(each, Struct):
                     yield from _names_in(part, each, name_of)
 
@@ -66,5 +66,5 @@ def _as_names(value: object, name_of: NameOf) -> Iterator[str]:
     elif isinstance(value, str):
         yield value
     elif isinstance(value, list):
-        for each in value:
+        for each in cast("list[object]", value):
             yield from _as_names(each, name_of)

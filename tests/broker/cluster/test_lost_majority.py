@@ -69,7 +69,7 @@ def test_a_controller_that_has_lost_a_connection_and_lives_is_waited_for() -> No
             assert destination.node_id in (2, 3)
             return destination.node_id == 2 or loop.time() >= ends_at
 
-        await until_majority_is_gone(1, lambda: voters(1, 2, 3), lambda *_: True, refuses)
+        await until_majority_is_gone(1, lambda: voters(1, 2, 3), lambda _, __: True, refuses)
         assert ends_at <= loop.time() < ends_at + 2 * GONE_FOR_S
 
     simulate(story)

@@ -86,7 +86,7 @@ def _documents(text: str) -> list[str]:
 def _without(content: Json) -> Json:
     match content:
         case list():
-            return [_without(each) for each in content]
+            return [_without(each) for each in content]  # pyright: ignore[reportUnknownVariableType] # a list of JSON
         case dict():
             fields = cast("dict[str, Json]", content)
             return {name: _without(fields[name]) for name in fields.keys() - _OF_ONE_CLUSTER}

@@ -5,7 +5,7 @@
 Playwright drives the browser that the machine has, and fetches none of its own.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from importlib.resources import files
 from typing import Literal
@@ -27,7 +27,7 @@ _ARGUMENTS = (
 
 
 @contextmanager
-def browser(executable: str) -> Iterator[Browser]:
+def browser(executable: str) -> Generator[Browser]:
     """A running Chromium, which is closed at the end."""
     expect.set_options(timeout=WAIT_MS)
     with sync_playwright() as playwright:
@@ -67,7 +67,7 @@ class Tab:
 @contextmanager
 def tab(
     chromium: Browser, theme: Theme = "light", *, scripts: bool = True, still: bool = False
-) -> Iterator[Tab]:
+) -> Generator[Tab]:
     """A new tab; `scripts`: whether JavaScript runs; `still`: whether motion shall be reduced."""
     context = chromium.new_context(
         color_scheme=theme,

@@ -5,7 +5,7 @@ import hashlib
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -94,7 +94,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def served(answers: Answers) -> Iterator[str]:
+def served(answers: Answers) -> Generator[str]:
     """The address of a server that gives these answers, with a slash at its end."""
     handler = type("Handler", (_Handler,), {"answers": answers})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)

@@ -64,7 +64,8 @@ class _Owner:
         self._producer = Producer(self._address)
 
     def create(self) -> None:
-        (created,) = self._admin.create_topics([NewTopic(_TOPIC, 1, 1, config=_CONFIGS)]).values()
+        new = NewTopic(_TOPIC, 1, 1, config=_CONFIGS)
+        (created,) = self._admin.create_topics([new]).values()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] # published without all types
         created.result(_WITHIN_S)
 
     def set(self, **configs: str) -> None:
@@ -74,7 +75,7 @@ class _Owner:
             for name, value in configs.items()
         ]
         resource = ConfigResource(ConfigResource.Type.TOPIC, _TOPIC, incremental_configs=entries)
-        (changed,) = self._admin.incremental_alter_configs([resource]).values()
+        (changed,) = self._admin.incremental_alter_configs([resource]).values()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] # published without all types
         changed.result(_WITHIN_S)
 
     def produce(self, records: int) -> None:

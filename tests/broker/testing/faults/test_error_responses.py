@@ -1,6 +1,7 @@
 """A request that fails as a whole is answered as Kafka answers it, whatever its API and version."""
 
 from collections.abc import Iterator
+from typing import cast
 
 import pytest
 
@@ -71,7 +72,7 @@ def errors_in(cls: type[Struct], struct: Struct) -> Iterator[int]:
             assert isinstance(value, int)
             yield value
         elif part is not None:
-            for each in value if isinstance(value, list) else (value,):
+            for each in cast("list[object]", value) if isinstance(value, list) else (value,):
                 if isinstance(each, Struct):
                     yield from errors_in(part, each)
 
