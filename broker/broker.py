@@ -20,7 +20,7 @@ its own.
 
 import logging
 from asyncio import get_running_loop, to_thread
-from collections.abc import Awaitable, Callable, Container
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -28,7 +28,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..clients.errors import KafkaError
-from ..clients.kafka_uuid import Uuid
 from ..clients.supervisor import Supervisor
 from ..replication.controller.broker_control import BrokerRegistration
 from ..replication.controller.controller import Controller
@@ -78,7 +77,12 @@ from .request.context import BrokerContext
 from .request.fetch_session import FetchSessionCache
 from .request.groups import Groups
 from .request.transactions import Transactions
-from .tier.tiered_topics import check_tier_is_there, mend_metadata_topic
+from .tier.tiered_topics import (
+    check_tier_is_there,
+    check_tier_packages,
+    mend_metadata_topic,
+    mounted_topics,
+)
 
 if TYPE_CHECKING:
     from ..tiering.remote_log_manager import RemoteLogManager
@@ -155,7 +159,7 @@ class Broker:
         return self._remote
 
     async def _start(self) -> None:
-        self._check_tier_packages()
+        check_tier_packages(self.config)
         network = self._dependencies.network or SocketNetwork(socket_options(self.config.values))
         server = SocketServer(
             network,
@@ -189,16 +193,6 @@ class Broker:
         if self.site is not None:
             self._show_status(self.site, context)
 
-    def _check_tier_packages(self) -> None:
-        """Raise KafkaError(INVALID_CONFIG) if a package that a tier needs is not installed."""
-        mounted = [mount.location for mount in self.config.mounts]
-        own = [] if self.config.remote_storage is None else [self.config.remote_storage]
-        if mounted or own:
-            from ..tiering.store.tier_packages import check_packages
-
-            for location in own + mounted:
-                check_packages(location)
-
     async def _bind(self, server: SocketServer) -> None:
         try:
             ports = await server.bind((*self.listeners.controllers, *self.listeners.bound))
@@ -216,7 +210,7 @@ class Broker:
         from .status.status_endpoints import StatusEndpoints
         from .status.status_site import StatusSite
 
-        self.site = StatusSite(self.metrics, self._obstacle, self._tier_trouble)
+        self.site = StatusSite(self.metrics, self._obstacle, lambda: self._remote)
         endpoints = StatusEndpoints(self.config, network, self.site)
         self._started.callback(endpoints.stop)
         self.metrics_port = await endpoints.serve_metrics()
@@ -227,9 +221,6 @@ class Broker:
 
         self._started.push_async_callback(site.stop)
         site.serve(StatusSources(context, self._remote))
-
-    def _tier_trouble(self) -> str:
-        return "" if self._remote is None else self._remote.tier_trouble
 
     def _obstacle(self) -> str:
         """Why this process is not ready, or "" if it is."""
@@ -275,6 +266,8 @@ class Broker:
                 loading = partial(storage.load, controller.image)
                 await get_running_loop().run_in_executor(flusher, loading)
         compaction = self._keep_house(storage, controller, flusher)
+        mounted = mounted_topics(self._dependencies.files, config.log_dirs[0])
+        check_tier_is_there(controller.image, config.is_tiered, mounted)
         return self._build_broker(server, storage, controller, dynamic_config, compaction)
 
     def _build_broker(
@@ -287,7 +280,6 @@ class Broker:
     ) -> BrokerContext:
         config, environment = self.config, self._dependencies.environment
         log_manager, topic_defaults = storage.log_manager, dynamic_config.topic_defaults
-        check_tier_is_there(controller.image, config.is_tiered, self._mounted_topics())
         writers = self._metadata_writers(controller)
         self._remote = self._make_remote_tier(log_manager, lambda: controller.image, writers)
         replica_manager = ReplicaManager(
@@ -513,15 +505,6 @@ class Broker:
             writers.own_name,
             self._supervisor,
         )
-
-    def _mounted_topics(self) -> Container[Uuid]:
-        """The ids of the topics that a previous run of this broker had mounted."""
-        files, directory = self._dependencies.files, self.config.log_dirs[0]
-        if not files.exists(f"{directory}/{MOUNTED_TOPICS_FILE}"):
-            return ()
-        from .tier.mounted_topics_file import MountedTopicsFile
-
-        return MountedTopicsFile(files, directory).mount_of.keys()
 
     def _make_mounts(self, log_manager: LogManager, controller: Controller) -> "Mounts | None":
         """The mounts; None if there never were any.

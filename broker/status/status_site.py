@@ -18,6 +18,7 @@ from ..network.http_endpoint import Answer
 from ..network.http_message import Request, Response, plain
 
 if TYPE_CHECKING:
+    from ...tiering.remote_log_manager import RemoteLogManager
     from .page_files import PageFiles
     from .sources import StatusSources
     from .status_api import StatusApi
@@ -29,13 +30,15 @@ class StatusSite:
     """Answers requests; what serves the API is loaded when it is first asked for."""
 
     def __init__(
-        self, metrics: Metrics, obstacle: Callable[[], str], tier_trouble: Callable[[], str]
+        self,
+        metrics: Metrics,
+        obstacle: Callable[[], str],
+        tier: "Callable[[], RemoteLogManager | None]",
     ) -> None:
-        """`obstacle` returns why the broker is not ready, `tier_trouble` what is wrong with the
-        tier; each returns "" if all is well."""
+        """`obstacle` returns why the broker is not ready, or ""; `tier` its tier, if it has one."""
         self._metrics = metrics
         self._obstacle = obstacle
-        self._tier_trouble = tier_trouble
+        self._tier = tier
         self.sources: StatusSources | None = None
         """What the API is collected from; None while the broker starts."""
         self._api: StatusApi | None = None
@@ -93,5 +96,6 @@ class StatusSite:
         reason = self._obstacle()
         if reason:
             return plain(503, reason)
-        trouble = self._tier_trouble()
+        tier = self._tier()
+        trouble = "" if tier is None else tier.tier_trouble
         return plain(200, f"ready\n{trouble}" if trouble else "ready")

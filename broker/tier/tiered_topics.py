@@ -9,10 +9,33 @@ from ...replication.controller.controller import Controller
 from ...replication.controller.tier_metadata_topic import mend
 from ...replication.metadata.cluster_image import ClusterImage
 from ...replication.topic_names import REMOTE_LOG_METADATA_TOPIC
+from ...storage.files import Files
+from ..config.config import BrokerConfig
+from ..config.mount_config import MOUNTED_TOPICS_FILE
 
 _log = logging.getLogger(__name__)
 
 _TIERED = "remote.storage.enable"
+
+
+def check_tier_packages(config: BrokerConfig) -> None:
+    """Raise KafkaError(INVALID_CONFIG) if a package that a tier needs is not installed."""
+    mounts = [mount.location for mount in config.mounts]
+    own = [] if config.remote_storage is None else [config.remote_storage]
+    if mounts or own:
+        from ...tiering.store.tier_packages import check_packages
+
+        for location in own + mounts:
+            check_packages(location)
+
+
+def mounted_topics(files: Files, directory: str) -> Container[Uuid]:
+    """The ids of the topics that a previous run of this broker had mounted."""
+    if not files.exists(f"{directory}/{MOUNTED_TOPICS_FILE}"):
+        return ()
+    from .mounted_topics_file import MountedTopicsFile
+
+    return MountedTopicsFile(files, directory).mount_of.keys()
 
 
 def check_tier_is_there(

@@ -38,7 +38,7 @@ def served(network: Network, ask: Callable[[int], Coroutine[object, object, None
     async def story() -> None:
         metrics = Metrics()
         metrics.counter("d:type=T,name=n").add(3)
-        site = StatusSite(metrics, str, str)
+        site = StatusSite(metrics, str, lambda: None)
         endpoint = HttpEndpoint(network, site.answer_health)
         port = await endpoint.start("127.0.0.1", 0)
         try:
