@@ -71,8 +71,9 @@ def test_the_page_lists_every_property_and_every_command() -> None:
     )
     assert set(re.findall(r"`([a-z.]+)`", " ".join(lists))) == NAMES
     table = set(re.findall(r"^\| `tierlog (\w+)(?: (\w+))?", PAGE, re.MULTILINE))
+    parser = full_parser()
     for word, verb in table:
         words = [word, *([verb] if verb and verb.islower() else [])]
         with pytest.raises(SystemExit) as exit_code:
-            full_parser().parse_args([*words, "--help"])
+            parser.parse_args([*words, "--help"])
         assert exit_code.value.code == 0, words
