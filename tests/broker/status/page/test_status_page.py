@@ -64,8 +64,7 @@ class _Owner:
         self._producer = Producer(self._address)
 
     def create(self) -> None:
-        new = NewTopic(_TOPIC, 1, 1, config=_CONFIGS)
-        (created,) = self._admin.create_topics([new]).values()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] # published without all types
+        (created,) = self._admin.create_topics([NewTopic(_TOPIC, 1, 1, config=_CONFIGS)]).values()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] # published without all types
         created.result(_WITHIN_S)
 
     def set(self, **configs: str) -> None:
