@@ -100,3 +100,11 @@ def test_a_failing_test_shows_the_log_of_the_broker(
     assert "1 failed" in ran.stdout, ran.stdout
     section = ran.stdout.partition(heading)[2]
     assert "failing-0" in section, ran.stdout
+
+
+def test_pytest_does_not_rewrite_what_the_plugin_stands_on() -> None:
+    from tierlog.storage.log import unified_log
+
+    # The name by which a rewritten module knows pytest.
+    assert "@pytest_ar" not in vars(unified_log)
+    assert "@pytest_ar" in globals()
