@@ -36,6 +36,8 @@ class IsrWalk:
         self.held = {SECOND: 0, THIRD: 0}
         self.proposal: IsrProposal | None = None
         self.answer: AlterPartitionResult | None = None
+        self.answered: IsrProposal | None = None
+        """What the answer is to; a newer proposal may have taken its place."""
 
     @property
     def partition(self) -> Partition:
@@ -90,6 +92,7 @@ class IsrWalk:
         decision = alter_partitions(self.controller, ReplicaEpoch(LEADER, 10 * LEADER), [wanted])
         self._commit(decision.records)
         (self.answer,) = decision.answer
+        self.answered = proposal
 
     def publish(self) -> None:
         """The leader hears what has happened."""
@@ -112,16 +115,17 @@ class IsrWalk:
 
     def hear(self, *, is_lost: bool) -> None:
         """The controller's answer arrives; if it is lost, the request stays in flight."""
-        answer, proposal = self.answer, self.proposal
-        self.answer = None
+        answer, proposal = self.answer, self.answered
+        self.answer = self.answered = None
         if answer is None or proposal is None or is_lost:
             return
         state = answer.state
         if state is not None:
             known = IsrAnswer(state.leader_epoch, state.partition_epoch, state.isr)
             self.partition.take_isr_answer(known, self.leader.environment.wall_clock_ms())
-            self.proposal = None
-        elif self.partition.take_isr_error(proposal, answer.error) is not ErrorReaction.RETRY:
+        elif self.partition.take_isr_error(proposal, answer.error) is ErrorReaction.RETRY:
+            return
+        if self.proposal is proposal:
             self.proposal = None
 
     # -- The rules ----------------------------------------------------------------------------

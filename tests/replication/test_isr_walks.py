@@ -7,7 +7,7 @@ the high watermark is at the end of the log.
 
 import asyncio
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from .isr_walk import IsrWalk
 from .three_replicas import SECOND, THIRD, Leader, with_leader
@@ -75,7 +75,21 @@ async def settle(walk: IsrWalk) -> None:
     assert walk.leader.high_watermark == walk.partition.log.log_end_offset
 
 
+LATE_ANSWER: list[Step] = [
+    ("restart", THIRD, 0),
+    ("publish", SECOND, 0),
+    ("fetch", THIRD, 0),
+    ("decide", SECOND, 0),
+    ("restart", SECOND, 0),
+    ("publish", SECOND, 0),
+    ("fetch", SECOND, 0),
+    ("hear", SECOND, 0),
+]
+"""The answer comes when metadata has been ahead of it, and another replica is to join already."""
+
+
 @settings(max_examples=150)
+@example(LATE_ANSWER)
 @given(st.lists(STEP, max_size=40))
 def test_whoever_may_be_elected_holds_what_was_acknowledged(steps: list[Step]) -> None:
     async def story(leader: Leader) -> None:
