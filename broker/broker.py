@@ -168,7 +168,7 @@ class Broker:
         )
         self._started.push_async_callback(server.stop)
         await self._bind(server)
-        await self._serve_metrics(network)
+        await self._serve_status(network)
         context = self.context = await self._build(server)
         if context is None:
             return

@@ -90,41 +90,38 @@ def _bare_parser(
     )
     parser.add_argument("--version", action="version", version=f"tierlog {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="command", required=True)
-    serve = commands.add_parser(
-        "serve",
-        help="run a broker until Ctrl-C",
-        description="Run a broker, and its controller, until Ctrl-C or SIGTERM.",
-        epilog=_SERVE_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_configuration_arguments(serve)
-    serve.add_argument(
-        "--announce",
-        metavar="LINE",
-        action="append",
-        default=[],
-        help="a line to print once clients can connect, for a program that waits for it; can be"
-        " repeated",
-    )
-    tier = commands.add_parser(
-        "tier",
-        help="inspect a remote tier, check it, clean it, or rebuild a broker from it",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    # A start that names its command pays for the parsers of no other.
-    others = {} if words[:1] == ["serve"] else _OTHER_COMMANDS
-    parsers = {name: commands.add_parser(name, help=line) for name, line in others.items()}
-    if words[:1] == ["tier"]:
-        from .commands.tier import add_tier_commands, run_tier_command
+    parsers = {
+        "serve": commands.add_parser(
+            "serve",
+            help="run a broker until Ctrl-C",
+            description="Run a broker, and its controller, until Ctrl-C or SIGTERM.",
+            epilog=_SERVE_EPILOG,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+    }
+    for name, line in others.items():
+        parsers[name] = commands.add_parser(
+            name, help=line, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+    return parser, parsers
 
 
 def _add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     """Add the arguments of a command to its parser."""
     match command:
         case "serve":
-            from .commands.configuration import add_configuration_arguments
+            from .commands.configuration import add_configuration_arguments, add_log_arguments
 
             add_configuration_arguments(parser)
+            add_log_arguments(parser)
+            parser.add_argument(
+                "--announce",
+                metavar="LINE",
+                action="append",
+                default=[],
+                help="a line to print once clients can connect, for a program that waits for it;"
+                " can be repeated",
+            )
         case "tier":
             from .commands.tier import add_tier_commands
 
@@ -160,4 +157,6 @@ def _serve(
         serve.error(f"unrecognized arguments: {' '.join(unknown)}; name a file with --config")
     from .commands.serve import serve as run_broker
 
-    return run_broker(parsed.config, parsed.override, started_ms, parsed.announce)
+    return run_broker(
+        parsed.config, parsed.override, started_ms, parsed.log_format, parsed.announce
+    )

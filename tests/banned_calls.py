@@ -84,6 +84,7 @@ BANS = (
         "clients/spark/jars.py",  # a cache of jars, which no broker has
         "broker/local_cluster/sync_cluster.py",  # temporary directories of users' tests
         "broker/local_cluster/async_cluster.py",
+        "broker/local_cluster/inherited_properties.py",  # a file without a name
         "broker/testing/data_directory.py",
         "broker/testing/host_process.py",  # the log of a test's broker
     ),
@@ -100,6 +101,7 @@ BANS = (
         "broker/testing/faults/fault.py",
         "broker/testing/faults/request_faults.py",
         "broker/testing/faults/tier_faults.py",
+        "clients/tables/record_stream.py",  # users wait for a scan in threads with loops of theirs
     ),
     _ban("run_in_executor(None)", "one of the named, bounded executors"),
     _ban(

@@ -3,7 +3,8 @@
 Prints one line: either the problem with the configuration, an address or the data directory (exit
 code 1, nothing is started), or, once clients can connect, the version, the addresses, the startup
 time, the URL of the status page, if it is served, and the URL of the remote tier. Ctrl-C and
-SIGTERM stop the broker cleanly; a second one exits at once.
+SIGTERM stop the broker cleanly; a second one exits at once. SIGUSR1 logs the stacks of all threads
+and tasks, and the broker goes on.
 """
 
 import asyncio
@@ -35,13 +36,17 @@ _GARBAGE_THRESHOLD = 50_000
 
 
 def serve(
-    file: str | None, overrides: Sequence[str], started_ms: int, announced: Sequence[str] = ()
+    file: str | None,
+    overrides: Sequence[str],
+    started_ms: int,
+    log_format: str,
+    announced: Sequence[str] = (),
 ) -> int:
     """Run a broker; returns the exit code. The process began at `started_ms`.
 
     `announced` are further lines to print once clients can connect.
     """
-    _log_to_stderr()
+    _log_to_stderr(log_format)
     try:
         config = stated_configuration(file, overrides)
     except KafkaError as error:

@@ -14,7 +14,7 @@ from ...clients.errors import KafkaError
 from .broker_error import BrokerError
 from .broker_options import broker_properties, client_config, topic_configs
 from .cluster_access import DONE_WITHIN_S, ClusterAccess
-from .data_directory import DataDirectory
+from .data_directory import DataDirectory, read_tail
 from .faults.faults import Faults
 from .host import Host, ThisProcess
 from .host_external import ExternalCluster
@@ -69,8 +69,20 @@ class Broker:
         self._access: ClusterAccess | None = None
         self._is_running = False
         self._faults = Faults()
-        self.port = 0
-        """The port on 127.0.0.1; the same after a restart."""
+        self._external: ExternalCluster | None = None
+        self.bootstrap_servers = ""
+        """The address for clients, such as 127.0.0.1:41233; the same after a restart."""
+
+    @classmethod
+    def external(cls, bootstrap_servers: str) -> Self:
+        """A Kafka that runs already, for tests that are to pass there as well.
+
+        Its topics and records are there; what only a broker of the test's own can do raises
+        `OnlyTierlogError`.
+        """
+        broker = cls()
+        broker._host = broker._external = ExternalCluster(bootstrap_servers)
+        return broker
 
     # -- Start and stop -----------------------------------------------------------------------
 
@@ -165,10 +177,17 @@ class Broker:
         return self._tier is not None
 
     @property
+    def has_faults(self) -> bool:
+        """Whether faults can be set: only a broker in the test's own process has them."""
+        return self._external is None and not self._is_process
+
+    @property
     def faults(self) -> Faults:
-        """Faults for its requests and its tier. Raises BrokerError unless it is in this process."""
+        """Faults for its requests and its tier. Raises BrokerError where it has none."""
+        if self._external is not None:
+            raise self._external.refusal("faults")
         if self._is_process:
-            raise BrokerError("Only a broker in the test's own process has faults.")
+            raise BrokerError("Broker.faults needs a broker in the test's process: process=False.")
         return self._faults
 
     def config(self, **settings: object) -> dict[str, Any]:
@@ -259,14 +278,19 @@ class Broker:
             return await asyncio.wrap_future(thread.begin(work))
 
     async def _start(self) -> None:
-        if self._host is None:
-            log = f"{self.directory}/broker.log"
-            self._host = OtherProcess(log) if self._is_process else ThisProcess(self._faults)
-        properties = broker_properties(self._stated, self.directory, self._tier)
-        if self.port:
-            properties["listeners"] = f"PLAINTEXT://127.0.0.1:{self.port}"
-        self.port = await self._host.start(properties)
-        self._access = ClusterAccess(self.bootstrap_servers)
+        host = self._host
+        if host is None:
+            host = OtherProcess(self._log_path) if self._is_process else ThisProcess(self._faults)
+            self._host = host
+        properties: dict[str, str] = {}
+        if self._external is None:
+            properties = broker_properties(self._stated, self.directory, self._tier)
+            if self.bootstrap_servers:
+                properties["listeners"] = f"PLAINTEXT://{self.bootstrap_servers}"
+        self.bootstrap_servers = await host.start(properties)
+        # Another cluster's metadata may lag behind a topic's creation.
+        wait_s = 0.0 if self._external is None else _TOPIC_WITHIN_S
+        self._access = ClusterAccess(self.bootstrap_servers, wait_s)
         self._is_running = True
 
     async def _stop(self) -> None:

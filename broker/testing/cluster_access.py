@@ -30,6 +30,7 @@ class ClusterAccess:
     def __init__(self, bootstrap_servers: str, topic_wait_s: float) -> None:
         """`topic_wait_s`: how long a topic that is not there is waited for."""
         self._bootstrap = bootstrap_servers
+        self._topic_wait_s = topic_wait_s
         self._admin = Admin(bootstrap_servers, client_id=CLIENT_ID)
 
     async def stop(self) -> None:
@@ -55,13 +56,7 @@ class ClusterAccess:
         """
         await self._check_topic(topic)
         fetch = FetchConfig(isolation_level=_READ_COMMITTED, fetch_max_wait_ms=_POLL_MS)
-        consumer = Consumer(
-            self._bootstrap,
-            client_id=CLIENT_ID,
-            fetch=fetch,
-            auto_offset_reset="earliest",
-            default_api_timeout_ms=_TOPIC_WITHIN_MS,
-        )
+        consumer = Consumer(self._bootstrap, fetch=fetch, auto_offset_reset="earliest")
         async with consumer, asyncio.timeout(DONE_WITHIN_S):
             partitions = await consumer.partitions_for(topic)
             ends = await consumer.end_offsets(partitions)

@@ -148,6 +148,14 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     return (yield from _skipping(item))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """End the faults that a test has set: the next one has the same broker."""
+    broker = item.config.stash.get(_BROKER, None)
+    if broker is not None and broker.has_faults:
+        broker.faults.clear()
+
+
 def _skipping(item: pytest.Item) -> Generator[None, object, object]:
     """Skip a test of what only tierlog can do where another broker is tested against."""
     if _external_address(item.config) is None:
