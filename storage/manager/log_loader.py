@@ -212,18 +212,19 @@ class _Loading:
         The first epoch of a new log may be written after its first records, which are read again.
         """
         request = self._request
-        if self._has_lost_epochs or self._epochs.entries or self._first_batch() is None:
+        if self._has_lost_epochs or self._epochs.entries or not len(self._segments):
+            return False
+        first = self._segments.first.base_offset
+        is_in_tier = request.config.remote_storage_enable and request.log_start_offset < first
+        if not is_in_tier and request.recovery_point <= first:
             return False
         path = f"{request.directory}/{LEADER_EPOCH_FILE}"
         if self._files.exists(path) and self._files.read(path):
             return False
-        first = self._segments.first.base_offset
-        return first < request.recovery_point or (
-            request.config.remote_storage_enable and request.log_start_offset < first
-        )
+        return self._first_batch() is not None
 
     def _first_batch(self) -> RecordBatch | None:
-        """The first batch of the log that can be read."""
+        """The first batch of the first segment; None if it cannot be read, or there is none."""
         if not len(self._segments):
             return None
         try:
