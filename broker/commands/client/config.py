@@ -7,7 +7,7 @@ from ....clients.admin import Admin, ConfigEntry, ConfigResourceType
 from ....clients.errors import ErrorCode, KafkaError
 from .address import UsageError
 from .client_session import Session, run_command
-from .connection_arguments import EXIT_CODES, add_connection
+from .connection_arguments import EXIT_CODES, add_connection, add_verbs
 from .topic import absent_topic, config_pairs
 
 _EXAMPLES = f"""\
@@ -37,11 +37,7 @@ _ALL_BROKERS = "default"
 
 def add_config_commands(parser: argparse.ArgumentParser) -> None:
     """Add the commands to the parser of `tierlog config`."""
-    parser.epilog = _EXAMPLES
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    commands = parser.add_subparsers(dest="config_command", metavar="command", required=True)
-    for name, line in _HELP.items():
-        each = commands.add_parser(name, help=line, description=f"{line[0].upper()}{line[1:]}.")
+    for name, each in add_verbs(parser, "config_command", _EXAMPLES, _HELP):
         each.add_argument("type", metavar="TYPE", choices=sorted(_TYPES), help=", ".join(_TYPES))
         each.add_argument("name", metavar="NAME", help="of the topic, broker or group")
         if name == "set":

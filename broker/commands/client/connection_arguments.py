@@ -1,10 +1,25 @@
 """The arguments that every command has which speaks to a cluster, and what its exit code means."""
 
 import argparse
+from collections.abc import Iterator, Mapping
 
 EXIT_CODES = """\
 exit code: 0 done, 1 something was refused or is not there, 2 wrong arguments or nobody answers
 """
+
+
+def add_verbs(
+    parser: argparse.ArgumentParser, dest: str, epilog: str, verbs: Mapping[str, str]
+) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """Add the verbs of a noun, each with its line of help; gives each one's name and parser."""
+    parser.epilog = epilog
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    commands = parser.add_subparsers(dest=dest, metavar="command", required=True)
+    for name, line in verbs.items():
+        yield (
+            name,
+            commands.add_parser(name, help=line, description=f"{line[0].upper()}{line[1:]}."),
+        )
 
 
 def add_connection(parser: argparse.ArgumentParser, *, as_json: str = "print JSON") -> None:

@@ -9,7 +9,7 @@ from ....clients.group_admin import GroupAdmin, GroupDescription, GroupMemberDes
 from ....clients.offset_names import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ....clients.topic_partition import TopicPartition
 from .client_session import Session, run_command
-from .connection_arguments import EXIT_CODES, add_connection
+from .connection_arguments import EXIT_CODES, add_connection, add_verbs
 from .positions import parse_place, places_of
 from .topic import partitions_of_topic
 
@@ -36,11 +36,7 @@ _HELP = {
 
 def add_group_commands(parser: argparse.ArgumentParser) -> None:
     """Add the commands to the parser of `tierlog group`."""
-    parser.epilog = _EXAMPLES
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    commands = parser.add_subparsers(dest="group_command", metavar="command", required=True)
-    for name, line in _HELP.items():
-        each = commands.add_parser(name, help=line, description=f"{line[0].upper()}{line[1:]}.")
+    for name, each in add_verbs(parser, "group_command", _EXAMPLES, _HELP):
         if name == "ls":
             each.add_argument("--names", action="store_true", help="print the names alone")
         elif name == "seek":

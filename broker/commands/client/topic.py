@@ -13,7 +13,7 @@ from ....clients.offset_names import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ....clients.topic_partition import TopicPartition
 from .address import UsageError
 from .client_session import Session, run_command
-from .connection_arguments import EXIT_CODES, add_connection
+from .connection_arguments import EXIT_CODES, add_connection, add_verbs
 from .positions import Place, parse_place, places_of
 
 _EXAMPLES = f"""\
@@ -41,11 +41,7 @@ _HELP = {
 
 def add_topic_commands(parser: argparse.ArgumentParser) -> None:
     """Add the commands to the parser of `tierlog topic`."""
-    parser.epilog = _EXAMPLES
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    commands = parser.add_subparsers(dest="topic_command", metavar="command", required=True)
-    for name, line in _HELP.items():
-        each = commands.add_parser(name, help=line, description=f"{line[0].upper()}{line[1:]}.")
+    for name, each in add_verbs(parser, "topic_command", _EXAMPLES, _HELP):
         if name != "ls":
             each.add_argument("names", metavar="TOPIC", nargs="+")
         _add_options(name, each)
