@@ -110,7 +110,9 @@ class StatusApi:
         """The answer to a request for an address below `/api/v1/`."""
         numbers = _numbers(request.query)
         if numbers is None:
-            return problem(400, "The query is not of the form ?from=N.")
+            return problem(
+                400, "A query has numbers only, such as ?from=20 or ?partition=0&offset=5."
+            )
         names = request.segments[2:]
         key = (*names, request.query)
         recent = self._recent.get(key)
