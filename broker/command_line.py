@@ -155,8 +155,12 @@ def _serve(
     if unknown:
         # Kafka's start script takes the file as a plain argument: the error explains --config.
         serve.error(f"unrecognized arguments: {' '.join(unknown)}; name a file with --config")
-    from .commands.serve import serve as run_broker
+    from .commands.serve import LogOptions, serve as run_broker
 
     return run_broker(
-        parsed.config, parsed.override, started_ms, parsed.log_format, parsed.announce
+        parsed.config,
+        parsed.override,
+        started_ms,
+        LogOptions(parsed.log_format, parsed.log_level),
+        parsed.announce,
     )

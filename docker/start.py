@@ -22,6 +22,7 @@ from tierlog.docker.variables import (
     StartRefusedError,
     lines_when_ready,
     log_directories,
+    log_level_options,
     planned_start,
 )
 
@@ -82,7 +83,8 @@ def become_tierlog(environment: Mapping[str, str]) -> NoReturn:
     if text is None:
         raise StartRefusedError(f"There is no {file}: run /etc/confluent/docker/configure first.")
     announced = [f"--announce={line}" for line in lines_when_ready(parse_properties(text))]
-    os.execvp("tierlog", ["tierlog", "serve", "--config", str(file), *announced])
+    levels = log_level_options(environment)
+    os.execvp("tierlog", ["tierlog", "serve", "--config", str(file), *levels, *announced])
 
 
 def run_or_refuse(step: Callable[[], None]) -> int:

@@ -17,6 +17,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
+from tierlog.broker.metrics.loggers import stated_levels
+from tierlog.clients.errors import KafkaError
 from tierlog.clients.properties import parse_properties
 
 PREFIX = "KAFKA_"
@@ -28,13 +30,16 @@ NOT_PROPERTIES = frozenset(
         *("LOG4J_LOGGERS", "TOOLS_LOG4J_LOGLEVEL"),
     )
 )
-"""What Apache Kafka's image reads for its JVM and its logger: tierlog has neither."""
+"""What Apache Kafka's image reads for its JVM and its logger: none is a property."""
 
 NOT_PROPERTIES_OF_CONFLUENT = NOT_PROPERTIES | {
     f"{PREFIX}{name}"
     for name in ("ZOOKEEPER_CONNECT", "REST_BOOTSTRAP_SERVERS", "CONFLUENT_SUPPORT_METRICS_ENABLE")
 }
 """Testcontainers states these for programs of Confluent's images that tierlog does not have."""
+
+ROOT_LEVEL = f"{PREFIX}LOG4J_ROOT_LOGLEVEL"
+LOGGER_LEVELS = f"{PREFIX}LOG4J_LOGGERS"
 
 DATA_DIR = "TIERLOG_DATA_DIR"
 METRICS_PORT = "9404"
@@ -198,6 +203,29 @@ def log_directories(
     stated = {**parse_properties(mounted), **stated_properties(environment, rule)}
     named = stated.get("log.dirs") or stated.get("log.dir") or environment.get(DATA_DIR, "")
     return [each.strip() for each in named.split(",") if each.strip()]
+
+
+def log_level_options(environment: Mapping[str, str]) -> list[str]:
+    """The options of `tierlog serve` for the levels that variables of Kafka's images state.
+
+    One has a level, the other `logger=level,…`: a name is that of a logger of tierlog, and others
+    have no effect. Raises StartRefusedError.
+    """
+    root = environment.get(ROOT_LEVEL, "").strip()
+    if "=" in root:
+        raise StartRefusedError(f"{ROOT_LEVEL} is {root!r}: {LOGGER_LEVELS} has levels of loggers.")
+    entries = [each.strip() for each in environment.get(LOGGER_LEVELS, "").split(",")]
+    loggers = [each for each in entries if each]
+    for text in loggers:
+        if "=" not in text:
+            raise StartRefusedError(f"{LOGGER_LEVELS}: {text!r} names no logger: LOGGER=LEVEL.")
+    stated = [(ROOT_LEVEL, root)] * bool(root) + [(LOGGER_LEVELS, each) for each in loggers]
+    for variable, text in stated:
+        try:
+            stated_levels([text])
+        except KafkaError as error:
+            raise StartRefusedError(f"{variable}: {error.message}") from None
+    return [f"--log-level={text}" for _, text in stated]
 
 
 def lines_when_ready(properties: Mapping[str, str]) -> list[str]:

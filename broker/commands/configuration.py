@@ -35,12 +35,20 @@ def add_configuration_arguments(parser: "ArgumentParser") -> None:
 
 
 def add_log_arguments(parser: "ArgumentParser") -> None:
-    """Add the argument that says how log lines look."""
+    """Add the arguments that say how log lines look, and which are written."""
     parser.add_argument(
         "--log-format",
         choices=("text", "json"),
         default="text",
         help="log lines as text, or each as a JSON object with ts, level, logger and msg",
+    )
+    parser.add_argument(
+        "--log-level",
+        metavar="[LOGGER=]LEVEL",
+        action="append",
+        default=[],
+        help="the least level that is logged (default: INFO), or that of one logger and those below"
+        " it; can be repeated",
     )
 
 

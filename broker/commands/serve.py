@@ -17,6 +17,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from types import FrameType, TracebackType
+from typing import NamedTuple
 
 from ... import __version__
 from ...clients.environment import SystemEnvironment
@@ -35,19 +36,30 @@ _STOP_TIMEOUT_S = 20.0
 _GARBAGE_THRESHOLD = 50_000
 
 
+class LogOptions(NamedTuple):
+    """What the command line says of the log."""
+
+    format: str
+    """`text` or `json`."""
+    levels: Sequence[str] = ()
+    """Each `LEVEL` or `LOGGER=LEVEL`."""
+
+
 def serve(
     file: str | None,
     overrides: Sequence[str],
     started_ms: int,
-    log_format: str,
+    log: LogOptions,
     announced: Sequence[str] = (),
 ) -> int:
     """Run a broker; returns the exit code. The process began at `started_ms`.
 
     `announced` are further lines to print once clients can connect.
     """
-    _log_to_stderr(log_format)
+    _log_to_stderr(log.format)
     try:
+        if log.levels:
+            _set_levels(log.levels)
         config = stated_configuration(file, overrides)
     except KafkaError as error:
         return _give_up(error.message)
@@ -171,6 +183,13 @@ def _log_to_stderr(log_format: str) -> None:
     root.setLevel(logging.INFO)
     sys.excepthook = _log_uncaught
     sys.unraisablehook = _log_unraisable
+
+
+def _set_levels(stated: Sequence[str]) -> None:
+    """Raises KafkaError(INVALID_CONFIG)."""
+    from ..metrics.loggers import apply, stated_levels
+
+    apply(stated_levels(stated))
 
 
 def _log_uncaught(

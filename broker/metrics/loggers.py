@@ -6,6 +6,7 @@ errors that end the broker.
 """
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,37 @@ ROOT = "root"
 
 _LEVELS = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50}
 """From the finest to the coarsest."""
+_LOGGER_NAME = re.compile(r"[\w.$-]+")
+
+
+_ALSO_STATED = {"ALL": 1, "OFF": 60}
+"""Further levels of Log4j, which a start takes."""
+
+
+def stated_levels(texts: Sequence[str]) -> dict[str, int]:
+    """Levels by logger from `LEVEL`, which is that of `root`, or `LOGGER=LEVEL`; the last counts.
+
+    The names are those of Log4j, in any case. Raises KafkaError(INVALID_CONFIG).
+    """
+    stated: dict[str, int] = {}
+    for text in texts:
+        before, equals, level = text.rpartition("=")
+        name = before.strip() if equals else ROOT
+        number = {**_LEVELS, **_ALSO_STATED}.get(level.strip().upper())
+        if number is None or not _LOGGER_NAME.fullmatch(name):
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"{text!r} states no log level: write LEVEL or LOGGER=LEVEL, where LEVEL is one of"
+                f" {', '.join((*_LEVELS, *_ALSO_STATED))}.",
+            )
+        stated[name] = number
+    return stated
+
+
+def apply(stated: Mapping[str, int]) -> None:
+    """Set these levels."""
+    for name, number in stated.items():
+        logging.getLogger(None if name == ROOT else name).setLevel(number)
 
 
 def levels() -> Mapping[str, str]:

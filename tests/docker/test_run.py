@@ -13,6 +13,7 @@ from tierlog.docker.variables import (
     StartRefusedError,
     lines_when_ready,
     log_directories,
+    log_level_options,
     planned_start,
     property_name,
     property_name_of_confluent,
@@ -100,6 +101,33 @@ def test_the_lines_that_others_wait_for_are_those_of_kafkas_mode(
     properties: dict[str, str], lines: list[str]
 ) -> None:
     assert lines_when_ready(properties) == lines
+
+
+def test_levels_of_loggers_are_stated_as_in_kafkas_images() -> None:
+    assert log_level_options({}) == []
+    stated = {
+        "KAFKA_LOG4J_ROOT_LOGLEVEL": "ERROR",
+        "KAFKA_LOG4J_LOGGERS": "kafka=INFO, tierlog.tiering=DEBUG,",
+    }
+    assert log_level_options(stated) == [
+        "--log-level=ERROR",
+        "--log-level=kafka=INFO",
+        "--log-level=tierlog.tiering=DEBUG",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "sentence"),
+    [
+        ("KAFKA_LOG4J_ROOT_LOGLEVEL", "LOUD", "KAFKA_LOG4J_ROOT_LOGLEVEL: 'LOUD' .*TRACE, DEBUG"),
+        ("KAFKA_LOG4J_ROOT_LOGLEVEL", "kafka=INFO", "KAFKA_LOG4J_LOGGERS has levels of loggers"),
+        ("KAFKA_LOG4J_LOGGERS", "kafka=LOUD", "KAFKA_LOG4J_LOGGERS: 'kafka=LOUD' .*TRACE, DEBUG"),
+        ("KAFKA_LOG4J_LOGGERS", "INFO", "KAFKA_LOG4J_LOGGERS: 'INFO' names no logger"),
+    ],
+)
+def test_a_level_that_is_none_is_refused(variable: str, value: str, sentence: str) -> None:
+    with pytest.raises(StartRefusedError, match=sentence):
+        log_level_options({variable: value})
 
 
 @pytest.mark.slow

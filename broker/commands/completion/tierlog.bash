@@ -12,7 +12,7 @@ _shtab_tierlog_config_subparsers=(get set unset)
 _shtab_tierlog_cluster_subparsers=(up info ping wait status kill pause resume start add remove roll stop)
 _shtab_tierlog_subparsers=(serve tier topic produce consume group config cluster format info random-uuid completion)
 
-_shtab_tierlog_serve_option_strings=(-h --help --config --override --log-format --announce)
+_shtab_tierlog_serve_option_strings=(-h --help --config --override --log-format --log-level --announce)
 _shtab_tierlog_tier_ls_option_strings=(-h --help --config --override --json --segments --bootstrap --offline)
 _shtab_tierlog_tier_verify_option_strings=(-h --help --config --override --json --quick --bootstrap --offline)
 _shtab_tierlog_tier_scrub_option_strings=(-h --help --config --override --json --bootstrap --offline --grace --unknown-partitions --unknown-segments --dry-run --delete)

@@ -51,7 +51,7 @@ function _shtab_tierlog_using
 end
 
 set -g _shtab_tierlog_commands serve tier 'tier ls' 'tier verify' 'tier scrub' 'tier owner' 'tier rebuild' topic 'topic ls' 'topic create' 'topic describe' 'topic alter' 'topic delete' 'topic trim' 'topic storage' produce consume group 'group ls' 'group describe' 'group seek' 'group delete' config 'config get' 'config set' 'config unset' cluster 'cluster up' 'cluster info' 'cluster ping' 'cluster wait' 'cluster status' 'cluster kill' 'cluster pause' 'cluster resume' 'cluster start' 'cluster add' 'cluster remove' 'cluster roll' 'cluster stop' format info random-uuid completion
-set -g _shtab_tierlog_opts_with_value --announce --bootstrap --brokers --cluster-id --compression --config --controllers --count --delete-config --delimiter --dir --feature --format --grace --group --header --initial-controllers --key --key-delimiter --log-format --offset --override --partition --partitions --profile --properties --rack --release-version --replicas --timeout --to --topic --topic-id -D -H -I -K -X -b -c -d -f -g -k -n -o -p -r -t -z
+set -g _shtab_tierlog_opts_with_value --announce --bootstrap --brokers --cluster-id --compression --config --controllers --count --delete-config --delimiter --dir --feature --format --grace --group --header --initial-controllers --key --key-delimiter --log-format --log-level --offset --override --partition --partitions --profile --properties --rack --release-version --replicas --timeout --to --topic --topic-id -D -H -I -K -X -b -c -d -f -g -k -n -o -p -r -t -z
 
 complete -c tierlog -e
 complete -c tierlog -f
@@ -63,6 +63,7 @@ complete -c tierlog -n '_shtab_tierlog_using serve' -s h -l help -d 'show this h
 complete -c tierlog -n '_shtab_tierlog_using serve' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'a server.properties file (default: the dev broker'"'"'s settings, with data in ./data)'
 complete -c tierlog -n '_shtab_tierlog_using serve' -l override -x -d 'a property that overrides the file; can be repeated'
 complete -c tierlog -n '_shtab_tierlog_using serve' -l log-format -xka "text json" -d 'log lines as text, or each as a JSON object with ts, level, logger and msg'
+complete -c tierlog -n '_shtab_tierlog_using serve' -l log-level -x -d 'the least level that is logged (default: INFO), or that of one logger and those below it; can be repeated'
 complete -c tierlog -n '_shtab_tierlog_using serve' -l announce -x -d 'a line to print once clients can connect, for a program that waits for it; can be repeated'
 complete -c tierlog -n '_shtab_tierlog_using; and test $_shtab_tierlog_npos -eq 0' -a tier -d 'inspect a remote tier, check it, clean it, or rebuild a broker from it'
 complete -c tierlog -n '_shtab_tierlog_using tier' -s h -l help -d 'show this help message and exit'

@@ -420,6 +420,7 @@ _shtab_tierlog_serve_options=(
   "--config[a server.properties file (default\: the dev broker\'s settings, with data in .\/data)]:FILE:_files"
   "*--override[a property that overrides the file\; can be repeated]:NAME=VALUE:"
   "--log-format[log lines as text, or each as a JSON object with ts, level, logger and msg]:log_format:(text json)"
+  "*--log-level[the least level that is logged (default\: INFO), or that of one logger and those below it\; can be repeated]:[LOGGER=]LEVEL:"
   "*--announce[a line to print once clients can connect, for a program that waits for it\; can be repeated]:LINE:"
 )
 

@@ -102,3 +102,12 @@ def test_tracebacks_and_warnings_of_python_are_json_too() -> None:
     assert (warning["level"], warning["logger"]) == ("WARNING", "py.warnings")
     assert last["level"] == "CRITICAL"
     assert last["trace"].endswith("OSError: the end")
+
+
+def test_levels_are_those_of_the_command_line_from_the_first_line_on(tmp_path: Path) -> None:
+    levels = ("--log-level", "ERROR", "--log-level", "tierlog.broker=INFO")
+    with BrokerProcess(arguments(tmp_path, *levels), tmp_path) as broker:
+        assert broker.stop() == 0
+        text = broker.log.read_text()
+    assert "Configuration: " not in text
+    assert "Stopping." not in text
