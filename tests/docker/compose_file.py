@@ -1,4 +1,4 @@
-"""docker/compose.yaml as values: its variables filled in, and its services with what they state.
+"""A compose file of docker/ as values: its variables filled in, its services with what they state.
 
 Every key of a service is either part of `Service` or named in `NO_MEANING_FOR_A_PROCESS`, so that
 nothing in the file is passed over unseen.
@@ -15,6 +15,7 @@ import yaml
 from tierlog.tests.docker.image_file import FOLDER
 
 SOURCE = FOLDER / "compose.yaml"
+ONE_BROKER = FOLDER / "compose-one.yaml"
 
 NO_MEANING_FOR_A_PROCESS = frozenset(
     {

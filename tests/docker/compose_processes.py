@@ -1,4 +1,4 @@
-"""The services of docker/compose.yaml as processes, for a machine that has no engine.
+"""The services of a compose file of docker/ as processes, for a machine that has no engine.
 
 Each process gets the environment, command and health check of its service, and nothing of the
 environment of the test. What stands for what a container has of its own:

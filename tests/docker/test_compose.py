@@ -1,9 +1,11 @@
-"""The services of docker/compose.yaml run here as processes, and do what docs/docker.md says.
+"""The services of the compose files run here as processes, and do what docs/docker.md says.
 
 Clients are librdkafka's, on the host's side of the published ports.
 """
 
+import json
 import threading
+import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Self
@@ -13,7 +15,7 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tierlog.tests.docker.compose_file import services
+from tierlog.tests.docker.compose_file import ONE_BROKER, services
 from tierlog.tests.docker.compose_processes import UP_WITHIN_S, Composed, Container
 from tierlog.tests.docker.image_file import image
 from tierlog.tests.waiting import wait_until
@@ -39,7 +41,9 @@ def _create(composed: Composed, name: str, **config: str) -> None:
     created[name].result(_WITHIN_S)
 
 
-def _produce(bootstrap: str, topic: str, values: Sequence[bytes]) -> None:
+def _produce(
+    bootstrap: str, topic: str, values: Sequence[bytes], partitions: int = _PARTITIONS
+) -> None:
     """The values, spread over the partitions; all are acknowledged when this returns."""
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
     failures: list[object] = []
@@ -47,7 +51,7 @@ def _produce(bootstrap: str, topic: str, values: Sequence[bytes]) -> None:
         producer.produce(
             topic,
             value,
-            partition=number % _PARTITIONS,
+            partition=number % partitions,
             on_delivery=lambda error, _: failures.append(error) if error else None,
         )
     assert producer.flush(_WITHIN_S) == 0
@@ -196,3 +200,27 @@ def _copied(tier: Path, topic: str) -> set[int]:
     """The partitions of a topic of which the bucket has a whole segment."""
     folders = {each.parent.name for each in tier.rglob("*.manifest")}
     return {int(name.split("-")[1]) for name in folders if name.startswith(f"{topic}-")}
+
+
+@pytest.mark.long
+def test_one_broker_tiers_its_topics_and_shows_its_page(tmp_path: Path) -> None:
+    command = ("tierlog", "topic", "create", "history", "-c", f"segment.bytes={_SEGMENT_BYTES}")
+    with Composed(services(file=ONE_BROKER), image(), tmp_path) as composed:
+        (bootstrap,) = composed.bootstrap
+        assert composed["broker"].execute([*command, "-b", "broker:29092"])[0] == 0
+        _produce(bootstrap, "history", [bytes(1000)] * 2500, 1)
+        tier = composed.volume("objects") / "tierlog" / "one"
+        wait_until(
+            lambda: _copied(tier, "history") == {0},
+            _WITHIN_S,
+            lambda: composed["broker"].log_tail(),
+        )
+        assert len(_consume(bootstrap, "history", 2500, "all")) == 2500
+        code, said = composed["broker"].execute(
+            ["tierlog", "topic", "storage", "history", "-b", "broker:29092"]
+        )
+        assert code == 0, said
+        page = f"http://{bootstrap.replace(':9092', ':9093')}/api/v1/topics"
+        with urllib.request.urlopen(page, timeout=_WITHIN_S) as answer:
+            assert "history" in json.dumps(json.load(answer))
+        assert composed["broker"].stop() == 0

@@ -12,7 +12,12 @@ import yaml
 from tierlog.broker.config.config import config_warnings, read_config
 from tierlog.clients.properties import parse_properties
 from tierlog.docker.variables import planned_start
-from tierlog.tests.docker.compose_file import NO_MEANING_FOR_A_PROCESS, filled, services
+from tierlog.tests.docker.compose_file import (
+    NO_MEANING_FOR_A_PROCESS,
+    ONE_BROKER,
+    filled,
+    services,
+)
 from tierlog.tests.docker.compose_processes import addresses, placed
 from tierlog.tests.docker.image_file import FOLDER, image, instructions
 from tierlog.tests.house_rules import ROOT
@@ -92,6 +97,20 @@ def test_the_brokers_of_the_compose_file_are_one_cluster_of_equals() -> None:
         assert broker.health == ("tierlog-ready",)
         assert broker.grace_s > 20  # what `tierlog serve` takes at most
         assert list(broker.volumes) == [image().environment["TIERLOG_DATA_DIR"]]
+
+
+def test_one_broker_needs_no_id_and_none_of_its_properties_warns() -> None:
+    described = services(file=ONE_BROKER)
+    broker = described["broker"]
+    properties = _properties(dict(broker.environment))
+    config = read_config(properties)
+    assert list(config_warnings(config)) == []
+    assert not config.is_member
+    assert broker.grace_s > 20
+    three = services()
+    assert described["object-store"] == three["object-store"]
+    ours, theirs = described["create-bucket"], three["create-bucket"]
+    assert (ours.command, ours.environment) == (theirs.command, theirs.environment)
 
 
 def test_compose_fills_in_variables_and_their_defaults() -> None:
