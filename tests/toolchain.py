@@ -64,6 +64,7 @@ TOOLCHAINS = {
         Toolchain("wget", "wget", _on_path("wget")),
         Toolchain("systemd-analyze", "systemd-analyze", _on_path("systemd-analyze")),
         Toolchain("buildah", "buildah as root", _as_root("buildah")),
+        Toolchain("runc", "runc as root", _as_root("runc")),
         Toolchain("mmdebstrap", "mmdebstrap as root", _as_root("mmdebstrap")),
     )
 }

@@ -6,6 +6,7 @@ is down sees its connection closed.
 
 import asyncio
 import contextlib
+import socket
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Self
@@ -14,15 +15,19 @@ _CHUNK_BYTES = 1 << 16
 _WITHIN_S = 30.0
 
 Address = tuple[str, int]
+NewSocket = Callable[[], socket.socket]
 Accepted = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[None, None, None]]
 
 
 class PublishedPorts:
     """Forwards connections, in a thread with a loop of its own. Use as a context manager."""
 
-    def __init__(self, routes: dict[Address, Address]) -> None:
+    def __init__(
+        self, routes: dict[Address, Address], new_socket: NewSocket = socket.socket
+    ) -> None:
         """`routes` lead from an address to listen on to the one to connect to."""
         self._routes = routes
+        self._new_socket = new_socket
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._servers: list[asyncio.Server] = []
@@ -47,7 +52,7 @@ class PublishedPorts:
     def _accepted(self, target: Address) -> Accepted:
         async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
-                back, there = await asyncio.open_connection(*target)
+                back, there = await self._connect(target)
             except OSError:
                 writer.close()
                 return
@@ -67,6 +72,16 @@ class PublishedPorts:
                 self._running.discard(task)
 
         return forward
+
+    async def _connect(self, target: Address) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        end = self._new_socket()
+        end.setblocking(False)
+        try:
+            await asyncio.get_running_loop().sock_connect(end, target)
+        except OSError:
+            end.close()
+            raise
+        return await asyncio.open_connection(sock=end)
 
     async def _close(self) -> None:
         for server in self._servers:

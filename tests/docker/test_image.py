@@ -1,159 +1,228 @@
 """docker/Containerfile is built, and what comes of it runs, without an engine.
 
-buildah builds it and runs its commands with `chroot` as the only isolation: the file system, the
-user and the variables are those of the image, the network is the machine's. Its base is made of
-Debian's packages, because images of registries are not to be had everywhere.
+buildah builds it, runc runs it (`built_image.py`, `runc_container.py`). Not run here: the base that
+the Containerfile names, an engine's own `--init`, `HEALTHCHECK` and restarts, and the libraries of
+Testcontainers themselves, whose commands and scripts are run word for word.
 """
 
-import os
-import subprocess
-from collections.abc import Generator, Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
-from tierlog.tests.docker.compose_processes import addresses
-from tierlog.tests.docker.image_file import FOLDER, image
-from tierlog.tests.house_rules import ROOT
-from tierlog.tests.tiering.servers.server import cached, fetch
-from tierlog.tests.waiting import wait_until
+from tierlog.bench.probe import free_port
+from tierlog.tests.docker.built_image import BuiltImage
+from tierlog.tests.docker.round_trip import round_trip
+from tierlog.tests.docker.runc_container import NAME, RuncContainer, Volume, new_volume
+from tierlog.tests.docker.testcontainers import (
+    CLUSTER_ID,
+    KAFKAS_COMPOSE_FILE,
+    LIBRARIES,
+    Library,
+    script_of,
+)
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.long,
-    pytest.mark.requires("buildah", "mmdebstrap"),
+    pytest.mark.requires("buildah", "mmdebstrap", "runc"),
     pytest.mark.timeout(1800),
 ]
 
-_PACKAGES = "python3,python3-venv,python3-pip,ca-certificates"
-_BUILD_S = 1500.0
-_WITHIN_S = 180.0
-_CERTIFICATES = "/etc/ssl/certs"
-
-
-def _base() -> Path:
-    """Debian with Python, as an archive of its root file system."""
-
-    def make(folder: Path) -> None:
-        arguments = ("--mode=root", "--variant=essential", f"--include={_PACKAGES}")
-        fetch(["mmdebstrap", *arguments, "bookworm", "base.tar"], folder)
-        (folder / "Containerfile").write_text("FROM scratch\nADD base.tar /\n")
-
-    return cached("debian-bookworm-python-1", make)
-
-
-class Built:
-    """The image, and one container of it."""
-
-    def __init__(self, directory: Path) -> None:
-        storage = ("--root", str(directory / "root"), "--runroot", str(directory / "run"))
-        self._buildah = ["buildah", "--storage-driver", "vfs", *storage]
-        self._log = directory / "output.log"
-        self._container = ""
-
-    def build(self) -> None:
-        """Build the base and the image; the machine's own certificates count in the build."""
-        bud = ("bud", "--isolation", "chroot", "--layers=false")
-        self._run([*bud, "-t", "base", str(_base())], _BUILD_S)
-        ignore = ("--ignorefile", str(FOLDER / "Containerfile.dockerignore"))
-        volume = ("--volume", f"{_CERTIFICATES}:{_CERTIFICATES}:ro")
-        options = ("--format", "docker", "--build-arg", "BASE=localhost/base", *ignore, *volume)
-        file = ("-f", str(FOLDER / "Containerfile"), "-t", "tierlog", str(ROOT))
-        self._run([*bud, *options, *file], _BUILD_S)
-        self._container = self._run(["from", "--pull-never", "localhost/tierlog"]).split()[-1]
-
-    def configure(self, environment: dict[str, str]) -> None:
-        stated = [each for pair in environment.items() for each in ("--env", "=".join(pair))]
-        self._run(["config", *stated, self._container])
-
-    def _run(self, words: Sequence[str], within_s: float = _WITHIN_S) -> str:
-        done = subprocess.run(
-            [*self._buildah, *words], capture_output=True, text=True, timeout=within_s, check=False
-        )
-        assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
-        return done.stdout
-
-    def _inside(self, command: Sequence[str]) -> list[str]:
-        return [*self._buildah, "run", "--isolation", "chroot", self._container, "--", *command]
-
-    def execute(self, *command: str) -> tuple[int, str]:
-        """Run a command in the container: its exit code and output."""
-        done = subprocess.run(
-            self._inside(command), capture_output=True, text=True, timeout=_WITHIN_S, check=False
-        )
-        return done.returncode, done.stdout
-
-    def start(self) -> "subprocess.Popen[bytes]":
-        """Run the image's own command; its process id is left in the container."""
-        program = f"echo $$ > /tmp/pid; exec {' '.join(image().command)}"
-        with self._log.open("ab") as log:
-            return subprocess.Popen(self._inside(["sh", "-c", program]), stdout=log, stderr=log)
-
-    def settings(self) -> str:
-        return self._run(["inspect", "--type", "image", "localhost/tierlog"])
-
-    def remove(self) -> None:
-        self._run(["rm", "--all"])
-
-    @property
-    def output(self) -> str:
-        return self._log.read_text(errors="replace")[-3000:]
-
-
-@pytest.fixture
-def built(tmp_path: Path) -> Iterator[Built]:
-    made = Built(tmp_path)
-    made.build()
-    try:
-        yield made
-    finally:
-        made.remove()
+_DATA = "/var/lib/kafka/data"
+_WITHIN_S = 120.0
+_STOPS_WITHIN_S = 20.0
+_BYTES_MAX = 200_000_000
+_KAFKAS_BYTES = 457_860_000
+"""Of apache/kafka with Java 21, uncompressed, as KIP-975 publishes it."""
+_LOG_LINE = re.compile(r"\d{4}-\d\d-\d\d ")
+_OTHER_ID = "MvDxzVmcRsaTz33bUuRU6A"
 
 
 @contextmanager
-def _running(built: Built) -> Generator[None]:
-    """The image's own command runs, and ends with 0 on the signal of the image."""
-    process = built.start()
+def _built(folder: Path) -> Iterator[BuiltImage]:
+    image = BuiltImage(folder)
     try:
-        wait_until(
-            lambda: process.poll() is None and built.execute("tierlog-ready")[0] == 0,
-            _WITHIN_S,
-            lambda: built.output,
-        )
-        yield
-        assert built.execute("sh", "-c", "kill -TERM $(cat /tmp/pid)")[0] == 0
-        assert process.wait(_WITHIN_S) == 0, built.output
+        yield image
     finally:
-        if process.poll() is None:
-            built.execute("sh", "-c", "kill -KILL $(cat /tmp/pid)")
-            process.wait(_WITHIN_S)
+        image.remove()
 
 
-def test_the_image_runs_as_its_user_and_keeps_its_records(built: Built) -> None:
-    host = addresses([], os.getpid())["localhost"]
-    bootstrap = {"bootstrap.servers": f"{host}:9092"}
-    listeners = f"PLAINTEXT://{host}:9092"
-    built.configure(
-        {
-            "KAFKA_LISTENERS": listeners,
-            "KAFKA_ADVERTISED_LISTENERS": listeners,
-            "KAFKA_TIERLOG_METRICS_HOST": host,
-        }
+def test_the_image_takes_the_place_of_kafkas(tmp_path: Path) -> None:
+    """One build, and one story after the other in what it made."""
+    with _built(tmp_path / "build") as image:
+        _it_is_small(image)
+        _it_keeps_its_records(image, tmp_path)
+        _it_runs_where_it_may_write_to_its_volume_only(image, tmp_path)
+        for number, library in enumerate(LIBRARIES):
+            _a_library_starts_it(image, library, tmp_path / f"library-{number}")
+        _kafkas_own_compose_file_starts_it(image, tmp_path / "compose")
+        _what_is_wrong_is_said_in_a_sentence(image, tmp_path)
+
+
+def _it_is_small(image: BuiltImage) -> None:
+    whole, ours = image.nbytes(), image.nbytes("opt/tierlog")
+    print(
+        f"the image: {whole / 1e6:.0f} MB, of which tierlog and what it needs {ours / 1e6:.0f} MB;"
+        f" apache/kafka: {_KAFKAS_BYTES / 1e6:.0f} MB"
     )
-    assert built.execute("id", "-u") == (0, "1000\n")
-    assert all(part in built.settings() for part in ('"StopSignal": "SIGTERM"', '"Healthcheck": {'))
-    assert built.execute("tierlog-bucket")[0] == 2
-    with _running(built):
-        producer = Producer(bootstrap)
-        producer.produce("greetings", b"hello", partition=0)
-        assert producer.flush(_WITHIN_S) == 0
-        assert built.execute("tierlog-in-sync", "--wait", "60")[0] == 0
-    with _running(built):
-        consumer = Consumer({**bootstrap, "group.id": "none"})
-        consumer.assign([TopicPartition("greetings", 0, 0)])
-        message = consumer.poll(_WITHIN_S)
-        consumer.close()
-    assert message is not None
-    assert message.value() == b"hello"
+    assert whole < _BYTES_MAX
+
+
+def _it_keeps_its_records(image: BuiltImage, folder: Path) -> None:
+    """The image alone, without any variable, on a volume; then again on the same."""
+    assert image.settings.volumes == {_DATA}
+    assert image.settings.health == ("CMD", "tierlog-ready")
+    volume = Volume(new_volume(folder / "data", image), _DATA)
+    port = free_port()
+    advertised = {
+        "KAFKA_LISTENERS": "HOST://:9092,INSIDE://:9093",
+        "KAFKA_ADVERTISED_LISTENERS": f"HOST://localhost:{port},INSIDE://{NAME}:9093",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "HOST:PLAINTEXT,INSIDE:PLAINTEXT",
+        "KAFKA_INTER_BROKER_LISTENER_NAME": "INSIDE",
+        "KAFKA_LOG4J_ROOT_LOGLEVEL": "DEBUG",
+        "KAFKA_LOG4J_LOGGERS": "tierlog.storage=WARN,kafka=TRACE",
+    }
+    with RuncContainer(image, folder / "first", advertised, volumes=[volume]) as container:
+        container.publish({port: 9092})
+        container.wait_until(lambda: container.execute("tierlog-ready")[0] == 0)
+        assert container.execute("id", "-u") == (0, "1000\n")
+        assert container.execute("tierlog-bucket")[0] == 2
+        cluster_id = round_trip(f"localhost:{port}")
+        assert container.execute("tierlog-in-sync", "--wait", "60")[0] == 0
+        names = container.execute("tierlog", "topic", "ls", "--names", "-b", f"{NAME}:9093")
+        assert names == (0, "greetings\n")
+        assert " DEBUG " in container.stderr
+        assert " INFO tierlog.storage" not in container.stderr
+        stopped = container.stop()
+        print(f"the first stop: {stopped.took_s:.2f} s")
+        assert stopped.code == 0, container.output
+        assert stopped.took_s < _STOPS_WITHIN_S
+    with RuncContainer(image, folder / "second", advertised, volumes=[volume]) as container:
+        container.publish({port: 9092})
+        container.wait_until(lambda: container.execute("tierlog-ready")[0] == 0)
+        assert _first_value(f"localhost:{port}") == b"hello"
+        assert round_trip(f"localhost:{port}") == cluster_id
+        assert container.stop().code == 0, container.output
+
+
+def _first_value(bootstrap: str) -> bytes | None:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none"})
+    consumer.assign([TopicPartition("greetings", 0, 0)])
+    message = consumer.poll(_WITHIN_S)
+    consumer.close()
+    return None if message is None else message.value()
+
+
+def _it_runs_where_it_may_write_to_its_volume_only(image: BuiltImage, folder: Path) -> None:
+    """As in docker/compose.yaml and docker/kubernetes.yaml."""
+    volume = Volume(new_volume(folder / "only", image), _DATA)
+    with RuncContainer(
+        image, folder / "read-only", {}, volumes=[volume], is_read_only=True
+    ) as container:
+        container.wait_until(lambda: container.execute("tierlog-ready")[0] == 0)
+        assert container.execute("touch", "/home/appuser/x")[0] == 1
+        assert container.execute("tierlog", "cluster", "ping")[0] == 0
+        assert container.stop().code == 0, container.output
+
+
+def _a_library_starts_it(image: BuiltImage, library: Library, folder: Path) -> None:
+    """Its variables, its command and its script; what it waits for; then its user's client."""
+    port = free_port()
+    with RuncContainer(image, folder, library.environment, library.command) as container:
+        ports = {port: library.port}
+        container.publish(ports)
+        script = script_of(library, "localhost", port, NAME)
+        if library.name.startswith("Rust"):
+            _write_inside(container, library.script_path, script)
+        else:
+            container.put(library.script_path, script, 0o777)
+        container.wait_until(lambda: _is_awaited_line_on_stdout(library, container))
+        cluster_id = round_trip(f"localhost:{port}")
+        print(f"{library.name}: awaited line on stdout, a record there and back")
+        assert cluster_id == library.cluster_id or library.cluster_id is None
+        assert container.execute("tierlog-ready")[0] == 0
+        if library.other_port is not None:
+            assert container.execute("bash", "-c", f"</dev/tcp/{NAME}/{library.other_port}")[0] == 0
+
+
+def _is_awaited_line_on_stdout(library: Library, container: RuncContainer) -> bool:
+    """A library without such a line waits for its ports; here, for the broker to be ready."""
+    if library.awaited.pattern == "":
+        return container.execute("tierlog-ready")[0] == 0
+    return any(library.awaited.search(line) for line in container.stdout.splitlines())
+
+
+def _write_inside(container: RuncContainer, place: str, text: str) -> None:
+    """Testcontainers for Rust copies by a command in the container, as its user."""
+    command = f'printf %s "$1" > {place}.new && mv {place}.new {place}'
+    container.wait_until(lambda: container.execute("true")[0] == 0)
+    assert container.execute("sh", "-c", command, "sh", text) == (0, "")
+
+
+def _kafkas_own_compose_file_starts_it(image: BuiltImage, folder: Path) -> None:
+    """Its single node with plaintext; the client is in its network, at the port of the file."""
+    program = "from tierlog.tests.docker.round_trip import round_trip as r;"
+    program += "print(r('localhost:9092'))"
+    with RuncContainer(image, folder, KAFKAS_COMPOSE_FILE) as container:
+        container.wait_until(lambda: "Kafka Server started" in container.stdout)
+        assert container.from_next_to_it(program) == f"{CLUSTER_ID}\n"
+        print("Kafka's plaintext compose file: a record there and back at localhost:9092")
+        code, said = container.execute("tierlog", "topic", "ls", "--names", "-b", f"{NAME}:19092")
+        assert (code, said) == (0, "greetings\n")
+        assert container.stop().code == 0, container.output
+
+
+_REFUSED: Mapping[str, tuple[dict[str, str], str]] = {
+    "a level that is none": (
+        {"KAFKA_LOG4J_ROOT_LOGLEVEL": "LOUD"},
+        "KAFKA_LOG4J_ROOT_LOGLEVEL: 'LOUD' states no log level",
+    ),
+    "a node id that is no number": ({"KAFKA_NODE_ID": "one"}, "node.id"),
+    "a node id out of range": ({"KAFKA_NODE_ID": "99999999999"}, "node.id"),
+    "a negative size": ({"KAFKA_LOG_SEGMENT_BYTES": "-1"}, "log.segment.bytes"),
+    "a port out of range": ({"KAFKA_LISTENERS": "PLAINTEXT://:99999"}, "99999"),
+    "a port of metrics out of range": (
+        {"KAFKA_TIERLOG_METRICS_PORT": "99999"},
+        "tierlog.metrics.port",
+    ),
+    "a listener that is none": ({"KAFKA_LISTENERS": "nonsense"}, "nonsense"),
+    "a protocol that is none": (
+        {
+            "KAFKA_LISTENERS": "A://:9092",
+            "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "A:NONSENSE",
+        },
+        "NONSENSE",
+    ),
+    "a member without an id": ({"KAFKA_PROCESS_ROLES": "broker"}, "CLUSTER_ID"),
+}
+
+
+def _what_is_wrong_is_said_in_a_sentence(image: BuiltImage, folder: Path) -> None:
+    ours = new_volume(folder / "ours", image)
+    for number, (what, (variables, part)) in enumerate(_REFUSED.items()):
+        with RuncContainer(image, folder / f"refused-{number}", variables) as container:
+            _check_refused(container, what, part)
+    read_only = [Volume(ours, _DATA, is_read_only=True)]
+    with RuncContainer(image, folder / "read", {}, volumes=read_only) as container:
+        _check_refused(container, "a volume that is read-only", _DATA)
+    roots = folder / "roots"
+    roots.mkdir(mode=0o755)
+    with RuncContainer(image, folder / "root-s", {}, volumes=[Volume(roots, _DATA)]) as container:
+        _check_refused(container, "a volume of root's", _DATA)
+    (ours / "meta.properties").write_text(f"version=1\ncluster.id={_OTHER_ID}\nnode.id=1\n")
+    stated = {"CLUSTER_ID": CLUSTER_ID}
+    with RuncContainer(image, folder / "other", stated, volumes=[Volume(ours, _DATA)]) as container:
+        _check_refused(container, "another cluster's volume", _OTHER_ID)
+
+
+def _check_refused(container: RuncContainer, what: str, part: str) -> None:
+    """Exit code 1, nothing on stdout, and one sentence that has `part`."""
+    code = container.wait()
+    said = [line for line in container.stderr.splitlines() if not _LOG_LINE.match(line)]
+    print(f"{what}: {' / '.join(said)}")
+    assert (code, container.stdout, len(said)) == (1, "", 1), f"{what}: {code} {container.output}"
+    assert part in said[0]

@@ -11,13 +11,18 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from tierlog.tests.docker.compose_processes import addresses
 from tierlog.tests.docker.image_file import image
 from tierlog.tests.docker.image_root import ImageRoot
-from tierlog.tests.docker.testcontainers import CLUSTER_ID, LIBRARIES, Library
+from tierlog.tests.docker.round_trip import round_trip
+from tierlog.tests.docker.testcontainers import (
+    CLUSTER_ID,
+    KAFKAS_COMPOSE_FILE,
+    LIBRARIES,
+    Library,
+    script_of,
+)
 from tierlog.tests.waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -32,20 +37,6 @@ _KAFKAS_LINES = re.compile("KafkaServer id|Kafka Server started|Transitioning fr
 def _own_address(at: int) -> str:
     hosts = addresses([str(each) for each in range(len(LIBRARIES) + 2)], os.getpid())
     return hosts[str(at)]
-
-
-def round_trip(bootstrap: str) -> str | None:
-    """A record is written and read; returns the id of the cluster."""
-    producer = Producer({"bootstrap.servers": bootstrap})
-    producer.produce("greetings", b"hello", partition=0)
-    assert producer.flush(_WITHIN_S) == 0
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none"})
-    consumer.assign([TopicPartition("greetings", 0, 0)])
-    message = consumer.poll(_WITHIN_S)
-    consumer.close()
-    assert message is not None
-    assert message.value() == b"hello"
-    return AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=_WITHIN_S).cluster_id
 
 
 def _accepts(address: str, port: int) -> bool:
@@ -71,8 +62,7 @@ def test_a_library_of_testcontainers_starts_it_as_its_own_image(
     address = _own_address(LIBRARIES.index(library))
     with ImageRoot(image(), tmp_path, address, [library.script_path]) as container:
         container.start(library.command, library.environment)
-        places = {"{host}": address, "{port}": str(library.port), "{own}": address}
-        script = re.sub(r"\{(?:host|port|own)\}", lambda m: places[m[0]], library.script)
+        script = script_of(library, address, library.port, address)
         container.put(library.script_path, script, 0o755)
         container.wait_for_line(library.awaited)
         for port in (library.port, library.other_port):
@@ -89,29 +79,9 @@ def test_a_library_of_testcontainers_starts_it_as_its_own_image(
 def test_kafkas_own_compose_file_needs_another_image_and_nothing_else(tmp_path: Path) -> None:
     """`docker/examples/docker-compose-files/single-node/plaintext` of Apache Kafka."""
     address = _own_address(len(LIBRARIES))
-    data = "/tmp/kraft-combined-logs"
-    variables = {
-        "KAFKA_NODE_ID": "1",
-        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": (
-            "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PLAINTEXT_HOST:PLAINTEXT"
-        ),
-        "KAFKA_ADVERTISED_LISTENERS": ("PLAINTEXT_HOST://localhost:9092,PLAINTEXT://broker:19092"),
-        "KAFKA_PROCESS_ROLES": "broker,controller",
-        "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@broker:29093",
-        "KAFKA_LISTENERS": "CONTROLLER://:29093,PLAINTEXT_HOST://:9092,PLAINTEXT://:19092",
-        "KAFKA_INTER_BROKER_LISTENER_NAME": "PLAINTEXT",
-        "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
-        "CLUSTER_ID": CLUSTER_ID,
-        "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
-        "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
-        "KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1",
-        "KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR": "1",
-        "KAFKA_SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR": "1",
-        "KAFKA_SHARE_COORDINATOR_STATE_TOPIC_MIN_ISR": "1",
-        "KAFKA_LOG_DIRS": data,
-    }
+    data = KAFKAS_COMPOSE_FILE["KAFKA_LOG_DIRS"]
     with ImageRoot(image(), tmp_path, address, [data], ["broker"]) as container:
-        container.start(image().command, variables)
+        container.start(image().command, KAFKAS_COMPOSE_FILE)
         container.wait_for_line(_KAFKAS_LINES)
         assert round_trip(f"{address}:9092") == CLUSTER_ID
         assert round_trip(f"{address}:19092") == CLUSTER_ID

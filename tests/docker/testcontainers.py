@@ -55,6 +55,12 @@ class Library:
     """Another port that must accept connections before the library goes on."""
 
 
+def script_of(library: Library, host: str, port: int, own: str) -> str:
+    """The script that the library copies into the container."""
+    places = {"{host}": host, "{port}": str(port), "{own}": own}
+    return re.sub(r"\{(?:host|port|own)\}", lambda match: places[match[0]], library.script)
+
+
 def _waiting(script: str, then: str) -> str:
     return f"while [ ! -f {script} ]; do sleep 0.1; done; {then}{script}"
 
@@ -258,3 +264,25 @@ LIBRARIES = (
         port=9093,
     ),
 )
+
+KAFKAS_COMPOSE_FILE = {
+    "KAFKA_NODE_ID": "1",
+    "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": (
+        "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PLAINTEXT_HOST:PLAINTEXT"
+    ),
+    "KAFKA_ADVERTISED_LISTENERS": ("PLAINTEXT_HOST://localhost:9092,PLAINTEXT://broker:19092"),
+    "KAFKA_PROCESS_ROLES": "broker,controller",
+    "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@broker:29093",
+    "KAFKA_LISTENERS": "CONTROLLER://:29093,PLAINTEXT_HOST://:9092,PLAINTEXT://:19092",
+    "KAFKA_INTER_BROKER_LISTENER_NAME": "PLAINTEXT",
+    "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+    "CLUSTER_ID": CLUSTER_ID,
+    "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
+    "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
+    "KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1",
+    "KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR": "1",
+    "KAFKA_SHARE_COORDINATOR_STATE_TOPIC_REPLICATION_FACTOR": "1",
+    "KAFKA_SHARE_COORDINATOR_STATE_TOPIC_MIN_ISR": "1",
+    "KAFKA_LOG_DIRS": "/tmp/kraft-combined-logs",
+}
+"""Of `docker/examples/docker-compose-files/single-node/plaintext` of Apache Kafka."""
