@@ -12,6 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import tierlog
+from tierlog.bench.probe import free_port
 from tierlog.tests.house_rules import ROOT, source_files
 
 pytestmark = pytest.mark.slow
@@ -217,3 +218,43 @@ def test_a_start_does_not_wait_for_the_codecs() -> None:
         "sys.exit('cramjam' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], timeout=60, check=False).returncode == 0
+
+
+_UV = "uv==0.13.8"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_uvx_starts_a_broker_from_the_wheel_and_another_command_reaches_it(
+    wheel: Path, tmp_path: Path
+) -> None:
+    """`uvx --from dist/tierlog-*.whl tierlog serve`; uv installs it, and builds nothing."""
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path)], check=True, timeout=_INSTALL_S)
+    programs = tmp_path / "bin"
+    install = (str(programs / "python"), "-m", "pip", "--disable-pip-version-check", "install")
+    subprocess.run([*install, "--quiet", _UV], check=True, timeout=_INSTALL_S)
+    environment = {
+        **os.environ,
+        "UV_CACHE_DIR": str(tmp_path / "cache"),
+        "UV_CONSTRAINT": str(ROOT / "tests" / "constraints.txt"),
+        "UV_NO_BUILD": "1",
+        "UV_PYTHON": sys.executable,
+        "UV_PYTHON_DOWNLOADS": "never",
+    }
+    tierlog_of = (str(programs / "uvx"), "--from", str(wheel), "tierlog")
+    address = f"127.0.0.1:{free_port()}"
+    serve = ("serve", f"--override=listeners=PLAINTEXT://{address}")
+    broker = subprocess.Popen(
+        [*tierlog_of, *serve], cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert broker.stdout is not None
+        line = broker.stdout.readline()
+        assert line.startswith(f"tierlog {tierlog.__version__} ready on {address} in "), line
+        ping = (*tierlog_of, "cluster", "ping", "--bootstrap", address)
+        subprocess.run(ping, env=environment, check=True, timeout=_READY_S)
+        broker.terminate()
+        assert broker.wait(_READY_S) == 0
+    finally:
+        broker.kill()
+        broker.communicate()
