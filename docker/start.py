@@ -32,11 +32,15 @@ _FORMAT_S = 60.0
 
 
 def _text_of(path: Path) -> str | None:
-    """The text of a file; None if there is none. Raises StartRefusedError, OSError."""
+    """The text of a file; None if there is none. Raises StartRefusedError."""
     try:
         return path.read_text("utf-8")
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise StartRefusedError(
+            f"{path} cannot be read: {error.strerror}. The image runs as user {os.getuid()}."
+        ) from None
     except UnicodeDecodeError:
         raise StartRefusedError(f"{path} is not UTF-8 text.") from None
 
@@ -63,14 +67,21 @@ def _format(cluster_id: str, file: Path) -> None:
     """Format the directories that are new. Raises StartRefusedError."""
     arguments = ("--ignore-formatted", f"--cluster-id={cluster_id}", "--config", str(file))
     try:
-        done = subprocess.run(["tierlog", "format", *arguments], timeout=_FORMAT_S, check=False)
+        done = subprocess.run(
+            ["tierlog", "format", *arguments],
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=_FORMAT_S,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         raise StartRefusedError(
             f"The log directories were not formatted within {_FORMAT_S:.0f} s: look at the"
             " disk of the volume."
         ) from None
     if done.returncode != 0:
-        raise StartRefusedError("The log directories could not be formatted: see above.")
+        raise StartRefusedError(done.stderr.strip() or "The log directories were not formatted.")
+    sys.stderr.write(done.stderr)
 
 
 def become_tierlog(environment: Mapping[str, str]) -> NoReturn:
@@ -84,6 +95,8 @@ def become_tierlog(environment: Mapping[str, str]) -> NoReturn:
         raise StartRefusedError(f"There is no {file}: run /etc/confluent/docker/configure first.")
     announced = [f"--announce={line}" for line in lines_when_ready(parse_properties(text))]
     levels = log_level_options(environment)
+    # A first process has no default actions: what comes now waits until tierlog listens to it.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     os.execvp("tierlog", ["tierlog", "serve", "--config", str(file), *levels, *announced])
 
 
@@ -99,8 +112,8 @@ def run_or_refuse(step: Callable[[], None]) -> int:
         return 1
     except OSError as error:
         print(
-            f"tierlog: {error.filename}: {error.strerror}; the image runs as user 1000, who must"
-            " be able to write there.",
+            f"tierlog: {error.filename}: {error.strerror}; the image runs as user {os.getuid()},"
+            " who must be able to write there.",
             file=sys.stderr,
         )
         return 1

@@ -132,7 +132,10 @@ def default_properties(stated: Mapping[str, str], data_dir: str) -> dict[str, st
     defaults = {"log.dirs": data_dir, "tierlog.metrics.port": METRICS_PORT}
     advertised = stated.get("advertised.listeners", "")
     if "listeners" not in stated and advertised:
-        defaults["listeners"] = ",".join(map(_on_any_host, advertised.split(",")))
+        each = advertised.split(",")
+        # Where a port is missing, tierlog says so of the listener that was written.
+        if all(address.rpartition(":")[2].strip().isdecimal() for address in each):
+            defaults["listeners"] = ",".join(map(_on_any_host, each))
     elif "listeners" not in stated:
         defaults["listeners"] = f"PLAINTEXT://{_ANY_HOST}:9092"
         defaults["advertised.listeners"] = "PLAINTEXT://localhost:9092"

@@ -2,13 +2,16 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tierlog.bench.kafka_peer import java_command
 from tierlog.broker.config.config import read_config
+from tierlog.clients.errors import KafkaError
 from tierlog.clients.properties import parse_properties
+from tierlog.docker.start import MOUNTED_CONFIG_DIR, prepare, run_or_refuse
 from tierlog.docker.variables import (
     StartRefusedError,
     lines_when_ready,
@@ -19,6 +22,7 @@ from tierlog.docker.variables import (
     property_name_of_confluent,
     stated_properties,
 )
+from tierlog.tests.house_rules import ROOT
 
 ID = "JEXY6aqzQY-32P5TStzaFg"
 OTHER_ID = "MvDxzVmcRsaTz33bUuRU6A"
@@ -247,3 +251,71 @@ def test_the_directories_are_those_that_the_properties_name() -> None:
     assert log_directories(IMAGE, "") == [DATA]
     assert log_directories({**IMAGE, "KAFKA_LOG_DIRS": "/a, /b"}, "log.dirs=/c") == ["/a", "/b"]
     assert log_directories(IMAGE, "log.dir=/c") == ["/c"]
+
+
+def test_an_advertised_listener_without_a_port_is_refused_as_it_was_written() -> None:
+    variables = {**IMAGE, "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://host"}
+    start = planned_start(variables, "", {})
+    with pytest.raises(KafkaError) as refused:
+        read_config(parse_properties(start.text))
+    assert "PLAINTEXT://host is not" in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("mode", "reason"), [(0o600, "Permission denied"), (None, "Is a directory")]
+)
+def test_a_file_that_cannot_be_read_is_named_and_nothing_is_said_of_writing(
+    mode: int | None, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounted = tmp_path / "server.properties"
+    if mode is None:
+        mounted.mkdir()
+    else:
+        mounted.touch()
+
+        def refuse(path: Path, encoding: str) -> str:
+            raise PermissionError(13, reason, str(path))
+
+        monkeypatch.setattr(Path, "read_text", refuse)
+    variables = {MOUNTED_CONFIG_DIR: str(tmp_path), "TIERLOG_CONFIG_DIR": str(tmp_path / "out")}
+    with pytest.raises(StartRefusedError) as refused:
+        prepare(variables, property_name)
+    assert str(refused.value) == (
+        f"{mounted} cannot be read: {reason}. The image runs as user {os.getuid()}."
+    )
+
+
+def test_what_format_refuses_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", f"{Path(sys.prefix) / 'bin'}:{os.environ['PATH']}")
+    variables = {
+        "TIERLOG_CONFIG_DIR": str(tmp_path / "out"),
+        "KAFKA_LOG_DIRS": str(tmp_path / "data"),
+        "KAFKA_NODE_ID": "1",
+        "KAFKA_PROCESS_ROLES": "broker,controller",
+        "KAFKA_CONTROLLER_QUORUM_VOTERS": "2@x:9093",
+        "KAFKA_CONTROLLER_LISTENER_NAMES": "C",
+        "CLUSTER_ID": ID,
+    }
+    assert run_or_refuse(lambda: prepare(variables, property_name)) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("tierlog: If process.roles contains the 'controller' role")
+
+
+def test_a_signal_that_comes_while_it_becomes_tierlog_is_not_lost(tmp_path: Path) -> None:
+    """A first process of a container has no default action: what is not held back is dropped."""
+    (tmp_path / "server.properties").write_text("node.id=1\n")
+    program = tmp_path / "tierlog"
+    held = "signal.SIGTERM in signal.pthread_sigmask(signal.SIG_BLOCK, ())"
+    program.write_text(f"#!{sys.executable}\nimport signal\nprint({held})\n")
+    program.chmod(0o755)
+    answer = subprocess.run(
+        [sys.executable, str(ROOT / "docker" / "confluent_start.py"), "launch"],
+        env={**os.environ, "PATH": str(tmp_path), "TIERLOG_CONFIG_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert answer.stdout == "True\n", answer.stderr

@@ -111,3 +111,21 @@ def test_levels_are_those_of_the_command_line_from_the_first_line_on(tmp_path: P
         text = broker.log.read_text()
     assert "Configuration: " not in text
     assert "Stopping." not in text
+
+
+def test_a_signal_that_was_held_back_before_the_start_stops_it(tmp_path: Path) -> None:
+    """The image holds SIGTERM back until the broker listens to it."""
+    hold = "import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM});"
+    hold += "os.kill(os.getpid(), signal.SIGTERM); os.execv(sys.executable, sys.argv[1:])"
+    serve = [sys.executable, "-m", "tierlog.broker", "serve", *arguments(tmp_path)]
+    answer = subprocess.run(
+        [sys.executable, "-c", hold, *serve],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT / ".namespace")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert "Stopping" in answer.stderr
