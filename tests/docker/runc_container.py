@@ -13,7 +13,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -124,6 +125,22 @@ class RuncContainer:
         pid = self._folder / "pid"
         self.wait_until(lambda: pid.exists() and pid.read_text() != "")
         return Path(f"/proc/{pid.read_text()}/ns/net")
+
+    @contextmanager
+    def neighbour(self, command: Sequence[str], environment: Mapping[str, str]) -> Iterator[None]:
+        """A program of this machine runs in the container's network."""
+        process = subprocess.Popen(
+            ["nsenter", f"--net={self._network()}", *command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, **environment},
+        )
+        try:
+            yield
+        finally:
+            process.kill()
+            process.wait(_WITHIN_S)
 
     def from_next_to_it(self, program: str) -> str:
         """What a Python program of this machine prints that runs in the container's network."""

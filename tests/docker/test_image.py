@@ -24,11 +24,12 @@ from tierlog.tests.docker.testcontainers import (
     Library,
     script_of,
 )
+from tierlog.tests.tiering.servers.s3 import versitygw
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.long,
-    pytest.mark.requires("buildah", "mmdebstrap", "runc"),
+    pytest.mark.requires("buildah", "mmdebstrap", "runc", "go"),
     pytest.mark.timeout(1800),
 ]
 
@@ -57,6 +58,8 @@ def test_the_image_takes_the_place_of_kafkas(tmp_path: Path) -> None:
         _it_is_small(image)
         _it_keeps_its_records(image, tmp_path)
         _it_runs_where_it_may_write_to_its_volume_only(image, tmp_path)
+        _it_has_what_s3_needs(image, tmp_path)
+        _it_stops_at_once_where_it_has_not_started(image, tmp_path)
         for number, library in enumerate(LIBRARIES):
             _a_library_starts_it(image, library, tmp_path / f"library-{number}")
         _kafkas_own_compose_file_starts_it(image, tmp_path / "compose")
@@ -127,6 +130,63 @@ def _it_runs_where_it_may_write_to_its_volume_only(image: BuiltImage, folder: Pa
         assert container.execute("touch", "/home/appuser/x")[0] == 1
         assert container.execute("tierlog", "cluster", "ping")[0] == 0
         assert container.stop().code == 0, container.output
+
+
+_PRODUCE = """
+from confluent_kafka import Producer
+producer = Producer({"bootstrap.servers": "localhost:9092"})
+for _ in range(2500):
+    producer.produce("history", bytes(1000))
+print(producer.flush(60))
+"""
+
+
+def _it_has_what_s3_needs(image: BuiltImage, folder: Path) -> None:
+    """A bucket is made and a segment copied: of botocore's services the image has but a few."""
+    credentials = {"AWS_ACCESS_KEY_ID": "tierlog", "AWS_SECRET_ACCESS_KEY": "of-a-test"}
+    server = {"AWS_ENDPOINT_URL": "http://127.0.0.1:7070", "AWS_DEFAULT_REGION": "us-east-1"}
+    tier = {
+        "KAFKA_REMOTE_LOG_STORAGE_SYSTEM_ENABLE": "true",
+        "KAFKA_LOG_REMOTE_STORAGE_ENABLE": "true",
+        "KAFKA_LOG_SEGMENT_BYTES": "1048576",
+        "KAFKA_RSM_CONFIG_URL": "s3://tierlog/one",
+    }
+    store = folder / "store"
+    store.mkdir()
+    gateway = (str(versitygw()), "--port", "127.0.0.1:7070", "--quiet", "posix", str(store))
+    keys = {"ROOT_ACCESS_KEY": "tierlog", "ROOT_SECRET_KEY": "of-a-test"}
+    with (
+        RuncContainer(image, folder / "s3", {**credentials, **server, **tier}) as container,
+        container.neighbour(gateway, keys),
+    ):
+        container.wait_until(lambda: container.execute("tierlog-ready")[0] == 0)
+        assert container.execute("tierlog-bucket", "tierlog") == (0, "The bucket tierlog is new.\n")
+        assert container.from_next_to_it(_PRODUCE) == "0\n"
+        container.wait_until(lambda: any(store.rglob("*.manifest")))
+        assert container.stop().code == 0, container.output
+
+
+def _it_stops_at_once_where_it_has_not_started(image: BuiltImage, folder: Path) -> None:
+    """A member of a cluster that waits for the others is stopped."""
+    waiting = {
+        "CLUSTER_ID": CLUSTER_ID,
+        "KAFKA_NODE_ID": "1",
+        "KAFKA_PROCESS_ROLES": "broker,controller",
+        "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+        "KAFKA_LISTENERS": "PLAINTEXT://:9092,CONTROLLER://:9093",
+        "KAFKA_ADVERTISED_LISTENERS": f"PLAINTEXT://{NAME}:9092,CONTROLLER://{NAME}:9093",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "KAFKA_CONTROLLER_QUORUM_VOTERS": f"1@{NAME}:9093,2@nobody:9093,3@nobody:9093",
+    }
+    with RuncContainer(image, folder / "waiting", waiting) as container:
+        container.wait_until(lambda: " is now STARTING" in container.stderr)
+        code, said = container.execute("tierlog-ready")
+        print(f"tierlog-ready before that: {said.strip()}")
+        assert code == 1
+        stopped = container.stop()
+        print(f"the stop before it was ready: {stopped.took_s:.2f} s")
+        assert stopped.code == 0, container.output
+        assert stopped.took_s < _STOPS_WITHIN_S
 
 
 def _a_library_starts_it(image: BuiltImage, library: Library, folder: Path) -> None:
