@@ -56,6 +56,8 @@ def serve(
 
     `announced` are further lines to print once clients can connect.
     """
+    # The image holds them back until somebody listens, who is `__main__` now.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     _log_to_stderr(log.format)
     try:
         if log.levels:
@@ -99,8 +101,6 @@ async def _run(config: BrokerConfig, started_ms: int, announced: Sequence[str]) 
     signal.signal(signal.SIGUSR1, partial(_show_stacks, loop))
     for number in _SIGNALS:
         loop.add_signal_handler(number, _on_signal, stop)
-    # Whoever starts a first process of a container holds them back until somebody listens.
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     if not await _has_started(broker, stop):
         return _give_up(fatal[0]) if fatal else 0
     # These objects live as long as the process: collections need not scan them.
