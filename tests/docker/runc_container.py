@@ -20,11 +20,12 @@ from typing import Any, NamedTuple, Self
 
 from tierlog.tests.docker.built_image import BuiltImage
 from tierlog.tests.docker.published_ports import PublishedPorts
+from tierlog.tests.docker.testcontainers import ALIAS
 from tierlog.tests.waiting import wait_until
 
 OWN_ADDRESS = "127.0.1.1"
 """That of the container, in its own network."""
-NAME = "broker"
+NAME = ALIAS
 """Its name there."""
 HOST = "127.0.0.1"
 _WITHIN_S = 120.0

@@ -17,6 +17,7 @@ from tierlog.tests.docker.image_file import image
 from tierlog.tests.docker.image_root import ImageRoot
 from tierlog.tests.docker.round_trip import round_trip
 from tierlog.tests.docker.testcontainers import (
+    ALIAS,
     CLUSTER_ID,
     KAFKAS_COMPOSE_FILE,
     LIBRARIES,
@@ -60,7 +61,7 @@ def test_a_library_of_testcontainers_starts_it_as_its_own_image(
     library: Library, tmp_path: Path
 ) -> None:
     address = _own_address(LIBRARIES.index(library))
-    with ImageRoot(image(), tmp_path, address, [library.script_path]) as container:
+    with ImageRoot(image(), tmp_path, address, [library.script_path], [ALIAS]) as container:
         container.start(library.command, library.environment)
         script = script_of(library, address, library.port, address)
         container.put(library.script_path, script, 0o755)
@@ -80,7 +81,7 @@ def test_kafkas_own_compose_file_needs_another_image_and_nothing_else(tmp_path: 
     """`docker/examples/docker-compose-files/single-node/plaintext` of Apache Kafka."""
     address = _own_address(len(LIBRARIES))
     data = KAFKAS_COMPOSE_FILE["KAFKA_LOG_DIRS"]
-    with ImageRoot(image(), tmp_path, address, [data], ["broker"]) as container:
+    with ImageRoot(image(), tmp_path, address, [data], [ALIAS]) as container:
         container.start(image().command, KAFKAS_COMPOSE_FILE)
         container.wait_for_line(_KAFKAS_LINES)
         assert round_trip(f"{address}:9092") == CLUSTER_ID

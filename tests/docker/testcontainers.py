@@ -32,6 +32,8 @@ _CONTROLLER = {
 _VOTERS = {"KAFKA_CONTROLLER_QUORUM_VOTERS": "1@localhost:9094"}
 _ON_ANY_HOST = "PLAINTEXT://0.0.0.0:9093,BROKER://0.0.0.0:9092"
 _RUNNING = "Transitioning from RECOVERY to RUNNING"
+ALIAS = "broker"
+"""The container's alias in a network."""
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 PYTHONS_CLUSTER_ID = "q1Sh+9cIRJq/sEBQ8vmkzg=="
 """Of 16 random bytes in the usual Base64, not in Kafka's."""
@@ -126,6 +128,26 @@ LIBRARIES = (
         ("sh", "-c", _waiting(_JAVA, "")),
         _JAVA,
         _JAVAS_LISTENERS + "/etc/kafka/docker/run \n",
+        re.compile(_RUNNING),
+    ),
+    Library(
+        "Java, KafkaContainer.withListener",
+        "the same, and KafkaHelper.java beside it",
+        {
+            **_JAVA_ENVIRONMENT,
+            "KAFKA_LISTENERS": (
+                f"TC-0://{ALIAS}:19092,PLAINTEXT://:9092,BROKER://:9093,CONTROLLER://:9094"
+            ),
+            "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": (
+                f"TC-0:PLAINTEXT,{_PROTOCOLS},CONTROLLER:PLAINTEXT"
+            ),
+        },
+        ("sh", "-c", _waiting(_JAVA, "")),
+        _JAVA,
+        _JAVAS_LISTENERS.replace(
+            "BROKER://{own}:9093", f"BROKER://{{own}}:9093,TC-0://{ALIAS}:19092"
+        )
+        + "/etc/kafka/docker/run \n",
         re.compile(_RUNNING),
     ),
     Library(
