@@ -285,6 +285,7 @@ def test_a_file_that_cannot_be_read_is_named_and_nothing_is_said_of_writing(
     )
 
 
+@pytest.mark.slow
 def test_what_format_refuses_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
