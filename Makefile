@@ -43,7 +43,7 @@ help:
 	@echo 'make sample   docs/server.properties anew, from the tables of properties'
 	@echo 'make log-messages docs/log-messages.md anew, from the logger calls in the code'
 	@echo 'make dashboards docker/grafana/*.json anew, from the panels in the code'
-	@echo 'make table    the table of clients and tools in README.md anew, from the last make test'
+	@echo 'make table    the table of clients and tools in docs/clients.md anew, from the last make test'
 	@echo 'make micro    micro-benchmarks of the hot calls: CPU time each, in microseconds'
 	@echo 'make baseline what the hot calls execute and allocate, as the new baseline of make test'
 	@echo 'make bench    measure against Apache Kafka, which it fetches (needs Java and Maven)'
@@ -98,7 +98,7 @@ check: lint
 # the summary names it: whoever passes only then is to be mended.
 .PHONY: test
 test: lint
-	$(BIN)/pytest -q -n $(TEST_WORKERS) --dist loadfile --benchmark-disable --compare-table README.md \
+	$(BIN)/pytest -q -n $(TEST_WORKERS) --dist loadfile --benchmark-disable --compare-table docs/clients.md \
 		--reruns 1 -rfER tests bench/micro
 
 # What would make `make test` longer than half an hour. A seed that failed is run again by `--seeds`.

@@ -1,7 +1,7 @@
 """What every test run shares: which tests are slow or long, and what is said at the end of a run.
 
 That is which toolchains were missing, which seeds a long run had no time for, and where the
-README's table of clients and tools differs from what a whole run has started (`--compare-table`).
+table of docs/clients.md differs from what a whole run has started (`--compare-table`).
 """
 
 import re
@@ -32,7 +32,7 @@ settings.load_profile("tierlog")
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seeds", help="simulations to run: 7, or 0-99; 0-4 if nothing is said")
     parser.addoption("--minutes", type=float, help="begin no further seed of a long run after that")
-    parser.addoption("--compare-table", metavar="README", help="this run is whole: compare it")
+    parser.addoption("--compare-table", metavar="PAGE", help="this run is whole: compare it")
 
 
 _run_began = pytest.StashKey[float]()
@@ -42,10 +42,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_run_began] = time.monotonic()
     ran = RanPlugin()
     config.pluginmanager.register(ran, "ran")
-    readme = config.getoption("--compare-table")
+    page = config.getoption("--compare-table")
     # Where there are workers, only their controller hears of everything.
-    if readme and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(CompareTable(Path(str(readme)), ran), "compare-table")
+    if page and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(CompareTable(Path(str(page)), ran), "compare-table")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -87,7 +87,7 @@ def test_every_scenario_has_cases_of_its_own_and_a_plan(scale: Scale) -> None:
 
 @pytest.mark.parametrize(("scale", "minutes"), [(Scale.SMALL, 20), (Scale.FULL, 125)])
 def test_the_plans_keep_to_the_time_that_is_promised(scale: Scale, minutes: int) -> None:
-    """What they plan, not what a machine needs: README and help say these times."""
+    """What they plan, not what a machine needs: docs/benchmarks.md and help say these times."""
     targets = [target_named(name, {}) for name in default_targets(scale)]
     parts = schedule(SCENARIOS, targets, scale)
     assert sum(part.expected_seconds for part in parts) <= 60 * minutes

@@ -1,6 +1,6 @@
-"""The table of clients and tools in the README, made of what a whole run of the tests has started.
+"""The table of clients and tools in docs/clients.md, made of what a whole run has started.
 
-    make test       # compares the README's table with what ran, and says where they differ
+    make test       # compares that table with what ran, and says where they differ
     make table      # writes the table of that run
 
 Names, versions and group protocols are compared. What a tool was asked for, and the assignors, are
@@ -20,7 +20,7 @@ from tierlog.tests import toolchain
 from .ran import CONNECT, Ran, RanPlugin
 
 ROOT = Path(__file__).parents[2]
-README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "clients.md"
 CACHE_KEY = "tierlog/ran"
 COMMAND = "make table"
 _CACHE = ROOT / ".pytest_cache" / "v" / CACHE_KEY
@@ -71,10 +71,10 @@ def rows_that_ran(uses: Iterable[Ran]) -> set[Row]:
     return {Row(*key, tuple(sorted(spoken))) for key, spoken in protocols.items()}
 
 
-def rows_of(readme: str) -> dict[Row, str]:
-    """The rows that a README has between its marks, each with its line."""
+def rows_of(page: str) -> dict[Row, str]:
+    """The rows that a page has between its marks, each with its line."""
     found: dict[Row, str] = {}
-    for line in _between_marks(readme).splitlines():
+    for line in _between_marks(page).splitlines():
         row = _ROW.fullmatch(line)
         if row is not None and row["version"][0].isdigit():
             protocols = re.findall(r"(classic|consumer):", row["details"])
@@ -82,8 +82,8 @@ def rows_of(readme: str) -> dict[Row, str]:
     return found
 
 
-def _between_marks(readme: str) -> str:
-    return readme.partition(_BEGIN)[2].partition(_END)[0]
+def _between_marks(page: str) -> str:
+    return page.partition(_BEGIN)[2].partition(_END)[0]
 
 
 def could_run(row: Row) -> bool:
@@ -91,13 +91,16 @@ def could_run(row: Row) -> bool:
     return not toolchain.missing(_TOOLCHAINS.get(row.name, _JAVA))
 
 
-def differences(readme: str, uses: Iterable[Ran]) -> list[str]:
-    """Where the README's table and a whole run differ, a line each."""
-    ran, stated = rows_that_ran(uses), set(rows_of(readme))
+def differences(page: str, uses: Iterable[Ran]) -> list[str]:
+    """Where the page's table and a whole run differ, a line each."""
+    ran, stated = rows_that_ran(uses), set(rows_of(page))
     return [
-        *(f"ran, and the README does not say so: {_text(row)}" for row in sorted(ran - stated)),
         *(
-            f"in the README, and did not run: {_text(row)}"
+            f"ran, and docs/clients.md does not say so: {_text(row)}"
+            for row in sorted(ran - stated)
+        ),
+        *(
+            f"in docs/clients.md, and did not run: {_text(row)}"
             for row in sorted(stated - ran)
             if could_run(row)
         ),
@@ -146,33 +149,33 @@ def _line(row: Row, said: set[tuple[str, str]]) -> str:
     return f"| {row.name} | {row.version} | {words} |"
 
 
-def with_table(readme: str, uses: Collection[Ran]) -> str:
-    """The README with the table of what ran, and the rows that cannot run here."""
-    kept = {row: line for row, line in rows_of(readme).items() if not could_run(row)}
-    before, _, rest = readme.partition(_BEGIN)
+def with_table(page: str, uses: Collection[Ran]) -> str:
+    """The page with the table of what ran, and the rows that cannot run here."""
+    kept = {row: line for row, line in rows_of(page).items() if not could_run(row)}
+    before, _, rest = page.partition(_BEGIN)
     _, end, after = rest.partition(_END)
-    assert end, "the README has no marks for the table"
+    assert end, "the page has no marks for the table"
     return f"{before}{_BEGIN}\n{table(uses, kept)}\n{_END}{after}"
 
 
 class CompareTable:
     """At the end of a whole run: the comparison, and what `make table` needs."""
 
-    def __init__(self, readme: Path, ran: RanPlugin) -> None:
-        self._readme = readme
+    def __init__(self, page: Path, ran: RanPlugin) -> None:
+        self._page = page
         self._ran = ran
         self._said: list[str] = []
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if not self._ran.is_all_passed or session.shouldstop:
-            self._said = ["clients and tools: not compared with the README, for tests failed"]
+            self._said = ["clients and tools: not compared with docs/clients.md, for tests failed"]
             return
         if session.config.pluginmanager.hasplugin("cacheprovider"):
             session.config.cache.set(CACHE_KEY, sorted(self._ran.passed))
-        self._said = differences(self._readme.read_text(), self._ran.passed)
+        self._said = differences(self._page.read_text(), self._ran.passed)
         if self._said:
             # Told and not failed: a table that falls behind is no fault of the broker.
-            self._said.append(f"the README's table of clients and tools is mended by: {COMMAND}")
+            self._said.append(f"the table of clients and tools is mended by: {COMMAND}")
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(
@@ -189,7 +192,7 @@ def main() -> None:
     if not _CACHE.exists():
         raise SystemExit("no whole run went well yet: make test")
     uses = [Ran(*use) for use in json.loads(_CACHE.read_text())]
-    README.write_text(with_table(README.read_text(), uses))
+    PAGE.write_text(with_table(PAGE.read_text(), uses))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What tests start is recognised, brought to the end of the run, and compared with the README."""
+"""What tests start is recognised, brought to the end of the run, and compared with a page."""
 
 import os
 import subprocess
@@ -26,35 +26,37 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_table_says_what_ran_and_is_found_again() -> None:
-    readme = with_table(f"before{MARKS}after", USES)
+    page = with_table(f"before{MARKS}after", USES)
     assert "| aiokafka | 0.14.0 | Python, asyncio; classic: range, sticky; consumer: uniform |" in (
-        readme.splitlines()
+        page.splitlines()
     )
-    assert set(rows_of(readme)) == rows_that_ran(USES)
+    assert set(rows_of(page)) == rows_that_ran(USES)
     assert rows_that_ran(USES) == {
         Row("aiokafka", "0.14.0", ("classic", "consumer")),
         Row("kafka-python", "3.0.12", ()),
     }
-    assert with_table(readme, USES) == readme
-    assert differences(readme, USES) == []
+    assert with_table(page, USES) == page
+    assert differences(page, USES) == []
 
 
 def test_another_version_another_protocol_and_a_missing_client_are_told() -> None:
-    readme = with_table(MARKS, USES)
+    page = with_table(MARKS, USES)
     newer = [use._replace(version="0.15.0") for use in USES[:3]] + USES[3:]
-    assert differences(readme, newer) == [
-        "ran, and the README does not say so: aiokafka 0.15.0 classic consumer",
-        "in the README, and did not run: aiokafka 0.14.0 classic consumer",
+    assert differences(page, newer) == [
+        "ran, and docs/clients.md does not say so: aiokafka 0.15.0 classic consumer",
+        "in docs/clients.md, and did not run: aiokafka 0.14.0 classic consumer",
     ]
-    assert len(differences(readme, USES[:2] + USES[3:])) == 2
-    assert differences(readme, USES[:3]) == ["in the README, and did not run: kafka-python 3.0.12"]
+    assert len(differences(page, USES[:2] + USES[3:])) == 2
+    assert differences(page, USES[:3]) == [
+        "in docs/clients.md, and did not run: kafka-python 3.0.12"
+    ]
     # How a client was used is a detail.
-    assert differences(readme, [use._replace(did="otherwise") for use in USES]) == []
+    assert differences(page, [use._replace(did="otherwise") for use in USES]) == []
 
 
 def test_what_this_machine_cannot_run_stays_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     everything = [*USES, Ran("franz-go", "1.22.2", "classic", "range"), Ran("kafka-topics", "4.3")]
-    readme = with_table(MARKS, everything)
+    page = with_table(MARKS, everything)
     monkeypatch.setattr(
         toolchain,
         "TOOLCHAINS",
@@ -63,8 +65,8 @@ def test_what_this_machine_cannot_run_stays_in_the_table(monkeypatch: pytest.Mon
             for name in ("java", "mvn", "go", "node")
         },
     )
-    assert differences(readme, USES) == []
-    assert with_table(readme, USES) == readme
+    assert differences(page, USES) == []
+    assert with_table(page, USES) == page
 
 
 def test_members_are_recognised_by_what_they_are_told() -> None:
@@ -125,9 +127,9 @@ def test_in_a_test():
 """
 
 
-def run_tests(directory: Path, readme: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    (directory / "README.md").write_text(readme)
-    options = ("-p", "tierlog.tests.conftest", "--compare-table", "README.md", *arguments)
+def run_tests(directory: Path, page: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    (directory / "clients.md").write_text(page)
+    options = ("-p", "tierlog.tests.conftest", "--compare-table", "clients.md", *arguments)
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *options, "test_story.py"],
         cwd=directory,
@@ -140,19 +142,21 @@ def run_tests(directory: Path, readme: str, *arguments: str) -> subprocess.Compl
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "with workers"])
-def test_a_whole_run_says_where_the_readme_says_something_else(
+def test_a_whole_run_says_where_the_page_says_something_else(
     tmp_path: Path, workers: tuple[str, ...]
 ) -> None:
     (tmp_path / "test_story.py").write_text(STORY)
     done = run_tests(tmp_path, MARKS, *workers)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("ran, and the README does not say so: ") == 3, done.stdout
+    assert done.stdout.count("ran, and docs/clients.md does not say so: ") == 3, done.stdout
     assert "is mended by: make table" in done.stdout
     ran = [line.split(": ")[1].split() for line in done.stdout.splitlines() if "ran, and" in line]
     stated = with_table(MARKS, [Ran(*each) for each in ran])
-    assert "README" not in run_tests(tmp_path, stated, *workers).stdout
+    assert "clients.md" not in run_tests(tmp_path, stated, *workers).stdout
 
 
 def test_a_run_with_failures_is_not_compared(tmp_path: Path) -> None:
     (tmp_path / "test_story.py").write_text(STORY + "    assert False\n")
-    assert "not compared with the README, for tests failed" in run_tests(tmp_path, MARKS).stdout
+    assert (
+        "not compared with docs/clients.md, for tests failed" in run_tests(tmp_path, MARKS).stdout
+    )
