@@ -4,7 +4,8 @@ A deleted partition's removal is recorded only as a series of events in the meta
 broker can resume it where another one left off (KIP-405's RemotePartitionRemover):
 
     topic deleted --> MARKED --> STARTED --> every segment: DELETE_SEGMENT_STARTED, objects gone,
-                                             DELETE_SEGMENT_FINISHED --> FINISHED
+                                             DELETE_SEGMENT_FINISHED
+                             --> a wait for uploads that arrive late, and once more --> FINISHED
 
 - The broker that published the first MARKED does the removal, so that in a healthy cluster each
   segment is deleted once. All brokers read the events in one order and agree on who was first.
@@ -28,6 +29,12 @@ from ...storage.remote.remote_segment import RemotePartitionDeleteState
 from ..tier_access import ClusterTopics
 
 _STATE = RemotePartitionDeleteState
+
+
+LATE_UPLOAD_SECONDS = 60.0
+"""After this long, the last object of a copy that was given up should have arrived: an upload
+thread cannot be stopped, and a store may do later what it has answered with a time-out. The
+metadata does not tell: a leader may have deleted and forgotten such a copy before the removal."""
 
 
 class RemovalStep(Enum):
@@ -119,11 +126,8 @@ class PartitionRemovals:
     def _next_step(self, remote: RemoteLog, unmoved_seconds: float) -> RemovalStep | None:
         is_mine = remote.remover_id == self._broker_id
         if remote.partition_delete_state is not _STATE.DELETE_PARTITION_FINISHED:
-            return (
-                RemovalStep.REMOVE
-                if is_mine or unmoved_seconds >= self._patience.takeover
-                else None
-            )
+            patience = self._patience.takeover + (0.0 if len(remote) else LATE_UPLOAD_SECONDS)
+            return RemovalStep.REMOVE if is_mine or unmoved_seconds >= patience else None
         if not len(remote):
             return None
         # The broker that finished goes first; the others only if it does not act.

@@ -5,9 +5,10 @@ for work when it starts, when this broker has marked a partition, and every
 `remote.partition.remover.task.interval.ms`. A kill at any point loses nothing: an event is
 published to the metadata topic before and after each step, each step is idempotent, and the next
 broker that looks resumes at the first missing event. DELETE_SEGMENT_FINISHED is published after
-the segment's objects are deleted. DELETE_PARTITION_FINISHED is published after everything else
-under the partition's prefix is deleted too: partial uploads that no metadata event names and, on a
-file system, the directory (KAFKA-15166).
+the segment's objects are deleted. Then everything else under the partition's prefix is deleted too:
+partial uploads that no metadata event names and, on a file system, the directory (KAFKA-15166). A
+minute later this is done once more, for objects that arrived meanwhile; only then is
+DELETE_PARTITION_FINISHED published.
 
 Deletions are rate-limited, so that a topic of a million segments does not overload a store that
 also serves reads. A step that fails is counted, and retried with back-off for as long as it takes;
@@ -41,6 +42,7 @@ from ..remote_storage import PartitionStorage, RemoteStorageError, RemoteStorage
 from ..tier_access import ClusterTopics
 from ..tier_statistics import TierStatistics
 from .partition_removal import (
+    LATE_UPLOAD_SECONDS,
     PartitionRemovals,
     Patience,
     Removal,
@@ -58,8 +60,6 @@ _FIRST_LOOK_SECONDS = 1.0
 _LOOK = "Look for deleted partitions"
 _REMOVAL = "Removal of the remote data"
 _UNPROVEN_TOLD = 10
-_LATE_UPLOAD_SECONDS = 60.0
-"""An upload thread cannot be stopped; after this long its last object should have arrived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,28 +204,27 @@ class PartitionRemover:
             self._at_work.discard(partition)
 
     async def _remove_once(self, removal: Removal) -> None:
-        async with self._partitions:
-            was_copying = await self._remove(removal)
-        if was_copying:
-            await asyncio.sleep(_LATE_UPLOAD_SECONDS)
-            await self._clear(removal.partition)
-
-    async def _remove(self, removal: Removal) -> bool:
-        """Remove a partition; returns whether a copy was in progress when the removal began."""
-        partition, step = removal
+        """Remove a partition, unless another broker is doing it or has done it."""
+        partition = removal.partition
         remote = self._tools.metadata.remote_log(partition)
-        if step is not RemovalStep.SWEEP and not await self._take(remote):
-            return False
-        copying = _SEGMENT.COPY_SEGMENT_STARTED
-        was_copying = any(each.state is copying for each in remote.unfinished_segments())
-        while segments := remote.segments():
-            await self._delete_all(segments)
-        await self._clear(partition)
+        async with self._partitions:
+            if removal.step is not RemovalStep.SWEEP and not await self._take(remote):
+                return
+            await self._empty(remote)
+        await asyncio.sleep(LATE_UPLOAD_SECONDS)
+        async with self._partitions:
+            await self._empty(remote)
         if remote.partition_delete_state is not _PARTITION.DELETE_PARTITION_FINISHED:
+            if remote.remover_id != self._config.broker_id:
+                return
             await self._tell(partition, _PARTITION.DELETE_PARTITION_FINISHED)
             _log.info("Removed all remote data of %s", partition)
         self._tools.metadata.forget([partition])
-        return was_copying
+
+    async def _empty(self, remote: RemoteLog) -> None:
+        while segments := remote.segments():
+            await self._delete_all(segments)
+        await self._clear(remote.topic_id_partition)
 
     async def _clear(self, partition: TopicIdPartition) -> None:
         storage = self._tools.storage

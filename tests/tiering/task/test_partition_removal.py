@@ -66,7 +66,9 @@ def removals() -> PartitionRemovals:
         ([(MARKED, THERE)], 2, 999, None),
         ([(MARKED, THERE)], 2, 1000, RemovalStep.REMOVE),
         ([(MARKED, THERE), (STARTED, THERE)], 2, 999, None),
-        ([(MARKED, THERE), (STARTED, THERE)], 0, 1000, RemovalStep.REMOVE),
+        # A minute longer where it only waits for uploads that arrive late.
+        ([(MARKED, THERE), (STARTED, THERE)], 0, 1059, None),
+        ([(MARKED, THERE), (STARTED, THERE)], 0, 1060, RemovalStep.REMOVE),
         # Who was first to mark, or last to take over, has it.
         ([(MARKED, HERE), (MARKED, THERE)], 2, 0, RemovalStep.REMOVE),
         ([(MARKED, THERE), (MARKED, HERE)], 2, 0, None),

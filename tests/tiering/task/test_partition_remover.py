@@ -52,7 +52,7 @@ def test_a_marked_partition_goes_through_every_state_and_each_segment_is_deleted
         await until(lambda: broker.state() is FINISHED)
         assert sorted(tier.asked(DELETE)) == [0, 1, 2, 3, 4]
         assert not tier.segments
-        assert tier.partitions_cleared == [PARTITION]
+        assert tier.partitions_cleared == [PARTITION] * 2
         told = [
             event.state
             for event in topic.events()
@@ -94,7 +94,7 @@ def test_of_two_brokers_each_removes_what_it_has_marked() -> None:
         await asyncio.sleep(3 * HOUR)
         for number, tier in enumerate(tiers):
             assert sorted(tier.asked(DELETE)) == [0, 1]
-            assert tier.partitions_cleared == [partitions[number]]
+            assert tier.partitions_cleared == [partitions[number]] * 2
         for broker in brokers:
             await broker.stop()
 
@@ -189,22 +189,34 @@ def test_what_a_late_copy_tells_after_the_end_is_swept_up() -> None:
     simulate(story)
 
 
-def test_an_upload_that_could_not_be_stopped_leaves_nothing() -> None:
-    """A thread goes on writing after its copy was given up."""
+@pytest.mark.parametrize("is_on_record", [True, False])
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_an_upload_that_could_not_be_stopped_leaves_nothing(
+    is_on_record: bool, is_killed: bool
+) -> None:
+    """A thread goes on writing after its copy was given up, and perhaps forgotten by its leader.
+
+    Seed 1401 of the simulated cluster: the store answers a manifest's upload with a time-out and
+    stores it eight seconds later, and the remover is killed in between.
+    """
 
     async def story(loop: SimulatedLoop) -> None:
         tier, topic = MemoryTier(), SharedTopic()
         store(tier, topic, PARTITION, 2)
         number = metadata_partition(PARTITION, len(topic.partitions))
         on_its_way = segment_metadata(77, partition=PARTITION)
-        topic.write_event(number, on_its_way)
+        if is_on_record:
+            topic.write_event(number, on_its_way)
         mark(topic, 0)
         broker = await Remover(loop, tier, topic, Topics()).start()
-        await until(lambda: broker.state() is FINISHED)
+        await until(lambda: tier.partitions_cleared == [PARTITION])
         tier.segments[on_its_way.id] = StoredSegment(on_its_way, b"", {})
-        await until(lambda: not tier.segments, 120)
-        assert tier.partitions_cleared == [PARTITION] * 2
-        assert len(tier.asked(DELETE)) == 3
+        if is_killed:
+            await broker.stop()
+            broker = await Remover(loop, tier, topic, Topics()).start()
+        await until(lambda: broker.state() is FINISHED, 180)
+        assert not tier.segments
+        assert len(tier.asked(DELETE)) == 2 + is_on_record
         await broker.stop()
 
     simulate(story)
@@ -265,7 +277,7 @@ def test_deletions_are_paced() -> None:
         mark(topic, 0)
         began = loop.time()
         broker = await Remover(loop, tier, topic, Topics(), segments_per_second=2).start()
-        await until(lambda: broker.state() is FINISHED)
+        await until(lambda: tier.partitions_cleared == [PARTITION])
         assert 29 <= loop.time() - began <= 33
         await broker.stop()
 
