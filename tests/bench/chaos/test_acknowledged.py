@@ -4,8 +4,10 @@ from tierlog.bench.chaos.acknowledged import (
     Acknowledged,
     Answer,
     ReadBack,
+    Wrong,
     parse_answers,
     shortened,
+    violations,
     wrong_records,
 )
 
@@ -39,6 +41,13 @@ def test_each_violation_is_a_sentence() -> None:
     assert "Record 0 of partition 0 is out of order" in said_of((0, 1), (1, 0))
     assert "acknowledged at offset 1 and is at offset 5" in said_of((0, 0), (5, 1))
     assert "is lost" in " ".join(wrong_records(parse_answers(LINES), {}))
+
+
+def test_a_batch_that_was_appended_twice_is_doubled_and_not_reordered() -> None:
+    twice = {0: [ReadBack(*each) for each in ((0, 0), (1, 1), (2, 0), (3, 1), (4, 2))]}
+    seen = violations(parse_answers(["a 0 1 3 1000", "a 0 2 4 1000"]), twice)
+    assert [violation.wrong for violation in seen] == [Wrong.DOUBLED, Wrong.DOUBLED]
+    assert "Record 1 of partition 0 is there twice: at offset 1 and at offset 3." in seen[1].text
 
 
 def test_many_violations_are_shortened() -> None:
