@@ -84,6 +84,8 @@ class Wrong(StrEnum):
     """It was acknowledged, and is not there."""
     DOUBLED = "doubled"
     """It is there twice."""
+    DOUBLED_BY_CLIENT = "doubled_by_client"
+    """It is there twice, and its producer wrote it again in a new epoch (`batch_producers.py`)."""
     REORDERED = "reordered"
     """It comes after one that was sent later, or is not where it was acknowledged."""
     ABORTED_READ = "aborted_read"
@@ -92,11 +94,24 @@ class Wrong(StrEnum):
     """Anything else that Kafka does not allow."""
 
 
+NAMED_WHERE_THERE = frozenset({Wrong.DOUBLED_BY_CLIENT, Wrong.OTHER})
+"""What a line or a page names only where there is some."""
+
+
+class Twice(NamedTuple):
+    """Where a record is that is there twice."""
+
+    partition: int
+    offset: int
+    again: int
+
+
 class Violation(NamedTuple):
     """One thing that is wrong, and a sentence about it."""
 
     wrong: Wrong
     text: str
+    twice: Twice | None = None
 
 
 def violations(
@@ -122,6 +137,7 @@ def _in_partition(
                 Wrong.DOUBLED,
                 f"Record {record.number} of partition {partition} is there twice: at offset "
                 f"{places[0]} and at offset {record.offset}.",
+                Twice(partition, places[0], record.offset),
             )
         elif record.number < highest.number:
             yield Violation(

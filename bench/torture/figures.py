@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from ..chaos.acknowledged import Wrong
+from ..chaos.acknowledged import NAMED_WHERE_THERE, Wrong
 from ..scenarios.percentiles import percentile
 from .outcome import Outcome
 
@@ -106,5 +106,5 @@ def sentence_of(outcome: Outcome) -> str:
 
 def _wrong_words(outcome: Outcome) -> str:
     counts = outcome.counts
-    named = [each for each in Wrong if each is not Wrong.OTHER or counts[each]]
+    named = [each for each in Wrong if counts[each] or each not in NAMED_WHERE_THERE]
     return ", ".join(f"{counts[each]:,} {str(each).replace('_', ' ')}" for each in named)

@@ -163,8 +163,9 @@ class Outcome:
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing is wrong, and everything was judged."""
-        return not self.violations and not self.failures
+        """Whether nothing is wrong but what a client did to itself, and everything was judged."""
+        blamed = Wrong.DOUBLED_BY_CLIENT
+        return not self.failures and all(each.wrong is blamed for _, each in self.violations)
 
     @property
     def records(self) -> int:

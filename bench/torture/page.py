@@ -7,7 +7,7 @@ from typing import NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from ..chaos.acknowledged import Wrong
+from ..chaos.acknowledged import NAMED_WHERE_THERE, Wrong
 from .figures import percentiles, sentence_of
 from .outcome import Outcome
 from .pictures import bucket_s, pictures, rates
@@ -60,7 +60,7 @@ def _verdict(outcome: Outcome) -> Sequence[tuple[str, int]]:
     return [
         (str(wrong).replace("_", " "), counts[wrong])
         for wrong in Wrong
-        if wrong is not Wrong.OTHER or counts[wrong]
+        if counts[wrong] or wrong not in NAMED_WHERE_THERE
     ]
 
 

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from ..chaos.acknowledged import Violation, violations
+from ..chaos.batch_producers import blame_clients
 from ..chaos.chaos_cluster import ChaosCluster, chaos_cluster
 from ..chaos.durability import read_back
 from ..chaos.exactly_once import compare_copy
@@ -186,11 +187,13 @@ def _judge(
             tell(f"reading {answered.topic}: {answered.acknowledged.records:,} acknowledged …")
             try:
                 read = read_back(made.cluster.bootstrap, answered.topic, PARTITIONS)
+                wrong = violations(answered.acknowledged, read)
+                wrong = blame_clients(made.cluster.bootstrap, answered.topic, wrong)
             except MeasurementError as error:
                 # The others are judged all the same.
                 outcome.failures.append(str(error))
                 continue
-            _note(outcome, producing.name, violations(answered.acknowledged, read))
+            _note(outcome, producing.name, wrong)
             if answered.topic == SOURCE:
                 for client, copier in load.copiers.items():
                     tell(f"comparing the copy of {client} …")
