@@ -11,9 +11,12 @@ PLUGINS = ("xdist.plugin", "tierlog.broker.testing.pytest_plugin")
 RUN_WITHIN_S = 200
 
 
-def run(project: Path, *options: str, address: str = "") -> "subprocess.CompletedProcess[str]":
-    """Run the tests of a project as its developer does."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / ".namespace")}
+def run(
+    project: Path, *options: str, address: str = "", packages: Path | None = None
+) -> "subprocess.CompletedProcess[str]":
+    """Run the tests of a project as its developer does; `packages` come before those installed."""
+    path = [str(each) for each in (packages, ROOT / ".namespace") if each is not None]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
     environment |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}
     environment.pop("KAFKA_BOOTSTRAP_SERVERS", None)
     environment.pop("PYTEST_XDIST_WORKER", None)

@@ -1,40 +1,65 @@
 """Every file of tests in docs/testing.md and README passes, in a project that has nothing else."""
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
 from tierlog.bench.kafka_peer import KafkaNode
 from tierlog.tests.broker.testing.plugin_runs import run
+from tierlog.tests.compatibility.foreign_members import ready
 from tierlog.tests.house_rules import ROOT
 
 _FILE = re.compile(r"```python\n# (test_\w+\.py)\n(.*?)```", re.DOTALL)
 PAGES = ("docs/testing.md", "README.md")
 FILES = {name: text for page in PAGES for name, text in _FILE.findall((ROOT / page).read_text())}
+LIBRARIES = {"test_quix_streams.py": "quix_streams", "test_faust.py": "faust"}
+"""What cannot share an environment with the other clients, and the folder of its versions."""
+SPARK = "test_spark.py"
+QUICK = [name for name in FILES if name not in LIBRARIES and name != SPARK]
 
 
-def write_page(project: Path) -> None:
-    """Each file of the page, of both pages as a reader would copy it."""
-    for name, text in FILES.items():
-        (project / name).write_text(text)
+def write_page(project: Path, names: list[str]) -> None:
+    """Files of both pages as a reader would copy them."""
+    for name in names:
+        (project / name).write_text(FILES[name])
 
 
 @pytest.mark.slow
-def test_every_file_of_the_page_passes(tmp_path: Path) -> None:
-    assert len(FILES) == 9, FILES.keys()
-    write_page(tmp_path)
+def test_every_file_of_the_pages_passes(tmp_path: Path) -> None:
+    assert len(QUICK) == 9, FILES.keys()
+    write_page(tmp_path, QUICK)
     ran = run(tmp_path, "-n", "2", "-rf")
     assert "10 passed" in ran.stdout, ran.stdout
     assert "failed" not in ran.stdout, ran.stdout
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_library_with_versions_of_its_own_passes(tmp_path: Path, name: str) -> None:
+    write_page(tmp_path, [name])
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
+    chosen = ("--no-deps", "--target", "packages", "--requirement", "requirements.txt")
+    packages = ready(LIBRARIES[name], (*pip, *chosen)) / "packages"
+    ran = run(tmp_path, packages=packages)
+    assert "1 passed" in ran.stdout, ran.stdout
+
+
+@pytest.mark.long
 @pytest.mark.requires("java", "mvn")
-def test_every_file_of_the_page_passes_at_apache_kafka(tmp_path: Path) -> None:
+def test_spark_passes(tmp_path: Path) -> None:
+    write_page(tmp_path, [SPARK])
+    ran = run(tmp_path)
+    assert "1 passed" in ran.stdout, ran.stdout
+
+
+@pytest.mark.long
+@pytest.mark.requires("java", "mvn")
+def test_every_file_of_the_pages_passes_at_apache_kafka(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
-    write_page(project)
+    write_page(project, QUICK)
     with KafkaNode(tmp_path / "kafka", heap="512m") as kafka:
         ran = run(project, "-rs", "--kafka-bootstrap", kafka.bootstrap)
     assert "9 passed, 1 skipped" in ran.stdout, ran.stdout
