@@ -48,6 +48,11 @@ def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
     assert broken == []
 
 
+def test_no_page_installs_from_a_registry_that_does_not_have_tierlog() -> None:
+    for page in [*DOCS, ROOT / "README.md"]:
+        assert "pip install 'tierlog" not in page.read_text(), page.name
+
+
 def test_no_secret_stands_on_a_command_line() -> None:
     for page in [*DOCS, ROOT / "README.md"]:
         assert not re.search(r"--override \S*(secret|password|key)=", page.read_text()), page.name

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any, cast
 
 import confluent_kafka
@@ -110,6 +111,25 @@ def test_the_queries_of_the_page_give_what_it_shows(tier: str) -> None:
     assert answer.returncode == 0, answer.stderr
     shown = "".join(blocks("text"))
     assert [line.rstrip() for line in answer.stdout.splitlines() if line] == shown.splitlines()
+
+
+def test_the_page_makes_the_tier_that_its_answers_are_from(tmp_path: Path) -> None:
+    (program,) = [block for block in blocks("python") if "offload" in block]
+    url = f"file://{tmp_path}/shop"
+    subprocess.run(
+        [sys.executable, "-c", program.replace("file:///tmp/shop", url)],
+        env={"PYTHONPATH": str(ROOT / ".namespace")},
+        check=True,
+        timeout=120,
+    )
+    columns = ["partition", "offset", "value"]
+    rows = cast("Any", scan(url, "orders", columns=columns).to_table()).to_pylist()
+    made = [(row["partition"], row["offset"], row["value"]) for row in rows]
+    assert made == [
+        (partition, number, order(number))
+        for partition, count in COUNTS.items()
+        for number in range(count)
+    ]
 
 
 def test_a_program_may_end_in_the_middle_of_a_scan(tier: str) -> None:
