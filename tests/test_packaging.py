@@ -152,6 +152,7 @@ def test_the_wheel_brings_a_broker_to_the_tests_of_a_project(wheel: Path, tmp_pa
     assert "1 passed" in answer.stdout, answer.stdout + answer.stderr
 
 
+README = ROOT / "README.md"
 _INSTALL_S = 600.0
 _READY_S = 60.0
 _SMALL = re.compile(r"^ +pip install --no-deps tierlog (.+)$", re.MULTILINE)
@@ -200,6 +201,31 @@ def test_the_wheel_alone_is_a_broker_in_an_empty_environment(
         timeout=_INSTALL_S,
     )
     assert f"tierlog {tierlog.__version__} ready on 127.0.0.1:" in _ready_line(venv, tmp_path / "d")
+    if not is_small:
+        extra = (f"{wheel}[testing]", "confluent-kafka", "pytest-xdist")
+        subprocess.run(
+            [*pip, "--quiet", "--only-binary=:all:", *constraints, *extra],
+            check=True,
+            timeout=_INSTALL_S,
+        )
+        assert "1 passed" in _first_tests(venv, tmp_path / "project")
+
+
+def _first_tests(venv: Path, project: Path) -> str:
+    """What pytest prints of README's file of tests, in a project that has nothing else."""
+    (text,) = re.findall(r"```python\n# test_orders.py\n(.*?)```", README.read_text(), re.DOTALL)
+    project.mkdir()
+    (project / "test_orders.py").write_text(text)
+    return subprocess.run(
+        [str(venv / "bin" / "pytest"), "-q", "-n", "2"],
+        cwd=project,
+        env={"PATH": os.environ["PATH"]},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=200,
+        check=False,
+    ).stdout
 
 
 def test_the_plain_install_brings_the_codecs_of_kafkas_clients(wheel: Path) -> None:
