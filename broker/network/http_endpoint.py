@@ -2,8 +2,9 @@
 
 A connection carries one request, and is closed after the response. No client can block the broker:
 the size of a request head, the age of a connection and the number of connections are limited; any
-connection above a limit is closed. What is answered, and to whom, is in `http_message.py`; the
-addresses are in `broker/status/`.
+connection above a limit is closed. Connections that come too fast wait in the backlog, so that no
+flood of them takes much of the event loop's time. What is answered, and to whom, is in
+`http_message.py`; the addresses are in `broker/status/`.
 """
 
 import asyncio
@@ -17,8 +18,13 @@ from .transport import AttachableTransport, Listener, Network
 _log = logging.getLogger(__name__)
 
 _HEAD_BYTES_MAX = 8 * 1024
+_HEAD_BYTES_READ_MAX = 64 * 1024
+"""Of a longer head the rest is read to its end and dropped, so that its sender gets an answer."""
 _CONNECTIONS_MAX = 32
 _SECONDS_MAX = 10.0
+BURST_MAX = 20
+BURST_S = 0.1
+"""After `BURST_MAX` connections within this time, further ones wait until it is over."""
 _END_OF_HEAD = b"\r\n\r\n"
 
 Answer: TypeAlias = Response | asyncio.Future[Response]
@@ -36,6 +42,8 @@ class HttpEndpoint:
         self._names = frozenset(name.lower() for name in names)
         self._listener: Listener | None = None
         self._open: set[_Exchange] = set()
+        self._burst = 0
+        self._burst_end: asyncio.TimerHandle | None = None
 
     async def start(self, host: str, port: int) -> int:
         """Bind the address and serve; returns the port. Raises OSError if it cannot be bound."""
@@ -49,6 +57,8 @@ class HttpEndpoint:
         if self._listener is not None:
             self._listener.close()
             self._listener = None
+        if self._burst_end is not None:
+            self._burst_end.cancel()
         for exchange in list(self._open):
             exchange.close()
 
@@ -59,7 +69,21 @@ class HttpEndpoint:
             return refused or plain(400, "This is not an HTTP request.")
         return self._site(request)
 
+    def _count(self) -> None:
+        """Count a connection; pause accepting if there were too many of late."""
+        self._burst += 1
+        if self._burst_end is None:
+            self._burst_end = asyncio.get_running_loop().call_later(BURST_S, self._end_burst)
+        if self._burst >= BURST_MAX and self._listener is not None:
+            self._listener.pause_accepting()
+
+    def _end_burst(self) -> None:
+        self._burst, self._burst_end = 0, None
+        if self._listener is not None:
+            self._listener.resume_accepting()
+
     def _connected(self, transport: AttachableTransport) -> None:
+        self._count()
         if len(self._open) >= _CONNECTIONS_MAX:
             transport.close()
             return
@@ -81,6 +105,7 @@ class _Exchange:
         self._answer_to = answer
         self._on_closed = on_closed
         self._head = b""
+        self._head_bytes = 0
         self._request: Request | None = None
         self._is_read = False
         self._is_answered = False
@@ -96,16 +121,25 @@ class _Exchange:
         """Add to the head; bytes after it are ignored."""
         if self._is_read:
             return
-        self._head += view[: _HEAD_BYTES_MAX - len(self._head)]
-        end = self._head.find(_END_OF_HEAD)
+        begin = max(0, len(self._head) - len(_END_OF_HEAD))
+        self._head += view
+        self._head_bytes += len(view)
+        end = self._head.find(_END_OF_HEAD, begin)
         if end >= 0:
-            self._ask(self._head[:end])
-        elif len(self._head) >= _HEAD_BYTES_MAX:
+            self._read(end)
+        elif self._head_bytes > _HEAD_BYTES_READ_MAX:
             self.close()
+        elif self._head_bytes > _HEAD_BYTES_MAX:
+            self._head = self._head[-len(_END_OF_HEAD) :]
 
-    def _ask(self, head: bytes) -> None:
+    def _read(self, end: int) -> None:
+        """The head ends there. Nothing else is read: who sends no more may still be answered."""
         self._is_read = True
-        self._request = parse_request(head)
+        self._transport.pause_reading()
+        if self._head_bytes - len(self._head) + end > _HEAD_BYTES_MAX:
+            self._send(plain(431, "The head of a request has 8 KiB at most, cookies included."))
+            return
+        self._request = parse_request(self._head[:end])
         answer = self._answer_to(self._request)
         if isinstance(answer, Response):
             self._send(answer)
@@ -124,7 +158,7 @@ class _Exchange:
 
     def _send(self, response: Response) -> None:
         self._is_answered = True
-        self._transport.send([encode_response(response, self._request)])
+        self._transport.send(encode_response(response, self._request))
         if self._transport.flush():
             self._transport.end()
 
@@ -142,7 +176,7 @@ class _Exchange:
         """Never called, because `readable_bytes` is never 0."""
 
     def hung_up(self) -> None:
-        """Never called, because reading never pauses."""
+        """The peer has sent its request and sends no more; it may still read the answer."""
 
     def drained(self) -> None:
         """The peer has read the whole response."""

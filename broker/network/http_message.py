@@ -37,6 +37,7 @@ _STATUS = {
     404: "Not Found",
     405: "Method Not Allowed",
     421: "Misdirected Request",
+    431: "Request Header Fields Too Large",
     500: "Internal Server Error",
     503: "Service Unavailable",
 }
@@ -134,18 +135,18 @@ def _is_for_another_site(request: Request) -> bool:
     return not (follows_link and request.value("sec-fetch-dest") == "document")
 
 
-def encode_response(response: Response, request: Request | None) -> bytes:
-    """The bytes to send: no body for HEAD, nor where the client has the body already (304)."""
+def encode_response(response: Response, request: Request | None) -> tuple[bytes, ...]:
+    """What to send: no body for HEAD, nor where the client has the body already (304)."""
     status, body, content_type, etag = response
     tag = f'ETag: "{etag}"\r\n' if etag else ""
     if status == 200 and request is not None and _has_body_already(request, etag):
-        return f"HTTP/1.1 304 {_STATUS[304]}\r\n{tag}{_HEADERS}\r\n".encode()
+        return (f"HTTP/1.1 304 {_STATUS[304]}\r\n{tag}{_HEADERS}\r\n".encode(),)
     allow = "Allow: GET, HEAD\r\n" if status == 405 else ""
     head = (
         f"HTTP/1.1 {status} {_STATUS[status]}\r\nContent-Type: {content_type}\r\n"
         f"Content-Length: {len(body)}\r\n{tag}{allow}{_HEADERS}\r\n"
     ).encode()
-    return head if request is not None and request.method == "HEAD" else head + body
+    return (head,) if request is not None and request.method == "HEAD" else (head, body)
 
 
 def _has_body_already(request: Request, etag: str) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -86,10 +87,12 @@ def test_a_request_may_come_in_pieces(network: Callable[[], Network]) -> None:
 def test_a_head_without_end_is_cut_off(network: Callable[[], Network]) -> None:
     async def ask(port: int) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"GET /metrics HTTP/1.1\r\nX: " + b"x" * 9_000)
         try:
+            for _ in range(100):
+                writer.write(b"GET /metrics HTTP/1.1\r\nX: " + b"x" * 9_000)
+                await writer.drain()
             assert await reader.read() == b""
-        except ConnectionResetError:
+        except ConnectionError:
             # What we had not read of it may be answered with a reset.
             assert reader.at_eof() or reader.exception() is not None
         writer.close()
@@ -98,40 +101,60 @@ def test_a_head_without_end_is_cut_off(network: Callable[[], Network]) -> None:
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-def test_who_asks_nothing_is_closed_in_time(
-    network: Callable[[], Network], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(http_endpoint, "_SECONDS_MAX", 0.05)
+@pytest.mark.parametrize("nbytes", [8_100, 8_200, 30_000])
+def test_who_has_too_many_cookies_is_told_so(network: Callable[[], Network], nbytes: int) -> None:
+    """All servers of one host share their cookies in a browser."""
 
     async def ask(port: int) -> None:
-        assert await exchange(port, b"GET") == b""
+        cookies = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nCookie: c=" + b"x" * nbytes
+        answer = await exchange(port, cookies[:5_000], cookies[5_000:], b"\r\n\r\n")
+        assert answer.split(b" ")[1] == (b"200" if nbytes < 8_192 else b"431")
 
     served(network(), ask)
 
 
-@pytest.mark.parametrize("network", NETWORKS)
-def test_more_connections_than_the_limit_are_closed_and_room_is_made_again(
-    network: Callable[[], Network], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(http_endpoint, "_CONNECTIONS_MAX", 2)
+def test_who_sends_no_more_after_the_request_is_answered_all_the_same() -> None:
+    """As `nc` does. The answer is collected meanwhile."""
 
     async def ask(port: int) -> None:
-        held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        try:
-            assert await reader.read() == b""
-        except ConnectionResetError:
-            assert reader.at_eof() or reader.exception() is not None
-        for _, each in [*held, (reader, writer)]:
-            each.close()
-        answer = b""
-        while not answer.startswith(b"HTTP/1.1 200 OK"):
-            try:
-                answer = await exchange(port, GET)
-            except ConnectionError:
-                answer = b""
+        writer.write(GET)
+        writer.write_eof()
+        assert (await reader.read()).startswith(b"HTTP/1.1 200 OK")
+        writer.close()
 
-    served(network(), ask)
+    served(SocketNetwork(SocketOptions()), ask)
+
+
+@pytest.mark.parametrize("burst_s", [0.01, 60])
+def test_connections_that_come_too_fast_wait_for_their_turn(
+    burst_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_endpoint, "BURST_S", burst_s)
+    fewest = http_endpoint.BURST_MAX
+
+    async def story() -> None:
+        answered, is_full = list[bytes](), asyncio.Event()
+
+        async def ask(port: int) -> None:
+            with suppress(ConnectionError):
+                answered.append(await exchange(port, GET))
+            if len(answered) == (50 if burst_s < 1 else fewest):
+                is_full.set()
+
+        endpoint = HttpEndpoint(SocketNetwork(SocketOptions()), lambda _: plain(200, "ok"))
+        port = await endpoint.start("127.0.0.1", 0)
+        async with asyncio.timeout(60), asyncio.TaskGroup() as clients:
+            for _ in range(50):
+                clients.create_task(ask(port))
+            await is_full.wait()
+            before = list(answered)
+            # Who is in the backlog is reset.
+            endpoint.stop()
+        assert len(before) == (50 if burst_s < 1 else fewest)
+        assert all(each.startswith(b"HTTP/1.1 200 OK") for each in before)
+
+    asyncio.run(story())
 
 
 SITE = "page\n"
@@ -141,7 +164,7 @@ def answered(head: bytes, names: list[str] | None = None) -> bytes:
     """What an endpoint with one page at every address answers."""
     request = parse_request(head)
     refused = refusal(request, names or [])
-    return encode_response(refused or Response(200, SITE.encode(), etag="e1"), request)
+    return b"".join(encode_response(refused or Response(200, SITE.encode(), etag="e1"), request))
 
 
 @pytest.mark.parametrize(
