@@ -9,7 +9,7 @@ Kafka's metric of the same name without a topic.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import nan
 from typing import NamedTuple
 
@@ -38,13 +38,11 @@ class PartitionGauge:
     def forget_topic(self, topic: str) -> None:
         self._topics.pop(topic, None)
 
-    def by_partition(self) -> dict[TopicPartition, float]:
-        """The numbers as they were set."""
-        return {
-            TopicPartition(topic, partition): value
-            for topic, values in self._topics.items()
-            for partition, value in values.items()
-        }
+    def by_partition(self) -> Iterator[tuple[TopicPartition, float]]:
+        """The numbers as they were set; numbers may be set and removed meanwhile."""
+        for topic, values in list(self._topics.items()):
+            for partition, value in list(values.items()):
+                yield TopicPartition(topic, partition), value
 
     def by_topic(self) -> dict[str, float]:
         """The sum over the partitions of each topic."""

@@ -120,6 +120,18 @@ class OffsetStore:
         """Every topic of a group with its partitions' offsets."""
         yield from self._groups.get(group_id, {}).items()
 
+    def of_topic(self, group_id: str, topic: FetchTopic) -> Iterator[tuple[int, int]]:
+        """Those of the partitions that have a committed offset, and that offset."""
+        by_partition = self._groups.get(group_id, {}).get(topic.topic)
+        if by_partition is None:
+            return
+        for partition in topic.partitions:
+            committed = by_partition.get(partition)
+            if committed is not None:
+                offset = _of_this_topic(committed, topic.topic_id).offset
+                if offset != NO_OFFSET:
+                    yield partition, offset
+
     def keys(self, group_id: str) -> list[OffsetKey]:
         """The keys of all committed offsets of a group."""
         return [

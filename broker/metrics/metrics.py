@@ -8,9 +8,10 @@ rate in JMX is a total here, from which any rate can be computed: of a meter's a
 only `Count`.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import NamedTuple
 
+from ...clients.steps import finished
 from ...clients.supervisor import Supervisor
 
 COUNT = "Count"
@@ -18,6 +19,8 @@ COUNT = "Count"
 
 VALUE = "Value"
 """The attribute of a gauge."""
+
+_SAMPLES_A_STEP = 16
 
 _LOOP_FAILURES = "tierlog.server:type=Supervisor,name=FailuresPerSec"
 
@@ -59,16 +62,29 @@ class Metrics:
         self._gauges[name, attribute] = read
 
     def family(self, read: Callable[[], Iterable[Sample]]) -> None:
-        """Register `read`, which returns its samples at each reading."""
+        """Register `read`, which returns its samples at each reading.
+
+        What it iterates over may change between two samples.
+        """
         self._families.append(read)
 
     def samples(self) -> list[Sample]:
         """All samples at this time, sorted by name."""
+        return sorted(finished(self.sample_steps()))
+
+    def sample_steps(self) -> Generator[None, None, list[Sample]]:
+        """All samples in no order, in steps: of a family, each is read when its turn comes."""
         samples = [Sample(name, COUNT, each.value) for name, each in self._counters.items()]
-        samples += [Sample(*key, read()) for key, read in self._gauges.items()]
-        for read in self._families:
-            samples += read()
-        samples.sort()
+        yield
+        for key, read in list(self._gauges.items()):
+            samples.append(Sample(*key, read()))
+            yield
+        for family in list(self._families):
+            for count, sample in enumerate(family(), 1):
+                samples.append(sample)
+                if not count % _SAMPLES_A_STEP:
+                    yield
+            yield
         return samples
 
     def read(self) -> Iterator[tuple[str, float]]:
@@ -81,5 +97,5 @@ class Metrics:
 def failures_of_loops(supervisor: Supervisor) -> Iterator[Sample]:
     """How often the broker's loops failed unexpectedly: in total, and for each loop that failed."""
     yield Sample(_LOOP_FAILURES, COUNT, supervisor.failures.total())
-    for loop, failures in supervisor.failures.items():
+    for loop, failures in list(supervisor.failures.items()):
         yield Sample(f"{_LOOP_FAILURES},loop={loop}", COUNT, failures)

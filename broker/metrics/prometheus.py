@@ -12,21 +12,30 @@ HELP has the domain, the first property and the attribute, as in JMX.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from math import isinf, isnan
 
+from ...clients.steps import finished, sorted_steps
 from .metrics import COUNT, Sample
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_SERIES_A_STEP = 16
+_SERIES_A_PIECE = 256
 
 _NOT_IN_NAMES = re.compile("[^a-zA-Z0-9:]+")
 
 
 def exposition(samples: Iterable[Sample]) -> str:
     """The text; series with the same name are adjacent, as the format requires."""
+    return finished(exposition_steps(samples)).decode()
+
+
+def exposition_steps(samples: Iterable[Sample]) -> Generator[None, None, bytes]:
+    """The text in UTF-8, in steps."""
     families: dict[str, list[str]] = {}
     heads: dict[str, str] = {}
-    for sample in samples:
+    for number, sample in enumerate(samples, 1):
         domain, _, properties = sample.name.partition(":")
         first, *others = properties.split(",")
         name = _plain(f"{domain}_{first.partition('=')[2]}_{sample.attribute}")
@@ -36,9 +45,16 @@ def exposition(samples: Iterable[Sample]) -> str:
             heads[name] = f"# HELP {name} {help_text}\n# TYPE {name} {kind}\n"
         series = f"{name}{_labels(others)} {_number(sample.value)}\n"
         families.setdefault(name, []).append(series)
-    return "".join(
-        heads[name] + "".join(sorted(series)) for name, series in sorted(families.items())
-    )
+        if not number % _SERIES_A_STEP:
+            yield
+    pieces: list[bytes] = []
+    for name in sorted(families):
+        pieces.append(heads[name].encode())
+        in_order = yield from sorted_steps(families.pop(name))
+        for begin in range(0, len(in_order), _SERIES_A_PIECE):
+            pieces.append("".join(in_order[begin : begin + _SERIES_A_PIECE]).encode())
+            yield
+    return b"".join(pieces)
 
 
 def _plain(name: str) -> str:

@@ -146,19 +146,19 @@ def _total_and_topics(
     name: str, attribute: str, by_topic: "dict[str, int] | dict[str, float]"
 ) -> Iterator[Sample]:
     yield Sample(f"{_TOPIC},name={name}", attribute, sum(by_topic.values()))
-    for topic, value in by_topic.items():
+    for topic, value in list(by_topic.items()):
         yield Sample(f"{_TOPIC},name={name},topic={topic}", attribute, value)
 
 
 def _expired_searches(expired: Mapping[TopicPartition, int]) -> Iterator[Sample]:
-    for (topic, partition), count in expired.items():
+    for (topic, partition), count in list(expired.items()):
         yield Sample(f"{_SEARCHES_EXPIRED},partition={partition},topic={topic}", COUNT, count)
 
 
 def _retention_samples(
     statistics: "TierStatistics", log_of: Callable[[TopicPartition], UnifiedLog | None]
 ) -> Iterator[Sample]:
-    for partition, in_tier in statistics.remote_log_size_bytes.by_partition().items():
+    for partition, in_tier in statistics.remote_log_size_bytes.by_partition():
         log = log_of(partition)
         if log is None:
             continue

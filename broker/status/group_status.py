@@ -3,14 +3,15 @@
 A broker has all committed offsets and all ends in memory, so no group is asked for one by one.
 """
 
-from collections.abc import Collection, Generator, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...clients.steps import sorted_steps
 from ..coordinator.group_records import CommittedOffset
 from ..coordinator.led_shards import ShardState
 from ..coordinator.offsets import NO_OFFSET
 from .partition_status import Lag
-from .sources import Json, StatusSources, Steps, cut
+from .sources import Json, StatusSources, Steps, cut, shortened
 
 if TYPE_CHECKING:
     from ..coordinator.group.group_shard import GroupShard
@@ -20,6 +21,7 @@ MEMBERS_MAX = 20
 TOPICS_MAX = 20
 """Topics that are listed with a group."""
 _OFFSETS_A_STEP = 64
+_NAMES_A_STEP = 256
 
 LagsByTopic = dict[str, list[tuple[str, Lag]]]
 """The groups of each topic, and their lag."""
@@ -105,9 +107,8 @@ def _topic_lags(
 
 def groups_status(sources: StatusSources, begin: int) -> Steps:
     """The groups from number `begin` on, in the order of their names."""
-    shard_of = {group_id: shard for shard in sources.shards() for group_id in _group_ids(shard)}
-    yield
-    names, more = cut(sorted(shard_of), begin, GROUPS_MAX)
+    shard_of = yield from shards_by_group(sources, _group_ids)
+    names, more = cut((yield from sorted_steps(list(shard_of))), begin, GROUPS_MAX)
     ends = _Ends(sources)
     groups: list[Json] = []
     for name in names:
@@ -121,10 +122,22 @@ def groups_status(sources: StatusSources, begin: int) -> Steps:
     return {"groups": groups, "more": more, "loading": loading}
 
 
-def _group_ids(shard: "GroupShard") -> Iterable[str]:
-    yield from shard.groups
-    for group in shard.consumer_groups.all():
-        yield group.group_id
+def shards_by_group(
+    sources: StatusSources, ids_of: "Callable[[GroupShard], list[str]]"
+) -> "Generator[None, None, dict[str, GroupShard]]":
+    """The shard of each group that `ids_of` lists."""
+    shard_of: dict[str, GroupShard] = {}
+    for shard in sources.shards():
+        for count, group_id in enumerate(ids_of(shard), 1):
+            shard_of[group_id] = shard
+            if not count % _NAMES_A_STEP:
+                yield
+        yield
+    return shard_of
+
+
+def _group_ids(shard: "GroupShard") -> list[str]:
+    return [*shard.groups, *(group.group_id for group in shard.consumer_groups.all())]
 
 
 def _head(shard: "GroupShard", group_id: str) -> Json | None:
@@ -132,14 +145,15 @@ def _head(shard: "GroupShard", group_id: str) -> Json | None:
     consumers = shard.consumer_groups.get(group_id)
     if consumers is not None:
         state = consumers.state.value
-        return {"group": group_id, "type": "consumer", "protocol": "consumer", "state": state}
+        name = shortened(group_id)
+        return {"group": name, "type": "consumer", "protocol": "consumer", "state": state}
     group = shard.groups.get(group_id)
     if group is None:
         return None
     return {
-        "group": group_id,
+        "group": shortened(group_id),
         "type": "classic",
-        "protocol": group.protocol_type or "",
+        "protocol": shortened(group.protocol_type or ""),
         "state": group.state.value,
     }
 
@@ -173,4 +187,9 @@ def _members_status(shard: "GroupShard", group_id: str) -> Json:
 
 
 def _member(member_id: str, client: str, host: str, instance: str | None) -> Json:
-    return {"member": member_id, "client": client, "host": host, "instance": instance}
+    return {
+        "member": shortened(member_id),
+        "client": shortened(client),
+        "host": host,
+        "instance": None if instance is None else shortened(instance),
+    }

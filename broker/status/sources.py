@@ -29,6 +29,9 @@ Json = dict[str, object]
 Steps = Generator[None, None, Json]
 """Collects an answer, in steps."""
 
+NAME_MAX = 500
+"""Characters of a client's name that are shown; Kafka allows 32,767."""
+
 _SERVED = (PartitionRole.LEADER, PartitionRole.FOLLOWER)
 
 
@@ -68,6 +71,11 @@ class StatusSources:
     def shards(self) -> "Sequence[GroupShard]":
         """Those of them whose groups are served."""
         return [each for each in self.all_shards() if each.state is ShardState.ACTIVE]
+
+
+def shortened(name: str) -> str:
+    """A name that a client has chosen, whose end is cut off if it is longer than `NAME_MAX`."""
+    return name if len(name) <= NAME_MAX else f"{name[:NAME_MAX]}…"
 
 
 def cut(elements: Sequence[T], begin: int, most: int) -> tuple[Sequence[T], int]:

@@ -6,19 +6,21 @@
 `/healthz` answers 200 while the event loop runs. `/ready` answers 200 when clients are served and
 the controllers answer this broker; otherwise 503 and why not. A broker that is cut off from the
 controllers still serves the partitions it leads. Trouble of the tier is a second line of `/ready`:
-the broker serves all local data meanwhile.
+the broker serves all local data meanwhile. These two are answered at once; all that takes longer is
+collected (`collector.py`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING
 
 from ..metrics.metrics import Metrics
-from ..metrics.prometheus import CONTENT_TYPE, exposition
+from ..metrics.prometheus import CONTENT_TYPE, exposition_steps
 from ..network.http_endpoint import Answer
 from ..network.http_message import Request, Response, plain
 
 if TYPE_CHECKING:
     from ...tiering.remote_log_manager import RemoteLogManager
+    from .collector import Collector
     from .page_files import PageFiles
     from .sources import StatusSources
     from .status_api import StatusApi
@@ -41,6 +43,7 @@ class StatusSite:
         self._tier = tier
         self.sources: StatusSources | None = None
         """What the API is collected from; None while the broker starts."""
+        self._collector: Collector | None = None
         self._api: StatusApi | None = None
         self._files: PageFiles | None = None
 
@@ -50,17 +53,15 @@ class StatusSite:
 
     async def stop(self) -> None:
         """Stop collecting. Idempotent."""
-        self.sources = None
-        if self._api is not None:
-            await self._api.stop()
-            self._api = None
+        self.sources = self._api = None
+        if self._collector is not None:
+            await self._collector.stop()
 
     def answer_health(self, request: Request) -> Answer:
         """Metrics and health alone, for `tierlog.metrics.port`."""
         match request.path:
             case "/metrics":
-                text = exposition(self._metrics.samples())
-                return Response(200, text.encode(), CONTENT_TYPE)
+                return self._collecting().answer(("metrics",), self.metrics_steps, 0)
             case "/healthz":
                 return plain(200, "ok")
             case "/ready":
@@ -89,8 +90,21 @@ class StatusSite:
             reason = self._obstacle() or "This process is no broker."
             return problem(503, reason)
         if self._api is None:
-            self._api = StatusApi(self.sources)
+            self._api = StatusApi(self.sources, self._collecting())
         return self._api.answer(request)
+
+    def _collecting(self) -> "Collector":
+        if self._collector is None:
+            from .collector import Collector
+
+            self._collector = Collector()
+        return self._collector
+
+    def metrics_steps(self) -> Generator[None, None, Response]:
+        """Make the answer with all metrics, in steps."""
+        samples = yield from self._metrics.sample_steps()
+        body = yield from exposition_steps(samples)
+        return Response(200, body, CONTENT_TYPE)
 
     def _ready(self) -> Response:
         reason = self._obstacle()

@@ -4,12 +4,13 @@ from collections.abc import Generator, Iterable, Sequence
 from typing import NamedTuple
 
 from ...clients.kafka_uuid import uuid_to_string
+from ...clients.steps import sorted_steps
 from ...replication.metadata.cluster_image import PartitionImage, TopicImage
 from ...replication.partition.partition import Partition
 from ...replication.topic_names import NEVER_TIERED
 from ...storage.log.unified_log import UnifiedLog
-from ..coordinator.offsets import NO_OFFSET, FetchTopic
-from .group_status import lags_by_topic
+from ..coordinator.offsets import FetchTopic
+from .group_status import lags_by_topic, shards_by_group
 from .partition_status import (
     NO_OFFSETS,
     bytes_in_tier,
@@ -18,7 +19,7 @@ from .partition_status import (
     retention_status,
     segments_status,
 )
-from .sources import Json, StatusSources, Steps, cut
+from .sources import Json, StatusSources, Steps, cut, shortened
 
 TOPICS_MAX = 500
 PARTITIONS_MAX = 100
@@ -32,8 +33,14 @@ _PARTITIONS_A_STEP = 32
 _TIERED = "remote.storage.enable"
 
 
-_Offsets = dict[int, list[tuple[str, int]]]
-"""The groups of each partition, and the offset that each has committed."""
+class _Groups:
+    """The groups with a committed offset of a partition: the first ones, and how many more."""
+
+    __slots__ = ("listed", "more")
+
+    def __init__(self) -> None:
+        self.listed: list[tuple[str, int]] = []
+        self.more = 0
 
 
 class Troubled(NamedTuple):
@@ -55,7 +62,7 @@ def count_troubled(partitions: Iterable[PartitionImage]) -> Troubled:
 def topics_status(sources: StatusSources, begin: int) -> Steps:
     """The topics from number `begin` on, in the order of their names."""
     by_name = sources.image.topics_by_name
-    names, more = cut(sorted(by_name), begin, TOPICS_MAX)
+    names, more = cut((yield from sorted_steps(list(by_name))), begin, TOPICS_MAX)
     yield
     lags = yield from lags_by_topic(sources, frozenset(names))
     topics: list[Json] = []
@@ -65,7 +72,7 @@ def topics_status(sources: StatusSources, begin: int) -> Steps:
         topics.append(
             {
                 **(yield from _summary(sources, by_name[name])),
-                "groups": [{"group": group, "lag": lag.total} for group, lag in listed],
+                "groups": [{"group": shortened(group), "lag": lag.total} for group, lag in listed],
                 "more_groups": more_groups,
             }
         )
@@ -109,14 +116,14 @@ def topic_status(sources: StatusSources, topic: TopicImage, begin: int) -> Steps
     """A topic and its partitions from number `begin` on."""
     numbers, more = cut(sorted(topic.partitions), begin, PARTITIONS_MAX)
     most = max(_SEGMENTS_MIN, min(SEGMENTS_MAX, SEGMENTS_OF_ALL_MAX // max(1, len(numbers))))
-    groups = yield from _committed_offsets(sources, topic, numbers)
+    groups = yield from _groups_of(sources, topic, numbers)
     partitions: list[Json] = []
     for number in numbers:
         partition = sources.partition(topic.name, number)
         image = topic.partitions[number]
         shown = _partition_head(number, image, partition)
         log = sources.log(topic.name, number)
-        partitions.append({**shown, **_log_status(sources, log, most, groups.get(number, []))})
+        partitions.append({**shown, **_log_status(sources, log, most, groups[number])})
         yield
     return {
         **_head(sources, topic),
@@ -137,9 +144,7 @@ def _partition_head(number: int, image: PartitionImage, partition: Partition | N
     }
 
 
-def _log_status(
-    sources: StatusSources, log: UnifiedLog | None, most: int, committed: list[tuple[str, int]]
-) -> Json:
+def _log_status(sources: StatusSources, log: UnifiedLog | None, most: int, groups: _Groups) -> Json:
     if log is None:
         empty: Json = {"segments": [], "more_segments": 0, "groups": [], "more_groups": 0}
         return {**NO_OFFSETS, **empty, "retention": None}
@@ -147,31 +152,32 @@ def _log_status(
     segments, older = segments_status(
         log, most, lambda segment_id: None if remote is None else remote.copied_share(segment_id)
     )
-    listed, more_groups = cut(sorted(committed), 0, GROUPS_MAX)
     return {
         **offsets_status(log),
         "segments": segments,
         "more_segments": older,
         "groups": [
-            {"group": group, "offset": offset, **lag_of(log, offset).as_json()}
-            for group, offset in listed
+            {"group": shortened(group), "offset": offset, **lag_of(log, offset).as_json()}
+            for group, offset in groups.listed
         ],
-        "more_groups": more_groups,
+        "more_groups": groups.more,
         "retention": retention_status(log),
     }
 
 
-def _committed_offsets(
+def _groups_of(
     sources: StatusSources, topic: TopicImage, numbers: Sequence[int]
-) -> Generator[None, None, _Offsets]:
-    """The groups with a committed offset of each partition, and that offset."""
+) -> Generator[None, None, dict[int, _Groups]]:
+    """The groups of each of the partitions, in the order of their names."""
     query = FetchTopic(topic.name, topic.topic_id, numbers)
-    by_partition: _Offsets = {}
-    for shard in sources.shards():
-        for group_id in shard.offsets.group_ids():
-            answers = shard.offsets.fetch(group_id, query)
-            for number, committed in zip(numbers, answers, strict=True):
-                if committed.offset != NO_OFFSET:
-                    by_partition.setdefault(number, []).append((group_id, committed.offset))
-            yield
-    return by_partition
+    groups = {number: _Groups() for number in numbers}
+    shard_of = yield from shards_by_group(sources, lambda shard: shard.offsets.group_ids())
+    for name in (yield from sorted_steps(list(shard_of))):
+        for number, offset in shard_of[name].offsets.of_topic(name, query):
+            of_partition = groups[number]
+            if len(of_partition.listed) < GROUPS_MAX:
+                of_partition.listed.append((name, offset))
+            else:
+                of_partition.more += 1
+        yield
+    return groups
