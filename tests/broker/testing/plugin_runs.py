@@ -8,7 +8,9 @@ from pathlib import Path
 from tierlog.tests.house_rules import ROOT
 
 PLUGINS = ("xdist.plugin", "tierlog.broker.testing.pytest_plugin")
-RUN_WITHIN_S = 200
+RUN_WITHIN_S = 1_000
+"""A run takes seconds of the processor, which a machine that is busy with other things, such as the
+installs of other tests, may spread over minutes; what hangs is ended at last."""
 
 
 def run(
