@@ -14,13 +14,16 @@ function h(tag, attributes, ...children) {
   return { tag, attributes: attributes ?? {}, children: children.flat(Infinity).filter((c) => c !== null && c !== false && c !== "") };
 }
 
+/** The text without characters that turn the text beside them around, or that cannot be seen. */
+const visible = (text) => String(text).replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, "\ufffd");
+
 function matches(node, description) {
   if (typeof description !== "object") return node.nodeType === Node.TEXT_NODE;
   return node.nodeType === Node.ELEMENT_NODE && node.localName === description.tag && node.ownKey === description.attributes.key;
 }
 
 function created(description, parent) {
-  if (typeof description !== "object") return document.createTextNode(String(description));
+  if (typeof description !== "object") return document.createTextNode(visible(description));
   const isDrawing = description.tag === "svg" || parent.namespaceURI === SVG;
   const node = isDrawing ? document.createElementNS(SVG, description.tag) : document.createElement(description.tag);
   node.ownKey = description.attributes.key;
@@ -51,7 +54,7 @@ function patch(parent, descriptions) {
     if (!node || !matches(node, description)) node = created(description, parent);
     if (node !== parent.childNodes[index]) parent.insertBefore(node, parent.childNodes[index] ?? null);
     if (typeof description !== "object") {
-      if (node.data !== String(description)) node.data = String(description);
+      if (node.data !== visible(description)) node.data = visible(description);
     } else {
       setAttributes(node, description.attributes);
       patch(node, description.children);
@@ -537,17 +540,27 @@ function brokersPage(answer) {
 const PAGES = { "": ["overview", overviewPage, "Overview"], topics: ["topics", topicsPage, "Topics"], groups: ["groups", groupsPage, "Groups"], tier: ["tier", tierPage, "Tier"], brokers: ["brokers", brokersPage, "Brokers"] };
 const page = { route: null, answer: null, overview: null, trouble: "", width: 800, etags: new Map(), polls: 0, timer: 0, turn: 0 };
 
+/** What a part of an address stands for; the part itself where it is not encoded as it should be. */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
 function routeOf(hash) {
   const [path, query] = hash.replace(/^#?\/?/, "").split("?");
-  const [name, ...rest] = path.split("/");
+  const [given, ...rest] = path.split("/");
   const from = Number(new URLSearchParams(query).get("from") ?? 0);
   const suffix = from > 0 ? `?from=${from}` : "";
-  if (name === "topics" && rest.length) {
-    const encoded = rest.join("/");
-    return { tab: "topics", url: `api/v1/topics/${encoded}${suffix}`, view: topicPage, title: decodeURIComponent(encoded), from };
-  }
-  const [resource, view, title] = PAGES[name] ?? PAGES[""];
-  return { tab: name in PAGES ? name : "", url: `api/v1/${resource}${suffix}`, view, title, from };
+  const topic = decoded(rest.join("/"));
+  // A browser would take the dots for another address.
+  if (given === "topics" && topic && !/^\.{1,2}$/.test(topic))
+    return { tab: "topics", url: `api/v1/topics/${encodeURIComponent(topic)}${suffix}`, view: topicPage, title: topic, from };
+  const name = Object.hasOwn(PAGES, given) ? given : "";
+  const [resource, view, title] = PAGES[name];
+  return { tab: name, url: `api/v1/${resource}${suffix}`, view, title, from };
 }
 
 /** The JSON at `url`; null if it is as before. Raises an Error whose message is for people. */

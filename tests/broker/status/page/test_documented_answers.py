@@ -119,6 +119,29 @@ def test_a_name_with_markup_in_it_is_text(chromium: Browser, answers: Answers, u
             assert opened.page.locator("img").count() == 0
 
 
+def test_a_name_cannot_turn_what_stands_beside_it_around(
+    chromium: Browser, answers: Answers, url: str
+) -> None:
+    """U+202E would have the lag after the name read from right to left: 0021 for 1200."""
+    groups = answers.resources["topics"]["topics"][0]["groups"]
+    groups[:] = [{"group": "a\u202eb\nc", "lag": 1200}]
+    with tab(chromium) as opened:
+        opened.open(url + "#/topics")
+        expect(opened.page.locator(".chips li")).to_have_text("a\ufffdb\ufffdc 1,200")
+
+
+@pytest.mark.parametrize("route", ["#/topics/%", "#/constructor", "#/topics/..", "#/topics?from=x"])
+def test_an_address_that_is_none_leaves_the_page_alive(
+    chromium: Browser, url: str, route: str
+) -> None:
+    with tab(chromium) as opened:
+        opened.page.goto(url + route)
+        opened.page.get_by_role("link", name="Overview", exact=True).click()
+        expect(opened.page.locator("h1")).to_have_text("Overview")
+        expect(opened.page.locator(".cards")).to_be_visible()
+        opened.console[:] = [each for each in opened.console if "Failed to load" not in each]
+
+
 def test_topics_are_sorted_by_lag_and_filtered(
     chromium: Browser, answers: Answers, url: str
 ) -> None:
