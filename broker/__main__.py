@@ -35,8 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     code = run(arguments, started_ms)
     # Everything is stopped, except perhaps a thread that waits for a remote tier. A normal exit
     # would wait for it, for minutes if the tier does not respond.
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
     os._exit(code)
 
 

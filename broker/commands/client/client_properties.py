@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from ....clients.network.network import NetworkConfig
 from .address import UsageError
+from .sendable import INT32_MAX, INT64_MAX
 
 V = TypeVar("V")
 
@@ -48,6 +49,14 @@ _OF_CONSUMERS = frozenset(
         "session.timeout.ms",
     }
 )
+_LONG = frozenset(
+    {
+        *("buffer.memory", "linger.ms", "max.block.ms", "retry.backoff.ms"),
+        *("reconnect.backoff.max.ms", "reconnect.backoff.ms"),
+        "socket.connection.setup.timeout.ms",
+    }
+)
+"""The numbers that have 64 bits; the others have 32, as in Kafka."""
 NAMES = _OF_EVERY_CLIENT | _OF_PRODUCERS | _OF_CONSUMERS
 
 
@@ -68,12 +77,15 @@ class ClientProperties:
         return self._stated.get(name, default)
 
     def number(self, name: str, default: int) -> int:
-        """A property that is a whole number, not below zero."""
+        """A property that is a whole number, not below zero, of the size that Kafka gives it."""
         value = self._stated.get(name)
         if value is None:
             return default
-        if not (value.isascii() and value.isdigit() and len(value) < 16):
+        if not (value.isascii() and value.isdigit() and len(value) < 20):
             raise UsageError(f"-X {name}={value} is no whole number.")
+        most = INT64_MAX if name in _LONG else INT32_MAX
+        if int(value) > most:
+            raise UsageError(f"-X {name}={value} is more than {most}.")
         return int(value)
 
     def flag(self, name: str, default: bool) -> bool:

@@ -22,6 +22,7 @@ from ....clients.text_table import table
 from ....storage.files import OsFiles
 from .address import Stated, Target, UsageError, config_file, target_of
 from .client_properties import ClientProperties
+from .sendable import refuse_unsendable
 
 T = TypeVar("T")
 
@@ -100,6 +101,9 @@ Command = Callable[[argparse.Namespace, Session], Awaitable[None]]
 def run_command(command: Command, parsed: argparse.Namespace, *, asks_first: bool = True) -> int:
     """Run a command; returns the exit code. `asks_first`: fail at once if nobody answers."""
     try:
+        if sys.stdout is None:
+            raise UsageError("The standard output is closed: send it to /dev/null instead.")
+        refuse_unsendable(parsed)
         session = Session(_target(parsed), as_json=parsed.json)
         return asyncio.run(_until_done(command, parsed, session, asks_first=asks_first))
     except UsageError as error:
@@ -108,18 +112,27 @@ def run_command(command: Command, parsed: argparse.Namespace, *, asks_first: boo
         code = WRONG_ARGUMENTS if error.code in _NOBODY_ANSWERS else REFUSED
         return _give_up(error.message, code)
     except BrokenPipeError:
-        return _reader_closed()
+        # The reader of the pipe has gone, as `head` does: end quietly.
+        _leave_output()
+        return DONE
+    except OSError as error:
+        # What connections cannot do is a KafkaError.
+        _leave_output()
+        return _give_up(f"The output cannot be written: {error.strerror or error}", REFUSED)
 
 
 def print_error(sentence: str) -> None:
     """Print an error, in one line."""
     words = " ".join(sentence.split()).rstrip(".")
+    if sys.stderr is None:
+        # Without a file, `print` takes stdout.
+        return
     print(f"tierlog: {words}.", file=sys.stderr, flush=True)
 
 
 def print_note(sentence: str) -> None:
     """Tell a person at a terminal what happens; programs that read stderr are told nothing."""
-    if sys.stderr.isatty():
+    if sys.stderr is not None and sys.stderr.isatty():
         print(sentence, file=sys.stderr, flush=True)
 
 
@@ -162,9 +175,7 @@ def _give_up(sentence: str, code: int) -> int:
     return code
 
 
-def _reader_closed() -> int:
-    """End quietly if the reader closes the pipe, as `head` does."""
-    # At exit stdout is flushed once more: let that go into a pipe that nobody reads.
+def _leave_output() -> None:
+    """Let what is flushed at exit go into a pipe that nobody reads: it could not be written."""
     _, unread = os.pipe()
     os.dup2(unread, sys.stdout.fileno())
-    return DONE

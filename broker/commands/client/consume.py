@@ -16,6 +16,7 @@ from ....clients.consumer.consumer import Consumer
 from ....clients.consumer.fetcher import FetchConfig
 from ....clients.consumer.group import GroupConfig
 from ....clients.errors import ErrorCode, KafkaError
+from ....clients.network.metadata import TopicMetadata
 from ....clients.topic_partition import TopicPartition
 from .address import UsageError
 from .client_properties import ClientProperties
@@ -29,6 +30,8 @@ from .topic import partitions_of_topic
 _POLL_MS = 100
 """How long to wait for records before looking whether the end is reached."""
 _RECORDS_A_POLL = 500
+_QUIET_POLLS = 10
+"""After so many polls without a record it is looked whether the topics are still there."""
 _ISOLATION = {"read_uncommitted": 0, "read_committed": 1}
 
 _EXAMPLES = f"""\
@@ -81,6 +84,8 @@ def run_consume_command(parsed: argparse.Namespace) -> int:
 
 
 async def _consume(parsed: argparse.Namespace, session: Session) -> None:
+    if parsed.group == "":
+        raise UsageError("The group (-g) has no name: write one, or leave -g out.")
     if parsed.group and (parsed.offset or parsed.partition):
         raise UsageError(
             "A group has its own positions and partitions: leave -o and -p out, and move the group"
@@ -101,21 +106,22 @@ async def _consume(parsed: argparse.Namespace, session: Session) -> None:
             for topic in dict.fromkeys(parsed.topics)
             for each in await partitions_of_topic(admin, topic, parsed.partition)
         ]
+        topics = _Topics(admin, await admin.describe_topics(parsed.topics))
         starts, ends = await _bounds(admin, partitions, wished, parsed, isolation)
-    reader = _Reader(write, parsed.count, ends)
-    try:
-        async with _consumer(session, parsed.group, isolation) as consumer:
-            if parsed.group:
-                consumer.subscribe(parsed.topics)
-            else:
-                consumer.assign(partitions)
-                for partition, offset in starts.items():
-                    consumer.seek(partition, offset)
-            await reader.read(consumer, is_member=bool(parsed.group))
-    except asyncio.CancelledError:
-        # Ctrl-C is how one ends what has no end.
-        if ends is not None or parsed.count is not None:
-            raise
+        reader = _Reader(write, parsed.count, ends, topics)
+        try:
+            async with _consumer(session, parsed.group, isolation) as consumer:
+                if parsed.group:
+                    consumer.subscribe(parsed.topics)
+                else:
+                    consumer.assign(partitions)
+                    for partition, offset in starts.items():
+                        consumer.seek(partition, offset)
+                await reader.read(consumer, is_member=bool(parsed.group))
+        except asyncio.CancelledError:
+            # Ctrl-C is how one ends what has no end.
+            if ends is not None or parsed.count is not None:
+                raise
 
 
 async def _bounds(
@@ -172,6 +178,24 @@ def _group_config(group_id: str, properties: ClientProperties) -> GroupConfig:
     )
 
 
+class _Topics:
+    """The topics that are read: one that is deleted meanwhile has no end to wait for."""
+
+    def __init__(self, admin: Admin, topics: Mapping[str, TopicMetadata]) -> None:
+        self._admin = admin
+        self._ids = {name: topic.topic_id for name, topic in topics.items()}
+
+    async def ensure_there(self) -> None:
+        """Raise `KafkaError` if one was deleted, also if another one has its name by now."""
+        there = await self._admin.list_topics(include_internal=True)
+        for name, topic_id in self._ids.items():
+            if name not in there or there[name].topic_id != topic_id:
+                raise KafkaError(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    f"The topic {name} was deleted while it was read.",
+                )
+
+
 class _Reader:
     """Reads and prints records until an end."""
 
@@ -180,10 +204,13 @@ class _Reader:
         write: Callable[[ConsumerRecord], bytes],
         count: int | None,
         ends: Mapping[TopicPartition, int] | None,
+        topics: _Topics,
     ) -> None:
         self._write = write
         self._remaining = count
         self._ends = ends
+        self._topics = topics
+        self._quiet_polls = 0
 
     async def read(self, consumer: Consumer, *, is_member: bool) -> None:
         """Print records until the number or the ends are reached; for ever if there are none."""
@@ -193,12 +220,20 @@ class _Reader:
             wished = wished[: self._remaining]
             _rewind(consumer, set(records) - set(wished) if len(wished) < len(records) else ())
             if not wished:
+                await self._ensure_an_end()
                 continue
+            self._quiet_polls = 0
             if self._remaining is not None:
                 self._remaining -= len(wished)
             output = sys.stdout.buffer
             output.write(b"".join([self._write(record) for record in wished]))
             output.flush()
+
+    async def _ensure_an_end(self) -> None:
+        """Look now and then whether what should come can come. Raises `KafkaError`."""
+        self._quiet_polls += 1
+        if self._ends is not None and not self._quiet_polls % _QUIET_POLLS:
+            await self._topics.ensure_there()
 
     def _is_before_end(self, record: ConsumerRecord) -> bool:
         return self._ends is None or record.offset < self._ends.get(_partition_of(record), 0)

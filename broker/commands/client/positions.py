@@ -101,7 +101,8 @@ def _time(text: str) -> Place:
         ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return Place(time_ms=round(moment.timestamp() * 1000))
+    # ListOffsets gives negative times other meanings: -1 is the end.
+    return Place(time_ms=max(0, round(moment.timestamp() * 1000)))
 
 
 async def places_of(

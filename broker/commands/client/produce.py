@@ -13,6 +13,7 @@ from .client_session import Session, print_note, run_command
 from .connection_arguments import EXIT_CODES, add_connection
 from .record_format import parse_delimiter
 from .record_json import BadLineError, NewRecord, record_of
+from .sendable import refuse_unsendable_word
 from .stdin_pieces import stdin_pieces
 
 _LINE_BYTES_MAX = 64 * 1024 * 1024
@@ -126,6 +127,7 @@ def _header(word: str) -> tuple[str, bytes | None]:
     name, equals, value = word.partition("=")
     if not name:
         raise UsageError(f"The header {word!r} has no name: write NAME=VALUE.")
+    refuse_unsendable_word(name)
     return name, value.encode("utf-8", "surrogateescape") if equals else None
 
 

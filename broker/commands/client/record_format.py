@@ -40,7 +40,7 @@ def parse_format(text: str) -> Callable[[ConsumerRecord], bytes]:
 
 def parse_delimiter(text: str) -> bytes:
     """A delimiter, with the escapes of a format. Raises UsageError if it is empty."""
-    delimiter = b"".join(_literal(match) or match[0].encode() for match in _TOKEN.finditer(text))
+    delimiter = b"".join(_literal(match) or _bytes_of(match[0]) for match in _TOKEN.finditer(text))
     if not delimiter:
         raise UsageError("A delimiter has at least one character.")
     return delimiter
@@ -72,12 +72,17 @@ def _part(match: re.Match[str]) -> Part:
 
 def _literal(match: re.Match[str]) -> bytes | None:
     if match["text"] is not None:
-        return match["text"].encode()
+        return _bytes_of(match["text"])
     if match["hex"] is not None:
         return bytes.fromhex(match["hex"])
     if match["escape"] is not None:
-        return _ESCAPES.get(match["escape"], match[0].encode())
+        return _ESCAPES.get(match["escape"], _bytes_of(match[0]))
     return None
+
+
+def _bytes_of(text: str) -> bytes:
+    """The bytes that were written on the command line, UTF-8 or not."""
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _headers(headers: Sequence[tuple[str, bytes | None]]) -> bytes:

@@ -11,6 +11,7 @@ from typing import NamedTuple, cast
 
 from ....clients.consumer.completed_fetch import ConsumerRecord
 from ....clients.record.batch import TimestampType
+from .sendable import INT64_MAX
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -86,6 +87,8 @@ def record_of(line: bytes) -> NewRecord:
     stamp = fields.get("ts")
     if stamp is not None and (not isinstance(stamp, int) or isinstance(stamp, bool)):
         raise BadLineError("ts is no whole number of milliseconds")
+    if stamp is not None and stamp > INT64_MAX:
+        raise BadLineError(f"ts is more than {INT64_MAX}")
     return NewRecord(
         _bytes_of(fields, "key"),
         _bytes_of(fields, "payload"),
@@ -115,6 +118,7 @@ def _headers_of(fields: dict[str, object]) -> Headers:
     for key, value in zip(flat[::2], flat[1::2], strict=True):
         if not isinstance(key, str):
             raise BadLineError(f"{name} has a name that is no text")
+        _encoded(key, name)
         content = _decoded if is_base64 else _encoded
         headers.append((key, None if value is None else content(value, name)))
     return tuple(headers)

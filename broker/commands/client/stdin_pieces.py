@@ -10,11 +10,15 @@ import sys
 from collections.abc import AsyncGenerator
 from typing import cast
 
+from .address import UsageError
+
 _PIECE_BYTES = 256 * 1024
 
 
 async def stdin_pieces() -> AsyncGenerator[bytes]:
-    """The pieces of stdin; an empty one is the last."""
+    """The pieces of stdin; an empty one is the last. Raises UsageError if it is closed."""
+    if sys.stdin is None:
+        raise UsageError("The standard input is closed: there is nothing to send.")
     source = cast("io.BufferedReader", sys.stdin.buffer)
     while True:
         await _readable()

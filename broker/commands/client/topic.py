@@ -15,6 +15,7 @@ from .address import UsageError
 from .client_session import Session, run_command
 from .connection_arguments import EXIT_CODES, add_connection, add_verbs
 from .positions import Place, parse_place, places_of
+from .sendable import INT16_MAX, INT32_MAX, whole_number
 
 _EXAMPLES = f"""\
 examples:
@@ -53,8 +54,9 @@ def _add_options(name: str, each: argparse.ArgumentParser) -> None:
         each.add_argument("--internal", action="store_true", help="list internal topics, too")
         each.add_argument("--names", action="store_true", help="print the names alone")
     if name == "create":
-        each.add_argument("-p", "--partitions", metavar="N", type=int, default=-1)
-        each.add_argument("-r", "--replicas", metavar="N", type=int, default=-1)
+        partitions, replicas = whole_number(INT32_MAX), whole_number(INT16_MAX)
+        each.add_argument("-p", "--partitions", metavar="N", type=partitions, default=-1)
+        each.add_argument("-r", "--replicas", metavar="N", type=replicas, default=-1)
         each.add_argument(
             "--if-not-exists", action="store_true", help="a topic that is there is no error"
         )
@@ -68,7 +70,10 @@ def _add_options(name: str, each: argparse.ArgumentParser) -> None:
         )
     if name == "alter":
         each.add_argument(
-            "-p", "--partitions", metavar="N", type=int, help="how many it will have in all"
+            *("-p", "--partitions"),
+            metavar="N",
+            type=whole_number(INT32_MAX),
+            help="how many it will have in all",
         )
         each.add_argument(
             *("-d", "--delete-config"),

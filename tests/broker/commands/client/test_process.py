@@ -25,9 +25,13 @@ _NOT_FOR_A_LISTING = {
 def start(
     broker: BrokerThread, *words: str, flags: tuple[str, ...] = ()
 ) -> subprocess.Popen[bytes]:
-    command = [sys.executable, *flags, "-m", "tierlog.broker", *words, "-b", broker.bootstrap]
+    command = _command(broker, *words, flags=flags)
     pipe = subprocess.PIPE
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=_ENVIRONMENT)
+
+
+def _command(broker: BrokerThread, *words: str, flags: tuple[str, ...] = ()) -> list[str]:
+    return [sys.executable, *flags, "-m", "tierlog.broker", *words, "-b", broker.bootstrap]
 
 
 def test_a_listing_imports_nothing_that_it_does_not_need(broker: BrokerThread) -> None:
@@ -53,6 +57,49 @@ def test_a_line_is_sent_while_the_next_one_is_not_written_yet(
         _, err = process.communicate(timeout=_WITHIN_S)
     assert (process.returncode, err) == (0, b"")
     assert tierlog.done("consume", "typed", "-e").text == "first\nlast\n"
+
+
+def test_a_topic_that_is_deleted_while_it_is_read_is_an_end(
+    broker: BrokerThread, tierlog: Tierlog
+) -> None:
+    """Also where another topic has its name by then."""
+    tierlog.done("topic", "create", "leaving")
+    tierlog.done("produce", "leaving", stdin=(b"x" * 1000 + b"\n") * 6_000)
+    with start(broker, "consume", "leaving", "-e") as process:
+        assert process.stdout is not None
+        process.stdout.read(1000)
+        tierlog.done("topic", "delete", "leaving")
+        tierlog.done("topic", "create", "leaving")
+        _, err = process.communicate(timeout=_WITHIN_S)
+    tierlog("topic", "delete", "leaving")
+    assert process.returncode == 1
+    assert err == b"tierlog: The topic leaving was deleted while it was read.\n"
+
+
+def test_an_output_that_cannot_be_written_is_one_sentence(broker: BrokerThread) -> None:
+    for words in (("topic", "ls", "--json"), ("cluster", "ping")):
+        command = _command(broker, *words)
+        with open("/dev/full", "wb") as full:
+            process = subprocess.run(
+                command, stdout=full, stderr=subprocess.PIPE, env=_ENVIRONMENT, timeout=_WITHIN_S
+            )
+        said = b"tierlog: The output cannot be written: No space left on device.\n"
+        assert (process.returncode, process.stderr) == (1, said)
+
+
+@pytest.mark.parametrize(("words", "closed"), [(("topic", "ls"), ">&-"), (("produce", "t"), "<&-")])
+def test_a_closed_stream_is_one_sentence(
+    broker: BrokerThread, words: tuple[str, ...], closed: str
+) -> None:
+    process = subprocess.run(
+        ["sh", "-c", f'"$@" {closed}', "sh", *_command(broker, *words)],
+        capture_output=True,
+        env=_ENVIRONMENT,
+        timeout=_WITHIN_S,
+    )
+    assert process.returncode == 2
+    assert b" is closed: " in process.stderr
+    assert process.stderr.count(b"\n") == 1
 
 
 def test_ctrl_c_ends_what_has_no_end(broker: BrokerThread, tierlog: Tierlog) -> None:

@@ -74,6 +74,15 @@ def test_a_place_to_begin_and_a_place_to_stop(tierlog: Tierlog, place: str, expe
     assert tierlog.done("consume", "places", "-o", place, "-e", "-f", "%s").text == expected
 
 
+@pytest.mark.parametrize("time", ["1969-12-31T23:59:59.999Z", "0001-01-01"])
+def test_a_time_before_1970_is_no_special_place(tierlog: Tierlog, time: str) -> None:
+    """ListOffsets has -1 for the end."""
+    tierlog.done("topic", "create", "old", "--if-not-exists")
+    tierlog.done("produce", "old", stdin=b"one\n")
+    assert tierlog.done("consume", "old", "-o", f"@{time}", "-n", "1").text == "one\n"
+    assert tierlog.done("topic", "trim", "old", "-o", f"@{time}").text == "old-0 starts at 0\n"
+
+
 def test_an_empty_topic_has_an_end(tierlog: Tierlog) -> None:
     tierlog.done("topic", "create", "empty", "-p", "3")
     assert tierlog.done("consume", "empty", "-e").out == b""
