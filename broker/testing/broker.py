@@ -5,7 +5,8 @@ tests may use it as well. Each broker has its port and its data; several do not 
 """
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Generator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -29,6 +30,17 @@ STARTS_WITHIN_S = 90.0
 _TOPIC_WITHIN_S = 10.0
 
 
+@contextmanager
+def _noted_at(error: BaseException | None) -> Generator[None]:
+    """Let a failure here not hide this error, which ends the `with` block: it becomes a note."""
+    try:
+        yield
+    except Exception as failure:
+        if error is None:
+            raise
+        error.add_note(f"Besides, the broker did not stop as it should: {failure}")
+
+
 class Broker:
     """One tierlog broker on 127.0.0.1, on a free port, with its data in memory.
 
@@ -45,7 +57,7 @@ class Broker:
 
     def __init__(
         self,
-        properties: Mapping[str, str] | None = None,
+        properties: Mapping[str, object] | None = None,
         *,
         tier: str | None = None,
         process: bool = False,
@@ -68,6 +80,7 @@ class Broker:
         self._host: Host | None = None
         self._access: ClusterAccess | None = None
         self._is_running = False
+        self._starting: asyncio.Task[Any] | None = None
         self._faults = Faults()
         self._external: ExternalCluster | None = None
         self.bootstrap_servers = ""
@@ -96,14 +109,16 @@ class Broker:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close()
+        with _noted_at(error):
+            self.close()
 
     async def __aenter__(self) -> Self:
         thread = self._begin()
         try:
+            thread.start()
             await self._awaited(thread, self._start())
         except BaseException:
-            self._end(thread)
+            self._abandon(thread)
             raise
         return self
 
@@ -116,18 +131,20 @@ class Broker:
         thread = self._thread
         if thread is None:
             return
-        try:
-            await self._awaited(thread, self._stop())
-        finally:
-            self._end(thread)
+        with _noted_at(error):
+            try:
+                await self._awaited(thread, self._stop())
+            finally:
+                self._end(thread)
 
     def start(self) -> None:
         """Start the broker; `with` does. Raises BrokerError."""
         thread = self._begin()
         try:
+            thread.start()
             thread.run(self._start(), STARTS_WITHIN_S)
         except BaseException:
-            self._end(thread)
+            self._abandon(thread)
             raise
 
     def close(self) -> None:
@@ -159,7 +176,9 @@ class Broker:
 
     @property
     def port(self) -> int:
-        """The port of the first address."""
+        """The port of the first address. Raises BrokerError before the start and after the end."""
+        if not self.bootstrap_servers:
+            raise BrokerError("The broker is not started.")
         return int(self.bootstrap_servers.split(",")[0].rpartition(":")[2])
 
     @property
@@ -258,10 +277,25 @@ class Broker:
         if self._thread is not None:
             raise BrokerError("The broker is started already.")
         if self._external is None:
-            self._data = DataDirectory(self._stated_directory)
+            try:
+                self._data = DataDirectory(self._stated_directory)
+            except OSError as error:
+                raise BrokerError(
+                    f"The broker cannot have its data in {error.filename}: {error.strerror}."
+                ) from error
         thread = self._thread = LoopThread("tierlog-broker")
-        thread.start()
         return thread
+
+    def _abandon(self, thread: LoopThread) -> None:
+        """Undo a start that failed, or that nobody waits for any more: it may be done by now."""
+        try:
+            if thread.has_begun:
+                thread.run(self._stop(), STARTS_WITHIN_S)
+        except (BrokerError, KafkaError, TimeoutError):
+            # The error of the start is the one to tell.
+            return
+        finally:
+            self._end(thread)
 
     def _end(self, thread: LoopThread) -> None:
         self._thread = None
@@ -278,6 +312,7 @@ class Broker:
             return await asyncio.wrap_future(thread.begin(work))
 
     async def _start(self) -> None:
+        self._starting = asyncio.current_task()
         host = self._host
         if host is None:
             host = OtherProcess(self._log_path) if self._is_process else ThisProcess(self._faults)
@@ -294,6 +329,10 @@ class Broker:
         self._is_running = True
 
     async def _stop(self) -> None:
+        starting, self._starting = self._starting, None
+        if starting is not None and starting is not asyncio.current_task():
+            # It was cancelled, unless it is done, and undoes what it did.
+            await asyncio.wait([starting])
         self._is_running = False
         access, self._access = self._access, None
         if access is not None:

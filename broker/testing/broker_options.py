@@ -19,7 +19,7 @@ MEMORY_TIER: Final = "memory"
 
 
 def broker_properties(
-    stated: Mapping[str, str], directory: str, tier: str | None
+    stated: Mapping[str, object], directory: str, tier: str | None
 ) -> dict[str, str]:
     """All properties of a broker with its data in `directory`.
 
@@ -29,7 +29,7 @@ def broker_properties(
     if tier is not None:
         url = f"file://{directory}/tier" if tier == MEMORY_TIER else tier
         properties["rsm.config.url"] = url
-    return {**properties, **stated}
+    return {**properties, **{name: _text(value) for name, value in stated.items()}}
 
 
 def client_config(bootstrap_servers: str, settings: Mapping[str, object]) -> dict[str, Any]:

@@ -43,14 +43,16 @@ class LogActs:
         self.expire_local(topic)
 
     async def copy_to_tier(self, topic: str) -> None:
-        """Copy all records of a topic to the tier; they stay here as well. Raises BrokerError."""
-        logs = self._tiered_logs(topic)
-        for log in logs:
+        """Copy the records that a topic has to the tier; they stay here too. Raises BrokerError."""
+        ends: list[tuple[UnifiedLog, int]] = []
+        for log in self._tiered_logs(topic):
             log.roll(self._now_ms())
+            # What comes later belongs to nobody who has called.
+            ends.append((log, log.log_end_offset))
         try:
             async with asyncio.timeout(OFFLOADED_WITHIN_S):
-                for log in logs:
-                    await self._copied(log)
+                for log, end in ends:
+                    await self._copied(log, end)
         except TimeoutError:
             trouble = "" if self._remote is None else self._remote.tier_trouble
             raise BrokerError(
@@ -66,11 +68,12 @@ class LogActs:
             raise BrokerError(f"Topic {topic} is not tiered: set its remote.storage.enable=true.")
         return logs
 
-    async def _copied(self, log: "UnifiedLog") -> None:
+    async def _copied(self, log: "UnifiedLog", end: int) -> None:
+        """Copy the log up to this offset, unless all before it is deleted meanwhile."""
         assert self._remote is not None
-        while (
-            log.highest_remote_offset < log.log_end_offset - 1 and log.local.segments.size_in_bytes
-        ):
+        while log.highest_remote_offset < end - 1 and log.local.segments.size_in_bytes:
+            if log.log_start_offset >= end:
+                return
             await self._remote.run_now(log.topic_partition)
             await asyncio.sleep(_CHECK_S)
 

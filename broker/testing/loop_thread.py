@@ -14,6 +14,8 @@ BEGINS_WITHIN_S = 30.0
 """How long a new thread may take to run its loop."""
 ENDS_WITHIN_S = 30.0
 """How long the loop may take to cancel what is left and to close."""
+_MAY_BEGIN_S = 1.0
+"""How long a thread whose start was interrupted is waited for: its loop may still begin."""
 
 
 class LoopThread:
@@ -40,6 +42,11 @@ class LoopThread:
             loop.call_soon(self._begun.set)
             loop.run_forever()
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether its loop runs, or has run; also of a thread whose start was interrupted."""
+        return self._begun.wait(_MAY_BEGIN_S)
+
     def begin(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Run a coroutine on the loop; `asyncio.wrap_future` lets another loop wait for it."""
         assert self._loop is not None, "The thread is not started."
@@ -57,8 +64,9 @@ class LoopThread:
 
     def close(self) -> None:
         """Cancel what still runs, close the loop and end the thread. Raises TimeoutError."""
-        if self._loop is None or not self._thread.is_alive():
+        if not self.has_begun or not self._thread.is_alive():
             return
+        assert self._loop is not None
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(ENDS_WITHIN_S)
         if self._thread.is_alive():

@@ -1,0 +1,118 @@
+"""`tierlog.testing.Broker` where something goes wrong, or comes at a bad moment."""
+
+import asyncio
+import signal
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from tierlog.testing import Broker, BrokerError
+from tierlog.tests.broker.testing.broker_clients import TIMEOUT_S, produce, values
+
+
+def our_threads() -> list[str]:
+    return [each.name for each in threading.enumerate() if each.name.startswith("tierlog")]
+
+
+@contextmanager
+def interrupted_after(seconds: float) -> Generator[None]:
+    """Ctrl-C, so long after now."""
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_ctrl_c_at_any_moment_of_a_start_leaves_no_thread_and_no_lock(tmp_path: Path) -> None:
+    for tenths in range(1, 40):
+        broker = Broker(directory=str(tmp_path))
+        try:
+            with interrupted_after(tenths / 10_000):
+                broker.start()
+        except KeyboardInterrupt:
+            assert our_threads() == [], tenths
+        broker.close()
+    with Broker(directory=str(tmp_path)) as broker:
+        broker.create_topic("orders")
+
+
+def test_a_start_that_is_cancelled_leaves_no_thread_and_no_lock(tmp_path: Path) -> None:
+    async def start() -> None:
+        async with Broker(directory=str(tmp_path)):
+            await asyncio.Event().wait()
+
+    async def cancel_starts() -> None:
+        for tenths in range(1, 40, 3):
+            task = asyncio.create_task(start())
+            await asyncio.sleep(tenths / 10_000)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert our_threads() == [], tenths
+
+    asyncio.run(cancel_starts())
+    with Broker(directory=str(tmp_path)) as broker:
+        broker.create_topic("orders")
+
+
+class Stuck(Broker):
+    """It says that it cannot stop."""
+
+    def close(self) -> None:
+        super().close()
+        raise BrokerError("The broker is stuck.")
+
+
+def test_a_failure_to_stop_does_not_hide_the_error_of_the_body() -> None:
+    with pytest.raises(ZeroDivisionError) as raised, Stuck():
+        raise ZeroDivisionError
+    assert "stuck" in raised.value.__notes__[0]
+    with pytest.raises(BrokerError, match="stuck"), Stuck():
+        pass
+
+
+def test_offload_moves_what_there_is_while_others_go_on_writing() -> None:
+    with Broker(tier="memory") as broker:
+        broker.create_topic("busy")
+        produce(broker, "busy", [(b"k", b"before")] * 100)
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 0})
+        is_done = threading.Event()
+
+        def write() -> None:
+            while not is_done.wait(0.001):
+                producer.produce("busy", b"meanwhile")
+                producer.poll(0)
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            broker.offload("busy")
+        finally:
+            is_done.set()
+            writer.join()
+        producer.flush(TIMEOUT_S)
+        assert not Path(broker.directory, "data", "busy-0", f"{0:020d}.log").exists()
+        assert values(broker, "busy").count(b"before") == 100
+
+
+def test_what_cannot_be_used_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(BrokerError, match=f"{file}"):
+        Broker(directory=f"{file}/below").start()
+    with pytest.raises(BrokerError, match="not started"):
+        _ = Broker().port
+    with Broker({"auto.create.topics.enable": False, "num.partitions": 3}) as broker:
+        with pytest.raises(BrokerError, match="no topic"):
+            broker.records("orders")
