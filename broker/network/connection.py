@@ -30,6 +30,7 @@ from ...clients.errors import ProtocolError
 from ...clients.protocol.connection import FrameBuffers, FrameReader
 from ...clients.protocol.primitives import size_of
 from ...clients.protocol.schema import Chunk
+from ..security.session import PLAINTEXT_SESSION, Session
 from .ordered_answers import Answered, OrderedAnswers, may_go_ahead, put_back
 from .receive_budget import ReceiveBudget, UnsentAnswers
 from .transport import Transport
@@ -122,11 +123,13 @@ Response = Sequence[Chunk] | DeferredResponse
 class ConnectedClient:
     """The client of one connection."""
 
-    __slots__ = ("fetch_pacing", "host", "last_header", "listener", "on_lost")
+    __slots__ = ("fetch_pacing", "host", "last_header", "listener", "on_lost", "session")
 
-    def __init__(self, host: str, listener: str) -> None:
+    def __init__(self, host: str, listener: str, session: Session = PLAINTEXT_SESSION) -> None:
         self.host = host
         self.listener = listener
+        self.session = session
+        """What the client has authenticated; replaced as a whole when that changes."""
         self.last_header: object = None
         """The decoded header of the last request; only the dispatch uses it."""
         self.fetch_pacing: object = None
