@@ -11,7 +11,9 @@ than a slice continues in the queue of `large_requests.py`. Large requests use t
 decoding on. Whether a Produce request is large depends on its partitions, not on its records.
 
 The headers of a client's requests usually differ only in the correlation id. A header that matches
-the last one in all other bytes is not parsed again.
+the last one in all other bytes is not parsed again, nor is a request decoded that repeats, as long
+as the client is who it was and no access control entry has changed: what is remembered of it was
+allowed to that client then (`security/access.py`).
 
 An error here closes its own connection and no other: an API key or version that is not served on
 this kind of listener (except ApiVersions, which is answered in version 0 with error 35, KIP-511), a
@@ -55,6 +57,7 @@ from .handler import Handler, Outcome
 from .muting import muted
 
 if TYPE_CHECKING:
+    from ..security.session import Session
     from .fetch_pacing import FetchPacing
     from .request_cache import RequestCache
 
@@ -136,7 +139,18 @@ class _Finished(NamedTuple):
 class _ParsedHeader:
     """A parsed header, with everything that requests with the same header share."""
 
-    __slots__ = ("api", "body", "cache", "context", "owner", "pacing", "rest", "route")
+    __slots__ = (
+        "api",
+        "body",
+        "cache",
+        "context",
+        "epoch",
+        "owner",
+        "pacing",
+        "rest",
+        "route",
+        "session",
+    )
 
     def __init__(
         self,
@@ -145,6 +159,7 @@ class _ParsedHeader:
         body: int,
         route: _Route,
         context: RequestContext,
+        session: "Session",
     ) -> None:
         # When quotas change, another `Apis` may replace the owner, even for connected clients.
         self.owner = owner
@@ -153,6 +168,9 @@ class _ParsedHeader:
         self.body = body
         self.route = route
         self.context = context
+        self.session = session
+        self.epoch = 0
+        """The epoch of the authorizer that allowed what `cache` holds."""
         self.cache: RequestCache | None = None
         self.pacing: FetchPacing | None = None
 
@@ -179,6 +197,7 @@ class Apis:
         # Handlers that need a broker's parts are only reached on a listener of brokers.
         self._broker = cast("BrokerContext", broker)
         self._listeners = broker.listeners
+        self._authorizer = broker.authorizer
         self._routes: dict[int, _Route] = {}
         self._large_requests = broker.large_requests
         self._elements_max = broker.config.values.integer("tierlog.request.elements.max")
@@ -192,6 +211,8 @@ class Apis:
         if not (
             isinstance(header, _ParsedHeader)
             and header.owner is self
+            and header.session is client.session
+            and (self._authorizer is None or header.epoch == self._authorizer.epoch)
             and frame[_BEHIND_CORRELATION_ID : header.body] == header.rest
             and frame[_API] == header.api
         ):
@@ -366,10 +387,13 @@ class Apis:
             header.client_id,
             client.host,
             client.listener,
+            principal=client.session.principal,
             listener_kind=kind,
             connection=client if kind is ListenerKind.CONTROLLER else None,
         )
-        parsed = _ParsedHeader(self, frame, body, route, context)
+        parsed = _ParsedHeader(self, frame, body, route, context, client.session)
+        if self._authorizer is not None:
+            parsed.epoch = self._authorizer.epoch
         if kind is ListenerKind.CONTROLLER:
             return parsed
         if self._caches_requests:
@@ -470,6 +494,15 @@ class Apis:
         """The handler that serves an API; `ThrottlingApis` wraps it to measure it."""
         return handle
 
+    def _guarded(self, key: ApiKey, route: int, handle: Handler) -> Handler:
+        """The handler behind the check of its API. Raises KafkaError for an API without one."""
+        if self._authorizer is None:
+            return handle
+        from ..security.api_checks import guarded
+
+        kind = ListenerKind.CONTROLLER if route & _OF_CONTROLLERS else ListenerKind.BROKER
+        return guarded(key, kind, handle)
+
     def _forwarding(self, key: ApiKey, route: int, handle: Handler) -> Handler:
         """The handler, or one that leaves the request to the active controller elsewhere."""
         if self._broker.member is None or route & _OF_CONTROLLERS:
@@ -494,7 +527,9 @@ class Apis:
             f"{api.name} v{version}",
             version,
             decoder,
-            self._handler(api.key, self._forwarding(api.key, key, cast("Handler", module.handle))),
+            self._handler(
+                api.key, self._forwarding(api.key, key, self._guarded(api.key, key, module.handle))
+            ),
             _HEADS[len(response_header(api.key, version, 0))],
             api.key not in _ENCODED_AT_ONCE,
             api.key == ApiKey.PRODUCE and self._pipelines,

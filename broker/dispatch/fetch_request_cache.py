@@ -109,7 +109,7 @@ class FetchRequestCache:
         if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
             return
         params = params_of(self._broker, self._context, request)
-        if params.is_from_follower:
+        if params.is_from_follower or _is_refused(response):
             return
         fetch = FetchContext(requested_partitions(request), None, False)
         image = self._broker.controller.image
@@ -167,3 +167,9 @@ class FetchRequestCache:
         encoded = encode_bytes(response, self._context.api_version)
         before, _, after = encoded.rpartition(NUMBERS.pack(*PLACEHOLDERS))
         return before, after
+
+
+def _is_refused(response: Message | None) -> bool:
+    """Whether the partition was refused: then the next request must be decided again."""
+    assert isinstance(response, FetchResponse), "A Fetch request has such a response."
+    return any(each.error_code for topic in response.responses for each in topic.partitions)

@@ -22,7 +22,7 @@ from ..cluster.forwarder import forward
 from ..cluster.response_errors import error_codes
 from ..request.active_controller import client_of, is_decided_here, member_of
 from ..request.context import BrokerContext, RequestContext
-from .forwarding_errors import refused
+from ..security.refusals import refused
 from .handler import Handler, HandlerResult
 
 _log = logging.getLogger(__name__)

@@ -17,6 +17,7 @@ from ..coordinator.offsets_topic import OFFSETS_TOPIC
 from ..coordinator.transaction.transaction_shard import Addition
 from ..request.context import BrokerContext, Deferred, RequestContext
 from ..request.producer_identity import error_for_version
+from ..security.access import GROUP, READ, TRANSACTIONAL_ID, WRITE, denies
 
 _FIRST_KNOWING_PRODUCER_FENCED = 2
 
@@ -28,6 +29,10 @@ def handle(
         error_code = error_for_version(error, context.api_version, _FIRST_KNOWING_PRODUCER_FENCED)
         return AddOffsetsToTxnResponse(error_code=error_code)
 
+    if denies(broker, context, WRITE, TRANSACTIONAL_ID, request.transactional_id):
+        return AddOffsetsToTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if denies(broker, context, READ, GROUP, request.group_id):
+        return AddOffsetsToTxnResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     partition = broker.group_coordinator.partition_of(request.group_id)
     answer = broker.transaction_coordinator.add_partitions(
         Addition(

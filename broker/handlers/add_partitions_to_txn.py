@@ -1,7 +1,8 @@
 """AddPartitionsToTxn (key 24), versions 0-5: adds partitions to transactions.
 
-A partition that does not exist gets UNKNOWN_TOPIC_OR_PARTITION, and the other partitions of its
-transaction get OPERATION_NOT_ATTEMPTED.
+A partition that does not exist gets UNKNOWN_TOPIC_OR_PARTITION, one that the client may not write
+gets TOPIC_AUTHORIZATION_FAILED, and the other partitions of its transaction get
+OPERATION_NOT_ATTEMPTED. No client may add internal topics, whatever it is allowed.
 
 v0-v3: one transaction, from a client
 v2: a fenced producer gets PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH
@@ -23,11 +24,12 @@ from ...clients.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from ...clients.topic_partition import TopicPartition
-from ...replication.metadata.cluster_image import ClusterImage
+from ...replication.topic_names import INTERNAL_TOPICS
 from ..coordinator.transaction.transaction_metadata import EPOCH_BUMP_VERSION
 from ..coordinator.transaction.transaction_shard import Addition
 from ..request.context import BrokerContext, RequestContext
 from ..request.producer_identity import error_for_version
+from ..security.access import CLUSTER_ACTION, TOPIC, TRANSACTIONAL_ID, WRITE, access_of
 
 _FIRST_BATCHED = 4
 _FIRST_KNOWING_PRODUCER_FENCED = 2
@@ -39,7 +41,10 @@ _Result = tuple[AddPartitionsToTxnTransaction, "_Errors | asyncio.Future[ErrorCo
 def handle(
     broker: BrokerContext, context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> AddPartitionsToTxnResponse | Coroutine[object, object, AddPartitionsToTxnResponse]:
+    access = access_of(broker, context)
     if context.api_version >= _FIRST_BATCHED:
+        if access is not None and not access.allows_cluster(CLUSTER_ACTION):
+            return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         transactions = request.transactions
     else:
         transactions = [
@@ -51,7 +56,7 @@ def handle(
             )
         ]
     version = context.api_version
-    results = [(each, _added(broker, version, each)) for each in transactions]
+    results = [(each, _added(broker, context, each)) for each in transactions]
     if any(isinstance(result, asyncio.Future) for _, result in results):
         return _later(version, results)
     return _response(version, results)
@@ -69,13 +74,13 @@ async def _later(version: int, results: Sequence[_Result]) -> AddPartitionsToTxn
 
 
 def _added(
-    broker: BrokerContext, version: int, transaction: AddPartitionsToTxnTransaction
+    broker: BrokerContext, context: RequestContext, transaction: AddPartitionsToTxnTransaction
 ) -> "_Errors | asyncio.Future[ErrorCode]":
+    version = context.api_version
     partitions = _partitions(transaction.topics)
-    unknown = _unknown(broker.controller.image, partitions)
-    if unknown:
-        rest = dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED)
-        return {**rest, **dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)}
+    refused = _refusals(broker, context, transaction.transactional_id, partitions)
+    if refused:
+        return {**dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED), **refused}
     addition = Addition(
         transaction.transactional_id,
         transaction.producer_id,
@@ -95,8 +100,29 @@ def _partitions(topics: Sequence[AddPartitionsToTxnTopic]) -> list[TopicPartitio
     return [TopicPartition(topic.name, number) for topic in topics for number in topic.partitions]
 
 
-def _unknown(image: ClusterImage, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-    return [each for each in partitions if image.partition(each.topic, each.partition) is None]
+def _refusals(
+    broker: BrokerContext,
+    context: RequestContext,
+    transactional_id: str,
+    partitions: Sequence[TopicPartition],
+) -> dict[TopicPartition, ErrorCode]:
+    """The partitions that the client may not write, or that do not exist."""
+    names = {each.topic for each in partitions}
+    if context.api_version < _FIRST_BATCHED:
+        names -= INTERNAL_TOPICS
+        access = access_of(broker, context)
+        if access is not None:
+            if not access.allows(WRITE, TRANSACTIONAL_ID, transactional_id):
+                denied = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+                return dict.fromkeys(partitions, denied)
+            names = access.allowed(WRITE, TOPIC, names)
+    refused: dict[TopicPartition, ErrorCode] = {}
+    for each in partitions:
+        if each.topic not in names:
+            refused[each] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif broker.controller.image.partition(each.topic, each.partition) is None:
+            refused[each] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return refused
 
 
 def _error_for(version: int, error: ErrorCode) -> ErrorCode:

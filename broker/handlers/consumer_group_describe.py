@@ -21,32 +21,68 @@ from ...clients.protocol.messages.consumer_group_describe import (
 from ...replication.metadata.cluster_image import ClusterImage
 from ..coordinator.consumer.consumer_group_description import ConsumerMemberDescription
 from ..coordinator.consumer.consumer_records import by_topic
-from ..request.authorized_operations import GROUP_OPERATIONS, OPERATIONS_NOT_REQUESTED
+from ..request.authorized_operations import OPERATIONS_NOT_REQUESTED, group_operations
 from ..request.consumer_protocol import serves_consumer_groups
 from ..request.context import BrokerContext, RequestContext
 from ..request.lazy_list import lazy_list
+from ..security.access import DESCRIBE, GROUP, TOPIC, Access, access_of
 
 _CLASSIC, _CONSUMER = 0, 1
+
+_HIDDEN = "The group has described topic(s) that the client is not authorized to describe."
+"""Kafka's sentence."""
 
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse:
-    """Describe each group."""
+    """Describe each group; those that the client may not describe come first, as in Kafka."""
     if not serves_consumer_groups(broker):
         error = ErrorCode.UNSUPPORTED_VERSION
         refused = [DescribedGroup(group_id=each, error_code=error) for each in request.group_ids]
         return ConsumerGroupDescribeResponse(groups=refused)
+    access = access_of(broker, context)
+    names = request.group_ids
+    allowed = None if access is None else access.allowed(DESCRIBE, GROUP, names)
+    if allowed is not None:
+        names = sorted(names, key=allowed.__contains__)
 
     def describe(group_id: str) -> DescribedGroup:
+        if allowed is not None and group_id not in allowed:
+            return _refused(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         group = _described(broker, group_id)
+        if access is not None and _shows_hidden_topics(access, group):
+            return _refused(group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED, _HIDDEN)
         has_operations = request.include_authorized_operations and not group.error_code
         group.authorized_operations = (
-            GROUP_OPERATIONS if has_operations else OPERATIONS_NOT_REQUESTED
+            group_operations(access, group_id) if has_operations else OPERATIONS_NOT_REQUESTED
         )
         return group
 
-    return ConsumerGroupDescribeResponse(groups=lazy_list(describe, request.group_ids))
+    return ConsumerGroupDescribeResponse(groups=lazy_list(describe, names))
+
+
+def _refused(group_id: str, error: ErrorCode, sentence: str | None = None) -> DescribedGroup:
+    return DescribedGroup(
+        group_id=group_id,
+        error_code=error,
+        error_message=sentence,
+        authorized_operations=OPERATIONS_NOT_REQUESTED,
+    )
+
+
+def _shows_hidden_topics(access: Access, group: DescribedGroup) -> bool:
+    """Whether a member shows a topic that the client may not describe (CVE-2026-41115)."""
+    names = {
+        name
+        for member in group.members
+        for name in (
+            *(member.subscribed_topic_names or ()),
+            *(each.topic_name for each in member.assignment.topic_partitions),
+            *(each.topic_name for each in member.target_assignment.topic_partitions),
+        )
+    }
+    return access.allowed(DESCRIBE, TOPIC, names) != names
 
 
 def _described(broker: BrokerContext, group_id: str) -> DescribedGroup:

@@ -8,6 +8,7 @@ v2: flexible; nothing else changed
 
 from collections.abc import Sequence
 
+from ...clients.errors import ErrorCode
 from ...clients.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
@@ -17,6 +18,7 @@ from ...clients.protocol.messages.delete_records import (
 from ...clients.topic_partition import TopicPartition
 from ...replication.leader.delete_records import DeleteRecordsResult
 from ..request.context import BrokerContext, Deferred, RequestContext
+from ..security.access import DELETE, TOPIC, access_of
 
 
 def handle(
@@ -28,8 +30,20 @@ def handle(
         for topic in request.topics
         for each in topic.partitions
     }
+    access = access_of(broker, context)
+    denied: list[DeleteRecordsResult] = []
+    if access is not None:
+        allowed = access.allowed(DELETE, TOPIC, (each.topic for each in offsets))
+        denied = [_denied(each) for each in offsets if each.topic not in allowed]
+        offsets = {each: offset for each, offset in offsets.items() if each.topic in allowed}
     outcome = broker.replica_manager.delete_records(list(offsets.items()), request.timeout_ms)
-    return _response(outcome) if isinstance(outcome, list) else Deferred(outcome, _response)
+    if isinstance(outcome, list):
+        return _response([*outcome, *denied])
+    return Deferred(outcome, lambda results: _response([*results, *denied]))
+
+
+def _denied(partition: TopicPartition) -> DeleteRecordsResult:
+    return DeleteRecordsResult(partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 def _response(results: Sequence[DeleteRecordsResult]) -> DeleteRecordsResponse:

@@ -11,9 +11,10 @@ from ...clients.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from ..request.authorized_operations import CLUSTER_OPERATIONS, OPERATIONS_NOT_REQUESTED
+from ..request.authorized_operations import OPERATIONS_NOT_REQUESTED, cluster_operations
 from ..request.context import NodeContext, RequestContext
 from ..request.controller_id import controller_id
+from ..security.access import access_of
 
 _ENDPOINT_TYPES = {1: ListenerKind.BROKER, 2: ListenerKind.CONTROLLER}
 
@@ -50,7 +51,7 @@ def handle(
             if kind is ListenerKind.BROKER
             else _controllers(broker, context.listener)
         ),
-        cluster_authorized_operations=CLUSTER_OPERATIONS
+        cluster_authorized_operations=cluster_operations(access_of(broker, context))
         if is_requested
         else OPERATIONS_NOT_REQUESTED,
     )

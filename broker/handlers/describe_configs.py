@@ -38,8 +38,10 @@ from ..config.config_values import TABLES
 from ..config.dynamic_config import definition_of, is_dynamic
 from ..config.topic_defaults import interchangeable
 from ..metrics.loggers import levels
+from ..request.config_access import denial
 from ..request.context import BrokerContext, RequestContext
 from ..request.lazy_list import lazy_list
+from ..security.access import DESCRIBE_CONFIGS, access_of
 
 _UNKNOWN_TYPE = 0
 _TYPES = frozenset(ConfigResourceType) - {ConfigResourceType.UNKNOWN}
@@ -70,8 +72,17 @@ def handle(
         (each.resource_type, each.resource_name, frozenset(each.configuration_keys or ())): each
         for each in request.resources
     }
+    resources = list(distinct.values())
+    access = access_of(broker, context)
+    denied: dict[tuple[int, str], KafkaError] = {}
+    if access is not None:
+        keys = {(each.resource_type, each.resource_name) for each in resources}
+        errors = {key: denial(access, DESCRIBE_CONFIGS, *key) for key in sorted(keys)}
+        denied = {key: error for key, error in errors.items() if error is not None}
+        # Like Kafka, put them last.
+        resources.sort(key=lambda each: (each.resource_type, each.resource_name) in denied)
     return DescribeConfigsResponse(
-        results=lazy_list(partial(_result, broker, request), list(distinct.values()))
+        results=lazy_list(partial(_result, broker, request, denied), resources)
     )
 
 
@@ -85,7 +96,10 @@ def _not_a_type(resource: DescribeConfigsResource, strange: int) -> DescribeConf
 
 
 def _result(
-    broker: BrokerContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+    broker: BrokerContext,
+    request: DescribeConfigsRequest,
+    denied: Mapping[tuple[int, str], KafkaError],
+    resource: DescribeConfigsResource,
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
         error_message="",
@@ -94,6 +108,9 @@ def _result(
     )
     keys = resource.configuration_keys
     try:
+        error = denied.get((resource.resource_type, resource.resource_name))
+        if error is not None:
+            raise error
         if resource.resource_type == ConfigResourceType.BROKER_LOGGER:
             _check_node_id(resource.resource_name, broker.config.node_id, is_logger=True)
             result.configs = _loggers(frozenset(keys) if keys else None, request)

@@ -17,9 +17,10 @@ from ...clients.protocol.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from ..coordinator.group.group_coordinator import GroupCoordinator
-from ..request.authorized_operations import GROUP_OPERATIONS, OPERATIONS_NOT_REQUESTED
+from ..request.authorized_operations import OPERATIONS_NOT_REQUESTED, group_operations
 from ..request.context import BrokerContext, RequestContext
 from ..request.lazy_list import lazy_list
+from ..security.access import DESCRIBE, GROUP, access_of
 
 _FIRST_KNOWING_GROUP_ID_NOT_FOUND = 6
 
@@ -27,18 +28,27 @@ _FIRST_KNOWING_GROUP_ID_NOT_FOUND = 6
 def handle(
     broker: BrokerContext, context: RequestContext, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse:
-    """Describe each group."""
+    """Describe each group; those that the client may not describe come first, as in Kafka."""
     coordinator = broker.group_coordinator
+    access = access_of(broker, context)
+    names = request.groups
+    allowed = None if access is None else access.allowed(DESCRIBE, GROUP, names)
+    if allowed is not None:
+        names = sorted(names, key=allowed.__contains__)
 
     def describe(group_id: str) -> DescribedGroup:
+        if allowed is not None and group_id not in allowed:
+            return DescribedGroup(
+                group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED
+            )
         group = _described(coordinator, group_id, context.api_version)
         has_operations = request.include_authorized_operations and not group.error_code
         group.authorized_operations = (
-            GROUP_OPERATIONS if has_operations else OPERATIONS_NOT_REQUESTED
+            group_operations(access, group_id) if has_operations else OPERATIONS_NOT_REQUESTED
         )
         return group
 
-    return DescribeGroupsResponse(groups=lazy_list(describe, request.groups))
+    return DescribeGroupsResponse(groups=lazy_list(describe, names))
 
 
 def _described(coordinator: GroupCoordinator, group_id: str, version: int) -> DescribedGroup:

@@ -20,6 +20,7 @@ from ...replication.topic_names import validate_topic_name
 from ...storage.log.unified_log import UnifiedLog
 from ..request.context import BrokerContext, RequestContext
 from ..request.lazy_list import lazy_list
+from ..security.access import READ, TOPIC, Access, access_of
 
 _NO_TRANSACTION = -1
 
@@ -29,13 +30,29 @@ def handle(
 ) -> DescribeProducersResponse:
     """Describe each partition's producers."""
 
+    access = access_of(broker, context)
+
     def answer(topic: TopicRequest) -> TopicResponse:
+        is_denied = access is not None and _is_denied(access, topic.name)
+        describe = _denied if is_denied else partial(_partition, broker, topic.name)
         return TopicResponse(
-            name=topic.name,
-            partitions=lazy_list(partial(_partition, broker, topic.name), topic.partition_indexes),
+            name=topic.name, partitions=lazy_list(describe, topic.partition_indexes)
         )
 
     return DescribeProducersResponse(topics=lazy_list(answer, request.topics))
+
+
+def _is_denied(access: Access, topic: str) -> bool:
+    try:
+        validate_topic_name(topic)
+    except KafkaError:
+        # Kafka checks the name first, and says what is wrong with it.
+        return False
+    return not access.allows(READ, TOPIC, topic)
+
+
+def _denied(index: int) -> PartitionResponse:
+    return PartitionResponse(partition_index=index, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 def _partition(broker: BrokerContext, topic: str, index: int) -> PartitionResponse:

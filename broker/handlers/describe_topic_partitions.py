@@ -17,8 +17,9 @@ from ...clients.protocol.messages.describe_topic_partitions import (
 )
 from ...replication.metadata.cluster_image import ClusterImage, PartitionImage, TopicImage
 from ...replication.topic_names import INTERNAL_TOPICS, validate_topic_name
-from ..request.authorized_operations import TOPIC_OPERATIONS
+from ..request.authorized_operations import OPERATIONS_NOT_REQUESTED, topic_operations
 from ..request.context import BrokerContext, RequestContext
+from ..security.access import DESCRIBE, TOPIC, Access, access_of
 
 _NO_LEADER = -1
 
@@ -37,12 +38,29 @@ def handle(
         if is_missing or cursor.partition_index < 0:
             return _refused(request)
     limit = broker.config.values.integer("max.request.partition.size.limit")
-    page = _Page(image, context.listener, max(min(request.response_partition_limit, limit), 1))
+    room = max(min(request.response_partition_limit, limit), 1)
+    access = access_of(broker, context)
+    page = _Page(image, context.listener, room, access)
+    denied: list[str] = []
     for name in topics:
+        if access is not None and not access.allows(DESCRIBE, TOPIC, name):
+            denied.append(name)
+            continue
         first = cursor.partition_index if cursor is not None and name == start else 0
         if not page.add(name, first):
             break
+    if request.topics:
+        page.response.topics += map(_denied, denied)
     return page.response
+
+
+def _denied(name: str) -> DescribeTopicPartitionsResponseTopic:
+    """The answer whether the topic exists or not."""
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        name=name,
+        topic_authorized_operations=OPERATIONS_NOT_REQUESTED,
+    )
 
 
 def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
@@ -60,11 +78,14 @@ def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitions
 class _Page:
     """A response that is being filled."""
 
-    def __init__(self, image: ClusterImage, listener: str, room: int) -> None:
+    def __init__(
+        self, image: ClusterImage, listener: str, room: int, access: Access | None
+    ) -> None:
         self.response = DescribeTopicPartitionsResponse()
         self._image = image
         self._listener = listener
         self._room = room
+        self._access = access
 
     def add(self, name: str, first: int) -> bool:
         """Add a topic from partition `first` on; False if not all of it fits."""
@@ -73,7 +94,7 @@ class _Page:
             return False
         topic = self._image.topics_by_name.get(name)
         if topic is None:
-            self.response.topics.append(_unknown(name))
+            self.response.topics.append(_unknown(name, self._access))
             return True
         end = min(len(topic.partitions), first + self._room)
         partitions = self._partitions(topic, range(first, end))
@@ -84,7 +105,7 @@ class _Page:
                 topic_id=topic.topic_id,
                 is_internal=name in INTERNAL_TOPICS,
                 partitions=partitions,
-                topic_authorized_operations=TOPIC_OPERATIONS,
+                topic_authorized_operations=topic_operations(self._access, name),
             )
         )
         if end < len(topic.partitions):
@@ -125,7 +146,7 @@ class _Page:
         )
 
 
-def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+def _unknown(name: str, access: Access | None) -> DescribeTopicPartitionsResponseTopic:
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
         validate_topic_name(name)
@@ -135,5 +156,5 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
         error_code=code,
         name=name,
         is_internal=name in INTERNAL_TOPICS,
-        topic_authorized_operations=TOPIC_OPERATIONS,
+        topic_authorized_operations=topic_operations(access, name),
     )

@@ -13,15 +13,25 @@ from ...clients.protocol.messages.describe_transactions import (
 from ..coordinator.transaction.transaction_metadata import Transaction
 from ..request.context import BrokerContext, RequestContext
 from ..request.lazy_list import lazy_list
+from ..security.access import DESCRIBE, TOPIC, TRANSACTIONAL_ID, access_of
 
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: DescribeTransactionsRequest
 ) -> DescribeTransactionsResponse:
     coordinator = broker.transaction_coordinator
+    access = access_of(broker, context)
 
     def describe(transactional_id: str) -> TransactionState:
-        return _state(transactional_id, coordinator.describe(transactional_id))
+        if access is None:
+            return _state(transactional_id, coordinator.describe(transactional_id))
+        if not access.allows(DESCRIBE, TRANSACTIONAL_ID, transactional_id):
+            denied = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            return _state(transactional_id, denied)
+        state = _state(transactional_id, coordinator.describe(transactional_id))
+        shown = access.allowed(DESCRIBE, TOPIC, (each.topic for each in state.topics))
+        state.topics = [each for each in state.topics if each.topic in shown]
+        return state
 
     return DescribeTransactionsResponse(
         transaction_states=lazy_list(describe, request.transactional_ids)

@@ -9,12 +9,14 @@ v5: returns the producer id and epoch of the next transaction (KIP-890)
 
 from functools import partial
 
+from ...clients.errors import ErrorCode
 from ...clients.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ..coordinator.transaction.transaction_coordinator import ProducerIdentity
 from ..coordinator.transaction.transaction_metadata import EPOCH_BUMP_VERSION
 from ..coordinator.transaction.transaction_shard import Ending
 from ..request.context import BrokerContext, Deferred, RequestContext
 from ..request.producer_identity import error_for_version, identity_of
+from ..security.access import TRANSACTIONAL_ID, WRITE, denies
 
 _FIRST_KNOWING_PRODUCER_FENCED = 2
 _FIRST_BUMPING_EPOCHS = 5
@@ -23,6 +25,8 @@ _FIRST_BUMPING_EPOCHS = 5
 def handle(
     broker: BrokerContext, context: RequestContext, request: EndTxnRequest
 ) -> EndTxnResponse | Deferred[ProducerIdentity]:
+    if denies(broker, context, WRITE, TRANSACTIONAL_ID, request.transactional_id):
+        return EndTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     version = context.api_version
     ending = Ending(
         request.transactional_id,

@@ -10,7 +10,7 @@ v3: flexible
 v4: several keys in one request (KIP-699)
 """
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from functools import partial
 
 from ...clients.errors import ErrorCode
@@ -23,11 +23,19 @@ from ...clients.protocol.messages.find_coordinator import (
 from ...replication.topic_names import TRANSACTION_STATE_TOPIC
 from ..coordinator.offsets_topic import OFFSETS_TOPIC
 from ..coordinator.transaction.transaction_config import transaction_topic
-from ..request.active_controller import create_topics_for
+from ..request.active_controller import create_internal_topics
 from ..request.context import BrokerContext, RequestContext
 from ..request.lazy_list import lazy_list
+from ..security.access import DESCRIBE, GROUP, TRANSACTIONAL_ID, access_of
 
 _GROUP, _TRANSACTION, _SHARE = 0, 1, 2
+_DENIED = {
+    OFFSETS_TOPIC: (ErrorCode.GROUP_AUTHORIZATION_FAILED, "Group authorization failed."),
+    TRANSACTION_STATE_TOPIC: (
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        "Transactional Id authorization failed.",
+    ),
+}
 _FIRST_WITH_SEVERAL = 4
 _NO_NODE = -1
 _CREATE_TIMEOUT_MS = 30_000
@@ -39,12 +47,17 @@ def handle(
     several = context.api_version >= _FIRST_WITH_SEVERAL
     keys = request.coordinator_keys if several else [request.key]
     if request.key_type not in (_GROUP, _TRANSACTION):
-        kind = "Share groups" if request.key_type == _SHARE else "Coordinators of this type"
-        return _refused(keys, several, f"{kind} are not supported by this broker.")
+        what = "Share groups" if request.key_type == _SHARE else "Coordinators of this type"
+        return _refused(keys, several, f"{what} are not supported by this broker.")
     topic = OFFSETS_TOPIC if request.key_type == _GROUP else TRANSACTION_STATE_TOPIC
-    if topic in broker.controller.image.topics_by_name:
-        return _response(lazy_list(partial(_coordinator, broker, context, topic), keys), several)
-    return _create_then_respond(broker, context, topic, keys)
+    access = access_of(broker, context)
+    kind = GROUP if request.key_type == _GROUP else TRANSACTIONAL_ID
+    denied = set[str]() if access is None else {*keys} - access.allowed(DESCRIBE, kind, keys)
+    find = partial(_coordinator, broker, context, topic, denied)
+    # The topic is not made for a client that may not know its coordinator.
+    if topic in broker.controller.image.topics_by_name or denied.issuperset(keys):
+        return _response(lazy_list(find, keys), several)
+    return _create_then_respond(broker, context, topic, keys, find)
 
 
 def _refused(keys: list[str], several: bool, sentence: str) -> FindCoordinatorResponse:
@@ -55,7 +68,11 @@ def _refused(keys: list[str], several: bool, sentence: str) -> FindCoordinatorRe
 
 
 async def _create_then_respond(
-    broker: BrokerContext, context: RequestContext, name: str, keys: Sequence[str]
+    broker: BrokerContext,
+    context: RequestContext,
+    name: str,
+    keys: Sequence[str],
+    find: Callable[[str], Coordinator],
 ) -> FindCoordinatorResponse:
     topic = (
         broker.group_coordinator.internal_topic(name)
@@ -64,14 +81,15 @@ async def _create_then_respond(
     )
     creation = CreateTopicsRequest(topics=[topic], timeout_ms=_CREATE_TIMEOUT_MS)
     # If the creation fails there is no leader, and the client gets a retriable error.
-    await create_topics_for(broker, context, creation)
-    coordinators = lazy_list(partial(_coordinator, broker, context, name), keys)
-    return _response(coordinators, context.api_version >= _FIRST_WITH_SEVERAL)
+    await create_internal_topics(broker, context, creation)
+    return _response(lazy_list(find, keys), context.api_version >= _FIRST_WITH_SEVERAL)
 
 
 def _coordinator(
-    broker: BrokerContext, context: RequestContext, topic: str, key: str
+    broker: BrokerContext, context: RequestContext, topic: str, denied: Collection[str], key: str
 ) -> Coordinator:
+    if key in denied:
+        return _none(key, *_DENIED[topic])
     image = broker.controller.image
     coordinator = (
         broker.group_coordinator if topic == OFFSETS_TOPIC else broker.transaction_coordinator

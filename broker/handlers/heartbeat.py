@@ -8,14 +8,18 @@ v3: group instance id (KIP-345)
 v4: flexible
 """
 
+from ...clients.errors import ErrorCode
 from ...clients.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ..coordinator.group_actions import MemberIdentity
 from ..request.context import BrokerContext, RequestContext
+from ..security.access import GROUP, READ, denies
 
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: HeartbeatRequest
 ) -> HeartbeatResponse:
+    if denies(broker, context, READ, GROUP, request.group_id):
+        return HeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     identity = MemberIdentity(request.member_id, request.group_instance_id)
     error = broker.group_coordinator.heartbeat(request.group_id, identity, request.generation_id)
     return HeartbeatResponse(error_code=error)

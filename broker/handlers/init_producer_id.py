@@ -22,6 +22,7 @@ from ..coordinator.transaction.transaction_coordinator import ProducerIdentity
 from ..coordinator.transaction.transaction_shard import Initialization
 from ..request.context import BrokerContext, Deferred, RequestContext
 from ..request.producer_identity import error_for_version, identity_of
+from ..security.access import IDEMPOTENT_WRITE, TOPIC, TRANSACTIONAL_ID, WRITE, Access, access_of
 
 _NONE = -1
 _FIRST_KNOWING_PRODUCER_FENCED = 4
@@ -36,6 +37,10 @@ _Response = (
 def handle(
     broker: BrokerContext, context: RequestContext, request: InitProducerIdRequest
 ) -> _Response:
+    access = access_of(broker, context)
+    denied = None if access is None else _denial(access, request.transactional_id)
+    if denied is not None:
+        return _failed(denied)
     if (request.producer_id != _NONE) != (request.producer_epoch != _NONE):
         return _failed(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
@@ -44,6 +49,17 @@ def handle(
     if producer_id is None:
         return _later(broker.producer_ids)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+
+
+def _denial(access: Access, transactional_id: str | None) -> ErrorCode | None:
+    """Why the client gets no producer id, if so. Whoever may write something may be idempotent."""
+    if transactional_id is not None:
+        if access.allows(WRITE, TRANSACTIONAL_ID, transactional_id):
+            return None
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if access.allows_cluster(IDEMPOTENT_WRITE, audited=False) or access.allows_any(WRITE, TOPIC):
+        return None
+    return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 async def _later(producer_ids: ProducerIds) -> InitProducerIdResponse:

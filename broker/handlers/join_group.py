@@ -13,6 +13,7 @@ v9: a returning static leader need not assign the partitions again (KIP-814)
 
 from functools import partial
 
+from ...clients.errors import ErrorCode
 from ...clients.protocol.messages.join_group import (
     JoinGroupRequest,
     JoinGroupResponse,
@@ -20,8 +21,10 @@ from ...clients.protocol.messages.join_group import (
 )
 from ..coordinator.group_actions import GroupProtocol, JoinRequest, JoinResult
 from ..request.context import BrokerContext, Deferred, RequestContext
+from ..security.access import GROUP, READ, denies
 
 _NO_TIMEOUT = -1
+_NO_GENERATION = -1
 _FIRST_WITH_KNOWN_MEMBER_ID = 4
 _FIRST_WITH_NULL_PROTOCOL_NAME = 7
 _FIRST_SKIPPING_ASSIGNMENT = 9
@@ -30,6 +33,12 @@ _FIRST_SKIPPING_ASSIGNMENT = 9
 def handle(
     broker: BrokerContext, context: RequestContext, request: JoinGroupRequest
 ) -> JoinGroupResponse | Deferred[JoinResult]:
+    if denies(broker, context, READ, GROUP, request.group_id):
+        return JoinGroupResponse(
+            error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED,
+            generation_id=_NO_GENERATION,
+            protocol_name=None if context.api_version >= _FIRST_WITH_NULL_PROTOCOL_NAME else "",
+        )
     coordinator = broker.group_coordinator
     client_id = context.client_id or ""
     session_timeout_ms = request.session_timeout_ms

@@ -12,6 +12,7 @@ v4: flexible
 import asyncio
 from functools import partial
 
+from ...clients.errors import ErrorCode
 from ...clients.protocol.messages.leave_group import (
     LeaveGroupRequest,
     LeaveGroupResponse,
@@ -19,6 +20,7 @@ from ...clients.protocol.messages.leave_group import (
 )
 from ..coordinator.group_actions import Left, MemberIdentity
 from ..request.context import BrokerContext, Deferred, RequestContext
+from ..security.access import GROUP, READ, denies
 
 _FIRST_WITH_SEVERAL = 3
 
@@ -26,6 +28,8 @@ _FIRST_WITH_SEVERAL = 3
 def handle(
     broker: BrokerContext, context: RequestContext, request: LeaveGroupRequest
 ) -> LeaveGroupResponse | Deferred[Left]:
+    if denies(broker, context, READ, GROUP, request.group_id):
+        return LeaveGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     several = context.api_version >= _FIRST_WITH_SEVERAL
     members = [
         MemberIdentity(member.member_id, member.group_instance_id) for member in request.members

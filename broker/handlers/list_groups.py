@@ -15,15 +15,21 @@ from ...clients.protocol.messages.list_groups import (
     ListGroupsResponse,
 )
 from ..request.context import BrokerContext, RequestContext
+from ..security.access import DESCRIBE, GROUP, access_of
 
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: ListGroupsRequest
 ) -> ListGroupsResponse:
-    """List the groups that match the filters."""
+    """List the groups that match the filters and that the client may describe."""
     error, groups = broker.group_coordinator.list_groups(
         request.states_filter, request.types_filter
     )
+    access = access_of(broker, context)
+    if access is not None and not access.allows_cluster(DESCRIBE, audited=False):
+        names = (group.group_id for group in groups)
+        shown = access.allowed(DESCRIBE, GROUP, names, audited=False)
+        groups = [group for group in groups if group.group_id in shown]
     return ListGroupsResponse(
         error_code=error,
         groups=[

@@ -2,7 +2,8 @@
 
 Special timestamps are negative: -1 latest, -2 earliest, -3 largest timestamp, -4 earliest local,
 -5 last tiered, -6 earliest pending upload. A search in the remote tier delays the response.
-Partitions are looked up in steps, and other requests get their turn in between.
+Partitions are looked up in steps, and other requests get their turn in between. Topics that the
+client may not describe come last.
 
 v2: isolation level: read_committed sees nothing beyond the last stable offset
 v4: leader epochs
@@ -24,6 +25,7 @@ from ...clients.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
+    ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
 from ...clients.steps import finished
@@ -31,6 +33,7 @@ from ...clients.topic_partition import TopicPartition
 from ...replication.leader.offset_lookup import OffsetQuery, OffsetResult
 from ...storage.log.fetch_data import FetchIsolation
 from ..request.context import BrokerContext, Deferred, RequestContext
+from ..security.access import DESCRIBE, TOPIC, access_of
 
 _CONSUMER_REPLICA_ID = -1
 _FIRST_VERSION = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
@@ -47,6 +50,7 @@ def handle(
 ) -> Generator[None, None, ListOffsetsResponse | Deferred[list[list[OffsetResult]]]]:
     """Look up each partition; one that is named twice is refused, and returned once."""
     isolation = _isolation(request)
+    denied = _deny(broker, context, request)
     queries, refusals = yield from _sorted_out(context, request)
     timeout_ms = request.timeout_ms if context.api_version >= _FIRST_WITH_TIMEOUT else 0
     results: list[list[OffsetResult]] = []
@@ -61,14 +65,46 @@ def handle(
             results.append(outcome)
         yield
     if not waiting:
-        return (yield from _response(context, request, refusals, results))
+        return _with_denied((yield from _response(context, request, refusals, results)), denied)
 
     def respond(later_results: list[list[OffsetResult]]) -> ListOffsetsResponse:
         for (index, _), each in zip(waiting, later_results, strict=True):
             results[index] = each
-        return finished(_response(context, request, refusals, results))
+        return _with_denied(finished(_response(context, request, refusals, results)), denied)
 
     return Deferred(asyncio.gather(*(each for _, each in waiting)), respond)
+
+
+def _deny(
+    broker: BrokerContext, context: RequestContext, request: ListOffsetsRequest
+) -> list[ListOffsetsTopic]:
+    """Take the topics out of the request that the client may not describe."""
+    access = access_of(broker, context)
+    if access is None:
+        return []
+    topics = request.topics
+    allowed = access.allowed(DESCRIBE, TOPIC, (topic.name for topic in topics))
+    request.topics = [topic for topic in topics if topic.name in allowed]
+    return [topic for topic in topics if topic.name not in allowed]
+
+
+def _with_denied(
+    response: ListOffsetsResponse, denied: Sequence[ListOffsetsTopic]
+) -> ListOffsetsResponse:
+    response.topics += [
+        ListOffsetsTopicResponse(
+            name=topic.name,
+            partitions=[
+                ListOffsetsPartitionResponse(
+                    partition_index=each.partition_index,
+                    error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                )
+                for each in topic.partitions
+            ],
+        )
+        for topic in denied
+    ]
+    return response
 
 
 def _sorted_out(

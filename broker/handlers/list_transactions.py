@@ -15,6 +15,7 @@ from ...clients.protocol.messages.list_transactions import (
 from ..coordinator.transaction.transaction_metadata import Transaction
 from ..coordinator.transaction.transaction_state import TransactionState
 from ..request.context import BrokerContext, RequestContext
+from ..security.access import DESCRIBE, TRANSACTIONAL_ID, access_of
 
 _STATES = {state.value for state in TransactionState} | {"PrepareEpochFence"}
 """PrepareEpochFence is a state inside Kafka in which clients never see a transaction."""
@@ -30,6 +31,11 @@ def handle(
         listed = _matching(transactions, request.transactional_id_pattern)
     except KafkaError as error:
         return ListTransactionsResponse(error_code=error.code)
+    access = access_of(broker, context)
+    if access is not None:
+        ids = (each.transactional_id for each in listed)
+        shown = access.allowed(DESCRIBE, TRANSACTIONAL_ID, ids, audited=False)
+        listed = [each for each in listed if each.transactional_id in shown]
     now_ms = broker.environment.wall_clock_ms()
     return ListTransactionsResponse(
         unknown_state_filters=[each for each in request.state_filters if each not in _STATES],

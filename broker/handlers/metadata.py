@@ -3,6 +3,9 @@
 A request that names a missing topic creates it, if the client (from v4 on) and
 `auto.create.topics.enable` allow that. The response waits for the creation, and has the new topic.
 
+A topic that the client may not describe is answered alike whether it exists or not, and nothing is
+created for it; without names such topics are left out.
+
 v0: an empty list means all topics; from v1 on, null means all topics
 v1: rack, controller id, internal topics
 v2: cluster id
@@ -16,8 +19,9 @@ v10: returns topic ids; a v10 or v11 request with topic ids gets INVALID_REQUEST
 v12: topics may be requested by id
 """
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence, Set as AbstractSet
 from functools import partial
+from typing import NamedTuple
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import ZERO_UUID
@@ -41,16 +45,27 @@ from ..coordinator.consumer.share_topic import share_state_topic
 from ..coordinator.transaction.transaction_config import transaction_topic
 from ..request.active_controller import create_topics_for
 from ..request.authorized_operations import (
-    CLUSTER_OPERATIONS,
     OPERATIONS_NOT_REQUESTED,
-    TOPIC_OPERATIONS,
+    cluster_operations,
+    topic_operations,
 )
 from ..request.context import BrokerContext, RequestContext
 from ..request.controller_id import controller_id
 from ..request.described_topics import describe_topic
 from ..request.lazy_list import lazy_list
+from ..security.access import CREATE, DESCRIBE, TOPIC, Access, access_of
 
 Describe = Callable[[TopicImage], MetadataResponseTopic]
+
+
+class _Denied(NamedTuple):
+    """Names of topics that the client may not describe, or not create."""
+
+    describe: AbstractSet[str] = frozenset()
+    create: AbstractSet[str] = frozenset()
+
+
+_NOTHING_DENIED = _Denied()
 
 _CREATE_TIMEOUT_MS = 30_000
 _RETRIABLE = (
@@ -67,8 +82,13 @@ def handle(
     """Describe the requested topics; create missing ones if the request and broker allow it."""
     topics = request.topics
     version = context.api_version
+    access = access_of(broker, context)
     if topics is None or (version == 0 and not topics):
-        return _response(broker, context, request, list(broker.controller.image.topics_by_name))
+        names: Iterable[str] = broker.controller.image.topics_by_name
+        if access is not None:
+            shown = access.allowed(DESCRIBE, TOPIC, names, audited=False)
+            names = [name for name in names if name in shown]
+        return _response(broker, context, request, list(names))
     if version < 12 and any(t.name is None or t.topic_id != ZERO_UUID for t in topics):
         return _refused(context, topics)
     # Like Kafka, describe a topic once even if it is named twice.
@@ -76,16 +96,36 @@ def handle(
     by_id = [topic for topic in topics if topic.topic_id != ZERO_UUID]
     if by_id:
         # A request names all its topics by id or none; Java clients then leave the names empty.
-        return _response(broker, context, request, by_id)
+        return _response(broker, context, request, by_id, _denied_ids(broker, access, by_id))
+    denied = _NOTHING_DENIED
+    if access is not None:
+        named = {topic.name or "" for topic in topics}
+        denied = _Denied(named - access.allowed(DESCRIBE, TOPIC, named))
     if request.allow_auto_topic_creation and broker.config.values.boolean(
         "auto.create.topics.enable"
     ):
         existing = broker.controller.image.topics_by_name
-        missing = [t.name for t in topics if t.name is not None and t.name not in existing]
-        creatable = [name for name in dict.fromkeys(missing) if _is_valid(name)]
+        names = {t.name: None for t in topics if t.name is not None and t.name not in existing}
+        missing = [name for name in names if name not in denied.describe]
+        if access is not None and not access.allows_cluster(CREATE, audited=False):
+            allowed = access.allowed(CREATE, TOPIC, missing)
+            denied = denied._replace(create={name for name in missing if name not in allowed})
+            missing = [name for name in missing if name in allowed]
+        creatable = [name for name in missing if _is_valid(name)]
         if creatable:
-            return _create_then_respond(broker, context, request, topics, creatable)
-    return _response(broker, context, request, topics)
+            return _create_then_respond(broker, context, request, topics, creatable, denied)
+    return _response(broker, context, request, topics, denied)
+
+
+def _denied_ids(
+    broker: BrokerContext, access: Access | None, topics: Sequence[MetadataRequestTopic]
+) -> _Denied:
+    """The topics that the client may not describe, of those that it names by id."""
+    if access is None:
+        return _NOTHING_DENIED
+    by_id = broker.controller.image.topics_by_id
+    named = {topic.name for each in topics if (topic := by_id.get(each.topic_id)) is not None}
+    return _Denied(named - access.allowed(DESCRIBE, TOPIC, named))
 
 
 def _is_valid(name: str) -> bool:
@@ -102,6 +142,7 @@ async def _create_then_respond(
     request: MetadataRequest,
     topics: Sequence[MetadataRequestTopic],
     names: Sequence[str],
+    denied: _Denied,
 ) -> MetadataResponse:
     creation = CreateTopicsRequest(
         topics=[_creatable(broker, name) for name in names],
@@ -113,7 +154,7 @@ async def _create_then_respond(
         for each in created.topics
         if each.error_code not in _RETRIABLE
     }
-    return _response(broker, context, request, topics, refused)
+    return _response(broker, context, request, topics, denied, refused)
 
 
 def _creatable(broker: BrokerContext, name: str) -> CreatableTopic:
@@ -143,9 +184,11 @@ def _response(
     context: RequestContext,
     request: MetadataRequest,
     topics: Sequence[MetadataRequestTopic | str],
+    denied: _Denied = _NOTHING_DENIED,
     refused: dict[str, ErrorCode] | None = None,
 ) -> MetadataResponse:
     image = broker.controller.image
+    access = access_of(broker, context)
     if request.include_topic_authorized_operations:
         # Not from the cache: these descriptions are modified below.
         describe = partial(describe_topic, image, context.listener)
@@ -153,12 +196,15 @@ def _response(
         describe = partial(broker.described_topics.describe, image, context.listener)
 
     def show(topic: MetadataRequestTopic | str) -> MetadataResponseTopic:
+        hidden = _hidden(image, topic, denied) if any(denied) else None
+        if hidden is not None:
+            return hidden
         if isinstance(topic, str) or (topic.name is not None and topic.topic_id == ZERO_UUID):
             shown = _named_topic(image, describe, topic, refused or {})
         else:
             shown = _topic_of_id(image, describe, topic)
         if request.include_topic_authorized_operations:
-            shown.topic_authorized_operations = TOPIC_OPERATIONS
+            shown.topic_authorized_operations = topic_operations(access, shown.name or "")
         return shown
 
     is_requested = request.include_cluster_authorized_operations
@@ -167,10 +213,31 @@ def _response(
         cluster_id=image.cluster_id,
         controller_id=controller_id(broker, context),
         topics=lazy_list(show, topics),
-        cluster_authorized_operations=CLUSTER_OPERATIONS
+        cluster_authorized_operations=cluster_operations(access)
         if is_requested
         else OPERATIONS_NOT_REQUESTED,
     )
+
+
+def _hidden(
+    image: ClusterImage, requested: MetadataRequestTopic | str, denied: _Denied
+) -> MetadataResponseTopic | None:
+    """The answer about a topic that the client may not describe or create, if it is one."""
+    error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if isinstance(requested, str):
+        return None
+    if requested.topic_id != ZERO_UUID:
+        topic = image.topics_by_id.get(requested.topic_id)
+        if topic is None or topic.name not in denied.describe:
+            return None
+        return MetadataResponseTopic(error_code=error, name=None, topic_id=requested.topic_id)
+    name = requested.name or ""
+    if name in denied.describe:
+        return MetadataResponseTopic(error_code=error, name=name)
+    if name in denied.create:
+        is_internal = name in INTERNAL_TOPICS
+        return MetadataResponseTopic(error_code=error, name=name, is_internal=is_internal)
+    return None
 
 
 def _brokers(image: ClusterImage, listener: str) -> list[MetadataResponseBroker]:

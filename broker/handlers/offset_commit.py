@@ -29,6 +29,7 @@ from ..coordinator.group_actions import MemberIdentity
 from ..coordinator.offsets import CommitRequest, OffsetToCommit
 from ..request.context import BrokerContext, Deferred, RequestContext
 from ..request.lazy_list import lazy_list
+from ..security.access import GROUP, READ, TOPIC, Access, access_of
 
 _BROKERS_RETENTION = -1
 _FIRST_KNOWING_GROUP_ID_NOT_FOUND = 9
@@ -39,10 +40,14 @@ def handle(
     broker: BrokerContext, context: RequestContext, request: OffsetCommitRequest
 ) -> Generator[None, None, OffsetCommitResponse | Deferred[list[ErrorCode]]]:
     image = broker.controller.image
+    access = access_of(broker, context)
+    if access is not None and not access.allows(READ, GROUP, request.group_id):
+        partitions = sum(len(topic.partitions) for topic in request.topics)
+        return _response(request, [ErrorCode.GROUP_AUTHORIZATION_FAILED] * partitions)
     by_id = context.api_version >= _FIRST_WITH_TOPIC_IDS
     offsets: list[OffsetToCommit] = []
     for topic in request.topics:
-        for offset in _offsets_of(topic, image, by_id):
+        for offset in _offsets_of(topic, image, by_id, access):
             offsets.append(offset)
             yield
     # Like Kafka, skip the coordinator if no offset belongs to an existing partition.
@@ -66,20 +71,26 @@ def handle(
 
 
 def _offsets_of(
-    topic: OffsetCommitRequestTopic, image: ClusterImage, by_id: bool
+    topic: OffsetCommitRequestTopic, image: ClusterImage, by_id: bool, access: Access | None
 ) -> Iterable[OffsetToCommit]:
     image_topic = (
         image.topics_by_id.get(topic.topic_id) if by_id else image.topics_by_name.get(topic.name)
     )
     missing = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    name = topic.name if image_topic is None else image_topic.name
+    # An id that is not there has no name, and so no entry can be about it.
+    has_name = image_topic is not None or not by_id
+    is_denied = access is not None and has_name and not access.allows(READ, TOPIC, name)
     for partition in topic.partitions:
         error = ErrorCode.NONE
-        if image_topic is None:
+        if is_denied:
+            error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif image_topic is None:
             error = missing
         elif partition.partition_index not in image_topic.partitions:
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         yield OffsetToCommit(
-            topic.name if image_topic is None else image_topic.name,
+            name,
             ZERO_UUID if image_topic is None else image_topic.topic_id,
             partition.partition_index,
             partition.committed_offset,

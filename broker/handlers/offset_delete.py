@@ -6,6 +6,7 @@ subscribes to the topic. An offset that was never committed counts as deleted.
 """
 
 import asyncio
+from collections.abc import Mapping
 from functools import partial
 
 from ...clients.errors import ErrorCode
@@ -16,6 +17,7 @@ from ...clients.protocol.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from ..request.context import BrokerContext, Deferred, RequestContext
+from ..security.access import DELETE, GROUP, READ, TOPIC, access_of
 
 
 def handle(
@@ -23,26 +25,32 @@ def handle(
 ) -> OffsetDeleteResponse | Deferred[ErrorCode]:
     """Delete the offsets."""
     image = broker.controller.image
-    missing = {
-        (topic.name, each.partition_index)
-        for topic in request.topics
-        for each in topic.partitions
-        if image.partition(topic.name, each.partition_index) is None
-    }
-    offsets = [
-        (topic.name, each.partition_index)
-        for topic in request.topics
-        for each in topic.partitions
-        if (topic.name, each.partition_index) not in missing
-    ]
+    access = access_of(broker, context)
+    denied: set[str] = set()
+    if access is not None:
+        if not access.allows(DELETE, GROUP, request.group_id):
+            return OffsetDeleteResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        names = {topic.name for topic in request.topics}
+        denied = names - access.allowed(READ, TOPIC, names)
+    refused: dict[tuple[str, int], ErrorCode] = {}
+    offsets: list[tuple[str, int]] = []
+    for topic in request.topics:
+        for each in topic.partitions:
+            partition = (topic.name, each.partition_index)
+            if topic.name in denied:
+                refused[partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif image.partition(*partition) is None:
+                refused[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                offsets.append(partition)
     answer, in_use = broker.group_coordinator.delete_offsets(request.group_id, offsets)
-    respond = partial(_response, request, missing, in_use)
+    respond = partial(_response, request, refused, in_use)
     return Deferred(answer, respond) if isinstance(answer, asyncio.Future) else respond(answer)
 
 
 def _response(
     request: OffsetDeleteRequest,
-    missing: set[tuple[str, int]],
+    refused: Mapping[tuple[str, int], ErrorCode],
     in_use: frozenset[str],
     error: ErrorCode,
 ) -> OffsetDeleteResponse:
@@ -50,8 +58,8 @@ def _response(
         return OffsetDeleteResponse(error_code=error)
 
     def error_of(topic: str, partition: int) -> ErrorCode:
-        if (topic, partition) in missing:
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if (error := refused.get((topic, partition))) is not None:
+            return error
         return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if topic in in_use else ErrorCode.NONE
 
     return OffsetDeleteResponse(

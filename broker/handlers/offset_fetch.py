@@ -14,7 +14,8 @@ v10: topic ids instead of names
 """
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from ...clients.errors import ErrorCode
@@ -42,11 +43,16 @@ from ..coordinator.offsets import (
 from ..coordinator.result_or_future import ResultOrFuture
 from ..request.context import BrokerContext, RequestContext
 from ..request.lazy_list import lazy_list
+from ..security.access import DESCRIBE, GROUP, TOPIC, Access, access_of
 
 _FIRST_WITH_TOP_LEVEL_ERROR = 2
 _FIRST_WITH_SEVERAL_GROUPS = 8
 _FIRST_WITH_TOPIC_IDS = 10
 
+
+_DENIED = NO_COMMITTED_OFFSET._replace(commit_timestamp_ms=-1)
+"""The answer for a partition of a topic that the client may not describe."""
+_GROUP_DENIED: Fetched = (ErrorCode.GROUP_AUTHORIZATION_FAILED, [])
 
 P = TypeVar("P", OffsetFetchResponsePartition, OffsetFetchResponsePartitions)
 
@@ -57,6 +63,42 @@ class _GroupRequest(NamedTuple):
     group_id: str
     topics: Sequence[FetchTopic] | None
     claim: MemberClaim = NOBODY
+    denied: Sequence[FetchTopic] = ()
+    """Named topics that the client may not describe; the coordinator does not hear of them."""
+    is_denied: bool = False
+    """The client may not describe the group."""
+
+    def checked(self, access: Access) -> "_GroupRequest":
+        """The request as far as the client may see."""
+        if not access.allows(DESCRIBE, GROUP, self.group_id):
+            return self._replace(is_denied=True)
+        if self.topics is None:
+            return self
+        names = [each.topic for each in self.topics]
+        # An id that is not there has no name, and so no entry can be about it.
+        allowed = access.allowed(DESCRIBE, TOPIC, filter(None, names)) | {""}
+        return self._replace(
+            topics=[each for each in self.topics if each.topic in allowed],
+            denied=[each for each in self.topics if each.topic not in allowed],
+        )
+
+    def visible(self, answer: Fetched, access: Access) -> Fetched:
+        """What the client may see of the coordinator's answer."""
+        error, fetched = answer
+        if error:
+            return answer
+        if self.topics is None:
+            shown = access.allowed(DESCRIBE, TOPIC, (each.topic for each in fetched))
+            return error, [each for each in fetched if each.topic in shown]
+        return error, [
+            *fetched,
+            *(
+                FetchedTopic(
+                    each.topic, each.topic_id, [(index, _DENIED) for index in each.partitions]
+                )
+                for each in self.denied
+            ),
+        ]
 
 
 def handle(
@@ -65,22 +107,25 @@ def handle(
     image = broker.controller.image
     fetch = broker.group_coordinator.fetch_offsets
     groups = list(_groups_of(request, image, context.api_version))
+    access = access_of(broker, context)
+    if access is not None:
+        groups = [each.checked(access) for each in groups]
     stable = request.require_stable
-    answers = [fetch(each.group_id, each.topics, stable, each.claim) for each in groups]
+    answers = [
+        _GROUP_DENIED if each.is_denied else fetch(each.group_id, each.topics, stable, each.claim)
+        for each in groups
+    ]
+    respond = partial(_response, image, context.api_version, groups, access)
     settled = [answer for answer in answers if not isinstance(answer, asyncio.Future)]
-    if len(settled) == len(answers):
-        return _response(image, context.api_version, groups, settled)
-    return _later(image, context.api_version, groups, answers)
+    return respond(settled) if len(settled) == len(answers) else _later(respond, answers)
 
 
 async def _later(
-    image: ClusterImage,
-    version: int,
-    groups: list[_GroupRequest],
+    respond: Callable[[list[Fetched]], OffsetFetchResponse],
     answers: list[ResultOrFuture[Fetched]],
 ) -> OffsetFetchResponse:
     settled = [await answer if isinstance(answer, asyncio.Future) else answer for answer in answers]
-    return _response(image, version, groups, settled)
+    return respond(settled)
 
 
 def _groups_of(
@@ -121,8 +166,15 @@ def _by_name(image: ClusterImage, name: str, partitions: Sequence[int]) -> Fetch
 
 
 def _response(
-    image: ClusterImage, version: int, requests: list[_GroupRequest], answers: list[Fetched]
+    image: ClusterImage,
+    version: int,
+    requests: list[_GroupRequest],
+    access: Access | None,
+    answers: list[Fetched],
 ) -> OffsetFetchResponse:
+    if access is not None:
+        pairs = zip(requests, answers, strict=True)
+        answers = [each.visible(answer, access) for each, answer in pairs]
     if version < _FIRST_WITH_SEVERAL_GROUPS:
         return _response_of_one_group(version, requests[0], answers[0])
     by_id = version >= _FIRST_WITH_TOPIC_IDS
@@ -200,5 +252,7 @@ def _partitions(answer: type[P], error: ErrorCode, topic: FetchedTopic) -> list[
 
 
 def _stability(committed: CommittedOffset) -> ErrorCode:
+    if committed is _DENIED:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     is_undecided = committed is UNSTABLE_OFFSET
     return ErrorCode.UNSTABLE_OFFSET_COMMIT if is_undecided else ErrorCode.NONE

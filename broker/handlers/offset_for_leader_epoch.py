@@ -21,20 +21,34 @@ from ...clients.protocol.messages.offset_for_leader_epoch import (
 from ...clients.topic_partition import TopicPartition
 from ..request.context import BrokerContext, RequestContext
 from ..request.lazy_list import lazy_list
+from ..security.access import CLUSTER_ACTION, DESCRIBE, TOPIC, access_of
 
 
 def handle(
     broker: BrokerContext, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
-    """Return the end offset of each partition."""
+    """Return the end offset of each partition; topics that the client may not see come last."""
+    access = access_of(broker, context)
+    topics = request.topics
+    denied: set[str] = set()
+    if access is not None and not access.allows_cluster(CLUSTER_ACTION, audited=False):
+        names = {topic.topic for topic in topics}
+        denied = names - access.allowed(DESCRIBE, TOPIC, names)
+        topics = sorted(topics, key=lambda topic: topic.topic in denied)
 
     def answer(topic: OffsetForLeaderTopic) -> OffsetForLeaderTopicResult:
+        find = _denied if topic.topic in denied else partial(_end_offset, broker, topic.topic)
         return OffsetForLeaderTopicResult(
-            topic=topic.topic,
-            partitions=lazy_list(partial(_end_offset, broker, topic.topic), topic.partitions),
+            topic=topic.topic, partitions=lazy_list(find, topic.partitions)
         )
 
-    return OffsetForLeaderEpochResponse(topics=lazy_list(answer, request.topics))
+    return OffsetForLeaderEpochResponse(topics=lazy_list(answer, topics))
+
+
+def _denied(partition: OffsetForLeaderPartition) -> EpochEndOffset:
+    return EpochEndOffset(
+        partition=partition.partition, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    )
 
 
 def _end_offset(

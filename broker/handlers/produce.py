@@ -6,7 +6,8 @@ split into batches, every partition of the request gets CORRUPT_MESSAGE.
 
 The first batch of a transaction in a partition is appended only if the partition belongs to the
 transaction at the coordinator (`transaction_membership.py`, KIP-890). A transactional batch in a
-request without a transactional id fails the whole request.
+request without a transactional id, or with one that the client may not write, fails the whole
+request. A topic that the client may not write is refused before its records are looked at.
 
 As in Kafka, partitions are appended independently. So a request with many partitions, or with long
 checks, is appended in parts, and other requests get their turn in between.
@@ -46,6 +47,7 @@ from ...replication.partition.append_data import AppendEntry, AppendRequest
 from ...storage.log.log_validator import plain_work, work_of
 from ..request.context import BrokerContext, Deferred, NoAnswer, RequestContext
 from ..request.lazy_list import lazy_list
+from ..security.access import TOPIC, TRANSACTIONAL_ID, WRITE, Access, access_of
 
 if TYPE_CHECKING:
     from ..request.transaction_membership import Support
@@ -152,8 +154,10 @@ def _sorted_out(
     others: _Entries = []
     nbytes = work = 0
     is_refused = False
+    access = access_of(broker, context)
     for topic in request.topic_data:
         name = topic_name(broker, version, topic)
+        is_denied = access is not None and name and not access.allows(WRITE, TOPIC, name)
         for data in topic.partition_data:
             records = data.records if data.records is not None else _NOTHING
             assert isinstance(records, memoryview), "Records are decoded as a memoryview."
@@ -161,14 +165,18 @@ def _sorted_out(
             entries.append(entry)
             if not len(entries) % _PARTITIONS_A_STEP:
                 yield
-            plain = plain_work(records) if name else 0
+            plain = plain_work(records) if name and not is_denied else 0
             if plain:
                 nbytes += len(records)
                 work += plain
                 continue
             problem = objection(version, name, data.records)
-            if problem is _TRANSACTIONAL_BATCH and request.transactional_id is not None:
+            if problem is _TRANSACTIONAL_BATCH and _may_write_transaction(access, request):
                 problem = None
+            if is_denied and problem is not _NO_BATCHES and problem is not _TRANSACTIONAL_BATCH:
+                entry.refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                is_refused = True
+                continue
             if problem is None:
                 nbytes += len(records)
                 others.append(entry)
@@ -180,6 +188,12 @@ def _sorted_out(
             is_refused = True
     allowed = [each for each in entries if not each.error] if is_refused else entries
     return _Sorted(entries, allowed, nbytes, work, others)
+
+
+def _may_write_transaction(access: Access | None, request: ProduceRequest) -> bool:
+    if request.transactional_id is None:
+        return False
+    return access is None or access.allows(WRITE, TRANSACTIONAL_ID, request.transactional_id)
 
 
 def _is_decided(broker: BrokerContext, request: ProduceRequest, parts: _Sorted) -> bool:

@@ -12,6 +12,7 @@ from ...clients.errors import ErrorCode
 from ...clients.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ..coordinator.group_actions import SyncRequest, SyncResult
 from ..request.context import BrokerContext, Deferred, RequestContext
+from ..security.access import GROUP, READ, denies
 
 _FIRST_WITH_PROTOCOL = 5
 
@@ -22,6 +23,8 @@ def handle(
     says_protocol = request.protocol_type is not None and request.protocol_name is not None
     if context.api_version >= _FIRST_WITH_PROTOCOL and not says_protocol:
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if denies(broker, context, READ, GROUP, request.group_id):
+        return SyncGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     sync = SyncRequest(
         group_id=request.group_id,
         member_id=request.member_id,

@@ -41,6 +41,7 @@ from ..request.transaction_membership import (
     led_log,
     opens_transaction,
 )
+from ..security.access import GROUP, READ, TOPIC, TRANSACTIONAL_ID, WRITE, Access, access_of
 
 _FIRST_KNOWING_LOADING = 2
 _FIRST_KNOWING_ABORTABLE = 4
@@ -55,9 +56,14 @@ def handle(
 ) -> Generator[None, None, _Outcome]:
     version = context.api_version
     image = broker.controller.image
+    access = access_of(broker, context)
+    denied = None if access is None else _denial(access, request)
+    if denied is not None:
+        partitions = sum(len(topic.partitions) for topic in request.topics)
+        return _response(version, request, [denied] * partitions)
     offsets: list[OffsetToCommit] = []
     for topic in request.topics:
-        for offset in _offsets_of(topic, image):
+        for offset in _offsets_of(topic, image, access):
             offsets.append(offset)
             yield
     # Like Kafka, skip the coordinator if no offset belongs to an existing partition.
@@ -102,6 +108,15 @@ def handle(
     return _commit(broker, version, request, prepared)
 
 
+def _denial(access: Access, request: TxnOffsetCommitRequest) -> ErrorCode | None:
+    """Why the client may commit nothing, if so."""
+    if not access.allows(WRITE, TRANSACTIONAL_ID, request.transactional_id):
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if not access.allows(READ, GROUP, request.group_id):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
+    return None
+
+
 def _commit(
     broker: BrokerContext, version: int, request: TxnOffsetCommitRequest, prepared: PreparedCommit
 ) -> _Response:
@@ -123,10 +138,15 @@ def _refused(
 
 
 def _offsets_of(
-    topic: TxnOffsetCommitRequestTopic, image: ClusterImage
+    topic: TxnOffsetCommitRequestTopic, image: ClusterImage, access: Access | None
 ) -> Iterable[OffsetToCommit]:
+    is_denied = access is not None and not access.allows(READ, TOPIC, topic.name)
     for partition in topic.partitions:
-        is_there = image.partition(topic.name, partition.partition_index) is not None
+        error = ErrorCode.NONE
+        if is_denied:
+            error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif image.partition(topic.name, partition.partition_index) is None:
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         yield OffsetToCommit(
             topic.name,
             ZERO_UUID,
@@ -134,7 +154,7 @@ def _offsets_of(
             partition.committed_offset,
             partition.committed_leader_epoch,
             partition.committed_metadata,
-            ErrorCode.NONE if is_there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            error,
         )
 
 

@@ -6,10 +6,13 @@ from ...clients.protocol.api import ListenerKind
 from .context import BrokerContext, Member, NodeContext, RequestContext
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from ...clients.protocol.messages.create_topics import (
         CreateTopicsRequest,
         CreateTopicsResponse,
     )
+    from ...clients.protocol.schema import Message
     from ..cluster.forwarder import ForwardedClient
 
 _CREATE_TOPICS_VERSION = 7
@@ -50,14 +53,39 @@ async def create_topics_for(
     """
     if is_decided_here(broker, context):
         return await broker.controller.create_topics(creation, context.charge_partitions)
-    from ...clients.errors import KafkaError
-    from ...clients.protocol.messages.create_topics import CreateTopicsResponse
-    from ...replication.controller.topic_control import refused_creation
     from ..cluster.forwarder import forward
 
     channel, client = member_of(broker).channel, client_of(context)
+    return await _created(creation, forward(channel, creation, _CREATE_TOPICS_VERSION, client))
+
+
+async def create_internal_topics(
+    broker: BrokerContext, context: RequestContext, creation: "CreateTopicsRequest"
+) -> "CreateTopicsResponse":
+    """Create topics that this broker itself needs to serve a client, who need not be allowed to.
+
+    So an active controller that checks gets the request of this broker, not that of the client.
+    """
+    if broker.authorizer is None or is_decided_here(broker, context):
+        return await create_topics_for(broker, context, creation)
+    from ...clients.protocol.messages.create_topics import CreateTopicsResponse
+    from ..cluster.forwarder import FORWARDING_TIMEOUT_MS
+
+    channel = member_of(broker).channel
+    return await _created(
+        creation, channel.request(creation, CreateTopicsResponse, FORWARDING_TIMEOUT_MS)
+    )
+
+
+async def _created(
+    creation: "CreateTopicsRequest", answer: "Awaitable[Message]"
+) -> "CreateTopicsResponse":
+    from ...clients.errors import KafkaError
+    from ...clients.protocol.messages.create_topics import CreateTopicsResponse
+    from ...replication.controller.topic_control import refused_creation
+
     try:
-        response = await forward(channel, creation, _CREATE_TOPICS_VERSION, client)
+        response = await answer
     except KafkaError as error:
         return refused_creation(creation, error)
     assert isinstance(response, CreateTopicsResponse), "It was decoded as the answer to this."

@@ -6,6 +6,9 @@ request, except logger levels, which the broker sets itself. Each resource has i
 
 In a cluster of several processes that request goes to the active controller, wherever it is. There
 the properties of brokers are not checked again: they are another broker's.
+
+Whether the client may alter a resource is decided where the change is: for logger levels by the
+broker, before it looks at them; for the rest by the controller, after the broker's checks.
 """
 
 import asyncio
@@ -24,7 +27,9 @@ from ...replication.controller.alter_configs import (
 from ...replication.metadata.cluster_image import ConfigResourceType
 from ..config.config_values import TABLES
 from ..metrics import loggers
+from ..security.access import ALTER_CONFIGS, CLUSTER_ACTION, access_of
 from .active_controller import is_decided_here
+from .config_access import denial
 from .context import BrokerContext, RequestContext
 
 _DECIDED_BY_CONTROLLER = frozenset(
@@ -100,15 +105,36 @@ async def _decide(
     validate_only: bool,
 ) -> AlterationResults:
     """The results of the active controller, wherever it is."""
-    controller = broker.controller
     if is_decided_here(broker, context):
-        results = await controller.alter_configs(alterations, validate_only)
+        results = await _alter_allowed(broker, context, alterations, validate_only)
         is_deposed = any(each and each.code is ErrorCode.NOT_CONTROLLER for each in results)
         if not is_deposed or is_decided_here(broker, context):
             return results
     from .forwarded_configs import forward_alterations
 
     return await forward_alterations(broker, context, alterations, validate_only)
+
+
+async def _alter_allowed(
+    broker: BrokerContext,
+    context: RequestContext,
+    alterations: Sequence[ConfigAlteration],
+    validate_only: bool,
+) -> AlterationResults:
+    """Alter what the client may alter."""
+    access = access_of(broker, context)
+    if access is None:
+        return await broker.controller.alter_configs(alterations, validate_only)
+    results: list[KafkaError | None] = [
+        denial(access, ALTER_CONFIGS, *each.resource) for each in alterations
+    ]
+    allowed = [index for index, error in enumerate(results) if error is None]
+    if allowed:
+        altered = [alterations[index] for index in allowed]
+        decided = await broker.controller.alter_configs(altered, validate_only)
+        for index, result in zip(allowed, decided, strict=True):
+            results[index] = result
+    return results
 
 
 def _is_logger(alteration: ConfigAlteration) -> bool:
@@ -152,6 +178,12 @@ def _preprocess(
         image = broker.controller.image
         broker.dynamic_config.check(image, name, changes, alteration.replaces)
     elif kind == ConfigResourceType.BROKER_LOGGER and not alteration.replaces:
+        access = access_of(broker, context)
+        if access is not None:
+            is_ours = context.listener_kind is ListenerKind.BROKER
+            error = denial(access, ALTER_CONFIGS if is_ours else CLUSTER_ACTION, kind, name)
+            if error is not None:
+                raise error
         loggers.check(broker.config.node_id, name, changes)
     elif kind != ConfigResourceType.BROKER and kind not in _DECIDED_BY_CONTROLLER:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")

@@ -26,6 +26,7 @@ from .large_requests import LargeRequests
 from .transactions import Transactions
 
 if TYPE_CHECKING:
+    from ...replication.authorizer.authorizer import Authorizer
     from ...replication.cluster.cluster_control import ClusterControl
     from ...replication.cluster.heartbeat_connections import HeartbeatConnection
     from ...replication.metadata.quorum_member import QuorumMember
@@ -112,6 +113,8 @@ class NodeContext:
     metrics: Metrics
     member: Member | None = None
     """None if this process is the whole cluster."""
+    authorizer: "Authorizer | None" = None
+    """Decides who may do what (`security/access.py`); None: everybody may do everything."""
     large_requests: LargeRequests = field(default_factory=LargeRequests)
     described_topics: DescribedTopics = field(default_factory=DescribedTopics)
 

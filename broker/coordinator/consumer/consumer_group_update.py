@@ -37,6 +37,7 @@ from .consumer_records import (
     TargetMemberEntry,
     TargetMetadataEntry,
 )
+from .describable import Describable
 from .metadata_hash import MetadataHashes
 from .reconciliation import Aim, Held, MemberState, reconciled
 from .shard_entries import ShardEntry
@@ -83,6 +84,8 @@ class GroupChange(NamedTuple):
     unresolved: frozenset[str] = frozenset()
     # Set if the group becomes a classic group.
     downgrade: Downgrade | None = None
+    # Which of the topics that the expressions match the client may describe; None if all.
+    describable: Describable | None = None
 
 
 class RegexUpdate(Enum):

@@ -19,6 +19,7 @@ from .consumer_group import (
 )
 from .consumer_group_update import GroupChange, GroupContext, GroupUpdate, RegexUpdate
 from .consumer_records import CurrentAssignmentEntry, MemberValue
+from .describable import Describable
 from .group_conversion import fence
 from .topic_partitions import PartitionEpochs, Partitions
 
@@ -41,6 +42,8 @@ class ConsumerHeartbeat(NamedTuple):
     owned: Partitions | None = None
     client_id: str = ""
     client_host: str = ""
+    describable: Describable | None = None
+    """Which topics the client may describe; None if all."""
 
     @property
     def is_full(self) -> bool:

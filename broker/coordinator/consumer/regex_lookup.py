@@ -6,11 +6,13 @@ TopicRegexResolver.
 """
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from ....clients.errors import KafkaError
 from ....replication.metadata.cluster_image import ClusterImage
 from .consumer_records import RegexValue
+from .describable import Describable
 from .topic_regex import compile_regex
 
 if TYPE_CHECKING:
@@ -21,9 +23,16 @@ NAMES_PER_STRETCH = 20
 
 
 class RegexLookup:
-    """Looks up regexes among all topics. A regex that does not compile matches none."""
+    """Looks up regexes among all topics. A regex that does not compile matches none.
 
-    def __init__(self, regexes: Iterable[str], image: ClusterImage) -> None:
+    Of the topics that match, those stay that the client may describe whose heartbeat caused the
+    look-up (`filterTopicDescribeAuthorizedTopics`).
+    """
+
+    def __init__(
+        self, regexes: Iterable[str], image: ClusterImage, describable: Describable | None = None
+    ) -> None:
+        self._describable = describable
         self._version = image.offset
         self._names = iter(sorted(image.topics_by_name))
         self._topics: dict[str, list[str]] = {regex: [] for regex in regexes}
@@ -48,6 +57,10 @@ class RegexLookup:
 
     def result(self, now_ms: int) -> dict[str, RegexValue]:
         """The topics that each regular expression matches."""
+        if self._describable is not None:
+            shown = self._describable(chain.from_iterable(self._topics.values()))
+            for topics in self._topics.values():
+                topics[:] = [topic for topic in topics if topic in shown]
         return {
             regex: RegexValue(tuple(topics), self._version, now_ms)
             for regex, topics in self._topics.items()

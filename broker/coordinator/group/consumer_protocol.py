@@ -145,6 +145,8 @@ class ConsumerProtocol:
             if not future.done():
                 future.set_result(KafkaError(error, "") if error else answer)
 
+        if change.unresolved and request.describable is not None:
+            change = change._replace(describable=request.describable)
         self.write(shard, request.group_id, change, written)
         return future.result() if future.done() else future
 
@@ -301,7 +303,7 @@ class ConsumerProtocol:
             # Imported only when needed: few groups use regular expressions.
             from ..consumer.regex_lookup import RegexLookup
 
-            lookup = RegexLookup(change.unresolved, self._image)
+            lookup = RegexLookup(change.unresolved, self._image, change.describable)
             self._look_up(shard, group_id, lookup)
 
     # Regular expressions.

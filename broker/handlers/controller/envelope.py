@@ -141,8 +141,13 @@ async def _charged(node: NodeContext, forwarded: _Forwarded) -> Message:
 async def _execute(node: NodeContext, forwarded: _Forwarded) -> Message:
     name = forwarded.api.key.name.lower()
     package = __package__ if forwarded.api.listeners == CONTROLLER_ONLY else _HANDLERS
-    handler = import_module(f".{name}", package)
-    result = handler.handle(node, forwarded.context, forwarded.request)
+    context = forwarded.context
+    handle = import_module(f".{name}", package).handle
+    if node.authorizer is not None:
+        from ...security.api_checks import guarded
+
+        handle = guarded(forwarded.api.key, context.listener_kind, handle)
+    result = handle(node, context, forwarded.request)
     if isinstance(result, Generator):
         result = await _in_slices(cast("Generator[None, None, object]", result))
     if isinstance(result, Deferred):

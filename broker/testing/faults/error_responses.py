@@ -8,7 +8,7 @@ what identifies it. What an error leaves unknown, offsets for example, is -1.
 Fetch is the exception: consumers look for a partition's error in the partition. Only a request that
 names none, because its session does, has the error at the top.
 
-`dispatch/forwarding_errors.py` has the responses of the APIs that are forwarded to a controller.
+`security/refusals.py` has the responses of the APIs that are forwarded to a controller.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from ....clients.errors import KafkaError
 from ....clients.protocol.api import response_class
 from ....clients.protocol.messages.fetch import FetchRequest, FetchResponse
 from ....clients.protocol.schema import FieldSpec, Message, Struct, fields_of
-from ...dispatch.forwarding_errors import has_form, refused
+from ...security.refusals import has_form, refused
 
 if TYPE_CHECKING:
     from ....clients.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDir

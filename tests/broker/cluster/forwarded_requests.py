@@ -35,7 +35,8 @@ def controller_node(controller: Controller) -> NodeContext:
     """A process whose controller handles envelopes."""
     member = Member(_NO_QUORUM, None, _NO_CHANNEL)
     return cast(
-        "NodeContext", SimpleNamespace(controller=controller, config=_CONFIG, member=member)
+        "NodeContext",
+        SimpleNamespace(controller=controller, config=_CONFIG, member=member, authorizer=None),
     )
 
 
@@ -74,5 +75,6 @@ def forwarding_broker(
 
     member = Member(_NO_QUORUM, None, cast("ControllerChannel", channel))
     return cast(
-        "BrokerContext", SimpleNamespace(controller=Standby(), config=_CONFIG, member=member)
+        "BrokerContext",
+        SimpleNamespace(controller=Standby(), config=_CONFIG, member=member, authorizer=None),
     )

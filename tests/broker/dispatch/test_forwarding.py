@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from tierlog.broker.dispatch.forwarding import FORWARDABLE, forwarding
-from tierlog.broker.dispatch.forwarding_errors import refused
+from tierlog.broker.security.refusals import refused
 from tierlog.broker.handlers import alter_configs, create_topics, incremental_alter_configs
 from tierlog.broker.handlers.controller import envelope
 from tierlog.broker.request.active_controller import create_topics_for

@@ -34,7 +34,7 @@ async def ask(
     node: BrokerNode, *asked: ListOffsetsPartition
 ) -> tuple[int, list[ListOffsetsPartitionResponse]]:
     """How often others had their turn, and the answer."""
-    broker = cast("BrokerContext", SimpleNamespace(replica_manager=node.replicas))
+    broker = cast("BrokerContext", SimpleNamespace(replica_manager=node.replicas, authorizer=None))
     topic = ListOffsetsTopic(name="t", partitions=list(asked))
     steps = handle(broker, CONTEXT, ListOffsetsRequest(replica_id=-1, topics=[topic]))
     pauses = 0

@@ -1,12 +1,14 @@
-"""The response to a request of an administrator that failed as a whole (`getErrorResponse`).
+"""The response to a request that failed as a whole (`getErrorResponse`).
 
-Each API has its own form: one error for all, one for each item, or both.
+Each API has its own form: one error for all, one for each item, or both. An API without an entry
+here has the usual form: one error for all, with a message if the response has a field for it.
 """
 
 from collections.abc import Callable
 from typing import TypeVar, cast
 
 from ...clients.errors import KafkaError
+from ...clients.protocol.api import response_class
 from ...clients.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from ...clients.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -15,6 +17,12 @@ from ...clients.protocol.messages.alter_client_quotas import (
 )
 from ...clients.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
+)
+from ...clients.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
 )
 from ...clients.protocol.messages.create_acls import (
     AclCreationResult,
@@ -29,6 +37,10 @@ from ...clients.protocol.messages.delete_acls import (
     DeleteAclsResponse,
 )
 from ...clients.protocol.messages.delete_topics import DeleteTopicsRequest
+from ...clients.protocol.messages.describe_client_quotas import (
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+)
 from ...clients.protocol.messages.describe_quorum import DescribeQuorumResponse
 from ...clients.protocol.messages.describe_quorum_request import DescribeQuorumRequest
 from ...clients.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
@@ -47,6 +59,13 @@ from ...clients.protocol.messages.unregister_broker import (
 from ...clients.protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
+)
+from ...clients.protocol.messages.write_txn_markers import (
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
 )
 from ...clients.protocol.schema import Message
 from ...replication.controller.leader_election import refused_election
@@ -68,7 +87,8 @@ def has_form(request: Message) -> bool:
 
 def refused(request: Message, error: KafkaError, version: int) -> Message:
     """The response that tells of an error of the whole request."""
-    response = _FORMS[type(request)](request, error)
+    form = _FORMS.get(type(request))
+    response = _usual(request, error) if form is None else form(request, error)
     if version == 0 and isinstance(response, ElectLeadersResponse):
         # Version 0 has no top-level error.
         response.error_code = 0
@@ -96,9 +116,63 @@ def _acl_deletions(request: DeleteAclsRequest, error: KafkaError) -> Message:
     return DeleteAclsResponse(filter_results=[result] * len(request.filters))
 
 
-def _of_all(response_class: Callable[..., Message]) -> _Form:
+def _moves(request: AlterReplicaLogDirsRequest, error: KafkaError) -> Message:
+    topics: dict[str, dict[int, AlterReplicaLogDirPartitionResult]] = {}
+    for directory in request.dirs:
+        for topic in directory.topics:
+            partitions = topics.setdefault(topic.name, {})
+            for partition in topic.partitions:
+                partitions[partition] = AlterReplicaLogDirPartitionResult(
+                    partition_index=partition, error_code=error.code
+                )
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirTopicResult(topic_name=name, partitions=list(partitions.values()))
+            for name, partitions in topics.items()
+        ]
+    )
+
+
+def _markers(request: WriteTxnMarkersRequest, error: KafkaError) -> Message:
+    return WriteTxnMarkersResponse(
+        markers=[
+            WritableTxnMarkerResult(
+                producer_id=marker.producer_id,
+                topics=[
+                    WritableTxnMarkerTopicResult(
+                        name=topic.name,
+                        partitions=[
+                            WritableTxnMarkerPartitionResult(
+                                partition_index=partition, error_code=error.code
+                            )
+                            for partition in topic.partition_indexes
+                        ],
+                    )
+                    for topic in marker.topics
+                ],
+            )
+            for marker in request.markers
+        ]
+    )
+
+
+def _no_quotas(_: DescribeClientQuotasRequest, error: KafkaError) -> Message:
+    return DescribeClientQuotasResponse(
+        error_code=error.code, error_message=error.message, entries=None
+    )
+
+
+def _usual(request: Message, error: KafkaError) -> Message:
+    response = response_class(request.api_key)
+    make = cast("Callable[..., Message]", response)
+    if hasattr(response, "error_message"):
+        return make(error_code=error.code, error_message=error.message)
+    return make(error_code=error.code)
+
+
+def _of_all(response: Callable[..., Message]) -> _Form:
     """The form of an API that has one error for all of a request."""
-    return lambda _, error: response_class(error_code=error.code, error_message=error.message)
+    return lambda _, error: response(error_code=error.code, error_message=error.message)
 
 
 def _form(request_class: type[M], make: Callable[[M, KafkaError], Message]) -> _Form:
@@ -114,6 +188,9 @@ _FORMS: dict[type[Message], _Form] = {
     AlterPartitionReassignmentsRequest: lambda _, error: refused_reassignments(error),
     ListPartitionReassignmentsRequest: _of_all(ListPartitionReassignmentsResponse),
     AlterClientQuotasRequest: _form(AlterClientQuotasRequest, _quotas),
+    AlterReplicaLogDirsRequest: _form(AlterReplicaLogDirsRequest, _moves),
+    DescribeClientQuotasRequest: _form(DescribeClientQuotasRequest, _no_quotas),
+    WriteTxnMarkersRequest: _form(WriteTxnMarkersRequest, _markers),
     CreateAclsRequest: _form(CreateAclsRequest, _acl_creations),
     DeleteAclsRequest: _form(DeleteAclsRequest, _acl_deletions),
     UpdateFeaturesRequest: _of_all(UpdateFeaturesResponse),

@@ -1,0 +1,56 @@
+"""The lines of the audit: who was denied what, one line each, at most so many a second.
+
+The logger is Kafka's, so that its level is set by Kafka's name (`kafka-configs.sh
+--entity-type broker-loggers`). Names come from clients and may hold anything: whatever is not
+printable is escaped, and a long name is cut, so that no client can write a line of its own.
+"""
+
+import asyncio
+import logging
+
+LINES_A_SECOND_MAX = 100
+"""More are counted, and the count is logged with the next line of a later second."""
+
+_SHOWN_CHARACTERS_MAX = 300
+"""A longer name is cut: Kafka's own limit for names of topics is 249."""
+
+
+class Audit:
+    """Writes what fits into each second."""
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self._logger = logger
+        self._second = -1
+        self._written = 0
+        self._dropped = 0
+
+    def wants(self, allowed: bool) -> bool:
+        """Whether the level of the logger lets such a decision through."""
+        return self._logger.isEnabledFor(logging.DEBUG if allowed else logging.INFO)
+
+    def write(self, allowed: bool, sentence: str) -> None:
+        """Log a decision, or count it if this second is full."""
+        second = int(asyncio.get_running_loop().time())
+        if second != self._second:
+            if self._dropped:
+                self._logger.info("The audit left out %d decisions", self._dropped)
+            self._second, self._written, self._dropped = second, 0, 0
+        if self._written == LINES_A_SECOND_MAX:
+            self._dropped += 1
+            return
+        self._written += 1
+        self._logger.log(logging.DEBUG if allowed else logging.INFO, "%s", sentence)
+
+
+AUDIT = Audit(logging.getLogger("kafka.authorizer.logger"))
+"""The audit of this process."""
+
+
+def shown(text: str) -> str:
+    """A name on one line: what is not printable is escaped, and the end of a long one is cut."""
+    cut = text[:_SHOWN_CHARACTERS_MAX]
+    if cut.isprintable() and "\\" not in cut:
+        return cut
+    return "".join(
+        each if each.isprintable() and each != "\\" else ascii(each)[1:-1] for each in cut
+    )
