@@ -174,6 +174,7 @@ class Parts(NamedTuple):
 
     replica_manager: ReplicaManager
     bytes_in: Counter
+    authorizer: None = None
 
 
 def test_an_answer_that_must_wait_for_followers_comes_when_they_have_the_records() -> None:
