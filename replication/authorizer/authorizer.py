@@ -5,10 +5,18 @@ The numbers are those of Kafka's wire protocol and of its metadata records (`Res
 """
 
 from enum import IntEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 
-class ResourceType(IntEnum):
+class _Code(IntEnum):
+    """A number of Kafka's; any other one is read as 0, UNKNOWN (`fromCode`)."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self:
+        return cls(0)
+
+
+class ResourceType(_Code):
     """What can be protected; UNKNOWN and ANY only stand in filters and in bad requests."""
 
     UNKNOWN = 0
@@ -21,7 +29,7 @@ class ResourceType(IntEnum):
     USER = 7
 
 
-class PatternType(IntEnum):
+class PatternType(_Code):
     """Which names an entry covers; UNKNOWN, ANY and MATCH only stand in filters."""
 
     UNKNOWN = 0
@@ -34,7 +42,7 @@ class PatternType(IntEnum):
     """Every name that begins so."""
 
 
-class AclOperation(IntEnum):
+class AclOperation(_Code):
     """What is done to a resource; UNKNOWN and ANY only stand in filters and in bad requests."""
 
     UNKNOWN = 0
@@ -56,7 +64,7 @@ class AclOperation(IntEnum):
     TWO_PHASE_COMMIT = 15
 
 
-class AclPermission(IntEnum):
+class AclPermission(_Code):
     """What an entry says; UNKNOWN and ANY only stand in filters and in bad requests."""
 
     UNKNOWN = 0
