@@ -26,8 +26,11 @@ from typing import NamedTuple, TypeVar, cast
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import ZERO_UUID, Uuid
 from ...clients.protocol.schema import Message
+from ..authorizer.acl import Acl
+from .access_records import acl_of
 from .metadata_records import (
     NO_LEADER_CHANGE,
+    AccessControlEntryRecord,
     BrokerEndpoint,
     BrokerFeature,
     BrokerRegistrationChangeRecord,
@@ -43,6 +46,7 @@ from .metadata_records import (
     ProducerIdsRecord,
     RegisterBrokerRecord,
     RegisterControllerRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     TopicRecord,
     UnfenceBrokerRecord,
@@ -178,6 +182,7 @@ class ClusterImage:
         default_factory=dict[QuotaEntity, Mapping[str, float]]
     )
     controllers: Mapping[int, ControllerImage] = field(default_factory=dict[int, ControllerImage])
+    acls: Mapping[Uuid, Acl] = field(default_factory=dict[Uuid, Acl])
     # Topics with a RemoveTopicRecord, and their names; the oldest deletion is the first.
     deleted_topics: Mapping[Uuid, str] = field(default_factory=dict[Uuid, str])
 
@@ -231,6 +236,7 @@ class ClusterDelta:
         self.changed_controllers: dict[int, ControllerImage | None] = {}
         self.features: dict[str, int] = {}
         self.changed_quotas: dict[QuotaEntity, dict[str, float]] = {}
+        self.changed_acls: dict[Uuid, Acl | None] = {}
         self.next_producer_id = base.next_producer_id
 
     @staticmethod
@@ -256,6 +262,7 @@ class ClusterDelta:
                 for entity, values in _changes(base.client_quotas, image.client_quotas)
             }
         )
+        delta.changed_acls.update(_differences(base.acls, image.acls))
         delta.next_producer_id = image.next_producer_id
         return delta
 
@@ -311,6 +318,15 @@ class ClusterDelta:
             case RegisterControllerRecord():
                 self._replay_register_controller(record)
             case _:
+                self._replay_access_record(record)
+
+    def _replay_access_record(self, record: Message) -> None:
+        match record:
+            case AccessControlEntryRecord():
+                self.changed_acls[record.id] = acl_of(record)
+            case RemoveAccessControlEntryRecord():
+                self._replay_remove_acl(record)
+            case _:
                 self._replay_broker_record(record)
 
     def _replay_broker_record(self, record: Message) -> None:
@@ -360,6 +376,7 @@ class ClusterDelta:
                 {entity: values or None for entity, values in self.changed_quotas.items()},
             ),
             controllers=_merge(base.controllers, self.changed_controllers),
+            acls=_merge(base.acls, self.changed_acls),
             deleted_topics=self._new_deleted_topics(),
         )
 
@@ -489,6 +506,11 @@ class ClusterDelta:
             values.pop(record.key, None)
         else:
             values[record.key] = record.value
+
+    def _replay_remove_acl(self, record: RemoveAccessControlEntryRecord) -> None:
+        if self.changed_acls.get(record.id, self.base.acls.get(record.id)) is None:
+            raise _contradiction("it removes an access control entry that does not exist")
+        self.changed_acls[record.id] = None
 
     def _replay_register_broker(self, record: RegisterBrokerRecord) -> None:
         self.changed_brokers[record.broker_id] = BrokerImage(

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from ...clients.kafka_uuid import Uuid
 from ...clients.protocol.schema import Message
+from .access_records import acl_record
 from .cluster_image import BrokerImage, ClusterImage, ControllerImage, PartitionImage
 from .metadata_records import (
     METADATA_VERSION_FEATURE,
@@ -56,6 +57,8 @@ def image_records(image: ClusterImage) -> Iterator[Message]:
         yield ProducerIdsRecord(
             broker_id=_NO_BROKER, broker_epoch=-1, next_producer_id=image.next_producer_id
         )
+    for entry_id, acl in sorted(image.acls.items()):
+        yield acl_record(entry_id, acl)
 
 
 def _feature_records(image: ClusterImage) -> Iterator[Message]:

@@ -198,6 +198,25 @@ class BrokerRegistrationChangeRecord(Message, key=17, versions="0-3", flexible="
     cordoned_log_dirs: list[Uuid] | None = field("3+", tag=3, nullable="3+", default=None)
 
 
+class AccessControlEntryRecord(Message, key=18, versions="0", flexible="0+"):
+    """An entry of access control exists (KIP-801)."""
+
+    id: Uuid = field("0+")
+    resource_type: int8 = field("0+")
+    resource_name: str = field("0+")
+    pattern_type: int8 = field("0+")
+    principal: str = field("0+")
+    host: str = field("0+")
+    operation: int8 = field("0+")
+    permission_type: int8 = field("0+")
+
+
+class RemoveAccessControlEntryRecord(Message, key=19, versions="0", flexible="0+"):
+    """An entry of access control is removed."""
+
+    id: Uuid = field("0+")
+
+
 class NoOpRecord(Message, key=20, versions="0", flexible="0+"):
     """Advances the end of the log and changes nothing."""
 
@@ -265,6 +284,8 @@ _CLASSES: tuple[type[Message], ...] = (
     ClientQuotaRecord,
     ProducerIdsRecord,
     BrokerRegistrationChangeRecord,
+    AccessControlEntryRecord,
+    RemoveAccessControlEntryRecord,
     NoOpRecord,
     BeginTransactionRecord,
     EndTransactionRecord,

@@ -8,6 +8,7 @@ from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.protocol.schema import Message
 from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage
 from tierlog.replication.metadata.metadata_records import (
+    AccessControlEntryRecord,
     BrokerEndpoint,
     BrokerFeature,
     BrokerRegistrationChangeRecord,
@@ -24,6 +25,7 @@ from tierlog.replication.metadata.metadata_records import (
     QuotaEntityData,
     RegisterBrokerRecord,
     RegisterControllerRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     TopicRecord,
     UnregisterBrokerRecord,
@@ -45,6 +47,7 @@ class RecordWalk:
         self._branch = branch
         self._topics: dict[int, tuple[Uuid, int]] = {}
         self._brokers: set[int] = set()
+        self._acls: set[int] = set()
         self._made = 0
         self._next_producer_id = 0
         self._steps: list[Callable[[int, int], Iterator[Message]]] = [
@@ -62,6 +65,7 @@ class RecordWalk:
             self._quota,
             self._producer_ids,
             self._clear_elr,
+            self._acl,
         ]
 
     def records(self, plan: Sequence[Step]) -> list[Message]:
@@ -167,6 +171,24 @@ class RecordWalk:
     def _feature(self, about: int, value: int) -> Iterator[Message]:
         name = ("metadata.version", "group.version", "a.version")[about]
         yield FeatureLevelRecord(name=name, feature_level=value)
+
+    def _acl(self, about: int, value: int) -> Iterator[Message]:
+        entry_id = Uuid(bytes([9, self._branch]) + about.to_bytes(14, "big"))
+        if value == 0 and about in self._acls:
+            self._acls.remove(about)
+            yield RemoveAccessControlEntryRecord(id=entry_id)
+            return
+        self._acls.add(about)
+        yield AccessControlEntryRecord(
+            id=entry_id,
+            resource_type=2 + value % 4,
+            resource_name="t",
+            pattern_type=3 + value % 2,
+            principal="User:u",
+            host="*",
+            operation=2 + value,
+            permission_type=2 + value % 2,
+        )
 
     def _quota(self, about: int, value: int) -> Iterator[Message]:
         entity = [QuotaEntityData(entity_type="user", entity_name="u" if about else None)]
