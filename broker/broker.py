@@ -117,6 +117,7 @@ class Broker:
         self.site: StatusSite | None = None
         """What is served over HTTP; None if nothing is."""
         self._dependencies = dependencies or Dependencies()
+        self._authorizer = self._dependencies.authorizer()
         self._supervisor = Supervisor(self._dependencies.environment.random)
         self.metrics.family(lambda: failures_of_loops(self._supervisor))
         # Stops what was started, in reverse order.
@@ -300,6 +301,11 @@ class Broker:
             self._follow_leaders(self._member, replica_manager, dynamic_config, log_manager)
         else:
             controller.subscribe(dynamic_config.publish)
+            if self._authorizer is not None:
+                from .cluster.acl_following import follow_acls
+
+                follow_acls(controller, self._authorizer)
+                self._authorizer.complete_load()
 
         def configure_logs(values: ConfigValues) -> None:
             log_manager.default_config = topic_defaults.log_config()
@@ -323,6 +329,7 @@ class Broker:
             environment=environment,
             controller=controller,
             member=None if self._member is None else self._member.context,
+            authorizer=self._authorizer,
             replica_manager=replica_manager,
             log_manager=log_manager,
             groups=groups,
@@ -605,6 +612,7 @@ class Broker:
             self._supervisor,
             dynamic_config,
             self.metrics,
+            self._authorizer,
         )
         member.on_fatal(lambda sentence: self.on_fatal(sentence))
         self._started.push_async_callback(self._close_logs, storage)

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Collection
 from concurrent.futures import Executor
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import Uuid
@@ -44,6 +45,9 @@ from .metrics.metrics import Metrics
 from .node_storage import NodeStorage
 from .request.context import Member, NodeContext
 
+if TYPE_CHECKING:
+    from ..replication.authorizer.standard_authorizer import StandardAuthorizer
+
 _log = logging.getLogger(__name__)
 
 _PLAINTEXT = 0
@@ -65,6 +69,7 @@ class ClusterMember:
         supervisor: Supervisor,
         dynamic_config: DynamicConfig,
         metrics: Metrics,
+        authorizer: "StandardAuthorizer | None" = None,
     ) -> None:
         """`executor` syncs the metadata log. Reads the voters from the disk; raises OSError."""
         self._config = config
@@ -72,6 +77,7 @@ class ClusterMember:
         environment = self._environment = storage.environment
         self._supervisor = supervisor
         self._dynamic_config = dynamic_config
+        self._authorizer = authorizer
         self._lifecycle: BrokerLifecycle | None = None
         self._registration: ControllerRegistration | None = None
         self._has_failed = asyncio.Event()
@@ -116,6 +122,7 @@ class ClusterMember:
             dynamic_config=dynamic_config,
             metrics=metrics,
             member=self.context,
+            authorizer=authorizer,
         )
 
     def _open_quorum(self, listeners: Listeners, executor: Executor) -> QuorumMember:
@@ -192,6 +199,10 @@ class ClusterMember:
 
     async def start(self) -> None:
         """Take part in the quorum. The image follows what is committed from here on."""
+        if self._authorizer is not None:
+            from .cluster.acl_following import follow_acls
+
+            follow_acls(self.controller, self._authorizer)
         self.controller.subscribe(self._dynamic_config.publish)
         self._dynamic_config.subscribe(self._use_topic_defaults)
         self._watch.start()
@@ -217,6 +228,8 @@ class ClusterMember:
             self._storage.environment,
             self._supervisor,
         )
+        if self._authorizer is not None:
+            registration.on_registered = self._authorizer.complete_load
         self.controller.subscribe(registration.publish)
         registration.start()
         return registration
@@ -248,6 +261,8 @@ class ClusterMember:
         lifecycle.on_fatal = self._fail
         lifecycle.start()
         await self._until(lifecycle.caught_up)
+        if self._authorizer is not None:
+            self._authorizer.complete_load()
 
     def _tell_offline(self, directories: Collection[Uuid]) -> None:
         assert self._lifecycle is not None, "a broker has replicas, and reports on them"

@@ -15,6 +15,7 @@ from .network.transport import Network
 from .request.context import BrokerContext
 
 if TYPE_CHECKING:
+    from ..replication.authorizer.standard_authorizer import StandardAuthorizer
     from .tier.tier_resources import AroundStorage
 
 
@@ -34,3 +35,5 @@ class Dependencies:
     """Puts the faults of a test before the dispatch; in production, there is nothing."""
     around_storage: "AroundStorage" = lambda storage: storage
     """Puts the faults of a test before the store of the tier."""
+    authorizer: "Callable[[], StandardAuthorizer | None]" = lambda: None
+    """Makes the authorizer. No property leads here yet: `authorizer.class.name` is refused."""

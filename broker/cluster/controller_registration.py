@@ -8,6 +8,7 @@ each time.
 
 import asyncio
 import logging
+from typing import TYPE_CHECKING
 
 from ...clients.environment import Environment
 from ...clients.errors import KafkaError
@@ -24,6 +25,9 @@ from ...replication.metadata.cluster_image import ClusterDelta, ClusterImage
 from ...replication.metadata.metadata_records import METADATA_VERSION_FEATURE
 from .controller_channel import ControllerChannel, LeaderView
 from .sent_registrations import sent_features, sent_listeners
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _log = logging.getLogger(__name__)
 
@@ -53,6 +57,8 @@ class ControllerRegistration:
         self._channel = channel
         self._environment = environment
         self._supervisor = supervisor
+        self.on_registered: Callable[[], None] = lambda: None
+        """Called whenever an image has the registration: whatever preceded it is in there too."""
         self._is_due = False
         self._failures = 0
         # Set when the registration has become due or done, and when the leader has changed.
@@ -75,6 +81,8 @@ class ControllerRegistration:
         is_registered = (
             registered is not None and registered.incarnation_id == self._data.incarnation_id
         )
+        if is_registered:
+            self.on_registered()
         can_register = image.features.get(METADATA_VERSION_FEATURE, 0) >= _FIRST_METADATA_VERSION
         is_due = can_register and not is_registered
         if is_due is not self._is_due:

@@ -1,21 +1,62 @@
-"""CreateAcls (key 30), versions 1-3: refused, as in Kafka without an authorizer.
+"""CreateAcls (key 30), versions 1-3: new access control entries. The controller decides.
 
 v2: flexible
+v3: the resource type USER (KIP-373)
+
+Without an authorizer each entry is refused, as in Kafka.
 """
 
-from ...clients.errors import ErrorCode
+from ...clients.errors import ErrorCode, KafkaError
 from ...clients.protocol.messages.create_acls import (
+    AclCreation,
     AclCreationResult,
     CreateAclsRequest,
     CreateAclsResponse,
 )
+from ...replication.authorizer.acl import Acl
+from ...replication.authorizer.authorizer import (
+    AclOperation,
+    AclPermission,
+    PatternType,
+    ResourceType,
+)
 from ..request.authorized_operations import NO_AUTHORIZER
-from ..request.context import BrokerContext, RequestContext
+from ..request.context import NodeContext, RequestContext
 
 
-def handle(
-    broker: BrokerContext, context: RequestContext, request: CreateAclsRequest
+async def handle(
+    node: NodeContext, context: RequestContext, request: CreateAclsRequest
 ) -> CreateAclsResponse:
-    """Refuse each entry."""
-    refused = AclCreationResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
-    return CreateAclsResponse(results=[refused] * len(request.creations))
+    """Create the valid entries; each has its own result."""
+    acls = [_acl(each) for each in request.creations]
+    if node.authorizer is None:
+        refused = AclCreationResult(
+            error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER
+        )
+        return CreateAclsResponse(results=[refused] * len(request.creations))
+    return CreateAclsResponse(
+        results=[
+            AclCreationResult()
+            if error is None
+            else AclCreationResult(error_code=error.code, error_message=error.message)
+            for error in await node.controller.create_acls(acls)
+        ]
+    )
+
+
+def _acl(creation: AclCreation) -> Acl:
+    """The entry. Raises KafkaError for a code that does not exist: Kafka does not read it."""
+    acl = Acl(
+        ResourceType(creation.resource_type),
+        creation.resource_name,
+        PatternType(creation.resource_pattern_type),
+        creation.principal,
+        creation.host,
+        AclOperation(creation.operation),
+        AclPermission(creation.permission_type),
+    )
+    if 0 in (acl.resource_type, acl.pattern, acl.operation, acl.permission):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, "a new access control entry contains unknown elements"
+        )
+    return acl

@@ -1,17 +1,55 @@
-"""DescribeAcls (key 29), versions 1-3: refused, as in Kafka without an authorizer.
+"""DescribeAcls (key 29), versions 1-3: the access control entries that a filter matches.
 
 v2: flexible
+v3: the resource type USER (KIP-373)
+
+Without an authorizer it is refused, as in Kafka. A broker answers from the metadata that it has.
 """
 
+from collections.abc import Sequence
+from itertools import groupby
+
 from ...clients.errors import ErrorCode
-from ...clients.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
-from ..request.context import BrokerContext, RequestContext
+from ...clients.protocol.messages.describe_acls import (
+    AclDescription,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
+from ...replication.authorizer.acl import Acl, matching
+from ..request.acl_filter import acl_filter
+from ..request.context import NodeContext, RequestContext
+from ..request.lazy_list import lazy_list
 
 _SENTENCE = "No Authorizer is configured on the broker"
 
 
 def handle(
-    broker: BrokerContext, context: RequestContext, request: DescribeAclsRequest
+    node: NodeContext, context: RequestContext, request: DescribeAclsRequest
 ) -> DescribeAclsResponse:
-    """Refuse: without an authorizer there are no entries."""
-    return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=_SENTENCE)
+    """Return the entries, grouped by resource pattern."""
+    sought = acl_filter(request)
+    if node.authorizer is None:
+        return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=_SENTENCE)
+    acls = matching(node.controller.image.acls.values(), sought)
+    groups = [list(group) for _, group in groupby(acls, key=lambda acl: acl[:3])]
+    return DescribeAclsResponse(resources=lazy_list(_resource, groups))
+
+
+def _resource(acls: Sequence[Acl]) -> DescribeAclsResource:
+    kind, name, pattern = acls[0][:3]
+    return DescribeAclsResource(
+        resource_type=kind,
+        resource_name=name,
+        pattern_type=pattern,
+        acls=lazy_list(_description, acls),
+    )
+
+
+def _description(acl: Acl) -> AclDescription:
+    return AclDescription(
+        principal=acl.principal,
+        host=acl.host,
+        operation=acl.operation,
+        permission_type=acl.permission,
+    )

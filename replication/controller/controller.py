@@ -38,6 +38,8 @@ if TYPE_CHECKING:
         ElectLeadersRequest,
         ElectLeadersResponse,
     )
+    from ..authorizer.acl import Acl, AclFilter
+    from .access.acl_control import Deletion
     from .alter_configs import AlterationResults, ConfigAlteration
     from .client_quotas import QuotaAlteration
     from .feature_control import FeatureUpdate
@@ -115,6 +117,25 @@ class Controller(ControllerLoop):
             )
         except KafkaError as error:
             return [error for _ in alterations]
+
+    async def create_acls(self, acls: "Sequence[Acl]") -> "Sequence[KafkaError | None]":
+        """Create access control entries; return an error or None for each, in order."""
+        from .access.acl_control import create_acls
+
+        new_id = self._environment.random_uuid
+        try:
+            return await self._write(lambda image: create_acls(image, acls, new_id))
+        except KafkaError as error:
+            return [error for _ in acls]
+
+    async def delete_acls(self, filters: "Sequence[AclFilter]") -> "Sequence[Deletion]":
+        """Delete access control entries; return what each filter has matched, in order."""
+        from .access.acl_control import Deletion, delete_acls
+
+        try:
+            return await self._write(lambda image: delete_acls(image, filters))
+        except KafkaError as error:
+            return [Deletion((), error) for _ in filters]
 
     async def update_features(
         self,

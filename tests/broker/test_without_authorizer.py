@@ -6,20 +6,9 @@ import pytest
 
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from tierlog.clients.protocol.messages.create_acls import (
-    AclCreation,
-    CreateAclsRequest,
-    CreateAclsResponse,
-)
-from tierlog.clients.protocol.messages.delete_acls import (
-    DeleteAclsFilter,
-    DeleteAclsRequest,
-    DeleteAclsResponse,
-)
-from tierlog.clients.protocol.messages.describe_acls import (
-    DescribeAclsRequest,
-    DescribeAclsResponse,
-)
+from tierlog.clients.protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
+from tierlog.clients.protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
+from tierlog.clients.protocol.messages.describe_acls import DescribeAclsResponse
 from tierlog.clients.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -32,6 +21,7 @@ from tierlog.clients.protocol.messages.metadata import (
 )
 
 from ..broker_process import BrokerThread, RawClient
+from .test_acl_requests import creation, everything, sought
 
 
 def test_acl_requests_are_announced_and_refused(tmp_path: Path) -> None:
@@ -42,18 +32,17 @@ def test_acl_requests_are_announced_and_refused(tmp_path: Path) -> None:
         acls = {each.api_key: (each.min_version, each.max_version) for each in announced}
         assert [acls[key] for key in (29, 30, 31)] == [(1, 3)] * 3
         for version in (1, 2, 3):
-            described = client.ask(DescribeAclsRequest(), version, DescribeAclsResponse)
+            described = client.ask(sought(), version, DescribeAclsResponse)
             assert described.error_code == disabled
             assert described.error_message == "No Authorizer is configured on the broker"
-            creation = AclCreation(resource_type=2, resource_name="t", principal="User:a")
             created = client.ask(
-                CreateAclsRequest(creations=[creation] * 2), version, CreateAclsResponse
+                CreateAclsRequest(creations=[creation("t")] * 2), version, CreateAclsResponse
             )
             assert [(each.error_code, each.error_message) for each in created.results] == [
                 (disabled, sentence)
             ] * 2
             deleted = client.ask(
-                DeleteAclsRequest(filters=[DeleteAclsFilter()] * 2), version, DeleteAclsResponse
+                DeleteAclsRequest(filters=[everything()] * 2), version, DeleteAclsResponse
             )
             assert [(each.error_code, each.error_message) for each in deleted.filter_results] == [
                 (disabled, sentence)

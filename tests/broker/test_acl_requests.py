@@ -1,0 +1,194 @@
+"""Access control entries as administrators create, list and delete them, over the wire."""
+
+from pathlib import Path
+
+import pytest
+
+from tierlog.clients.errors import ErrorCode
+from tierlog.clients.protocol.messages.create_acls import (
+    AclCreation,
+    CreateAclsRequest,
+    CreateAclsResponse,
+)
+from tierlog.clients.protocol.messages.delete_acls import (
+    DeleteAclsFilter,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+from tierlog.clients.protocol.messages.describe_acls import (
+    DescribeAclsRequest,
+    DescribeAclsResponse,
+)
+from tierlog.clients.protocol.schema import Message
+from tierlog.replication.authorizer.authorizer import AclOperation, Resource, ResourceType
+
+from ..broker_process import RawClient
+from .guarded_broker import GuardedBroker
+
+TOPIC, GROUP, ANY, ALL = 2, 3, 1, 2
+READ, WRITE = 3, 4
+MATCH, LITERAL, PREFIXED = 2, 3, 4
+DENY, ALLOW = 2, 3
+
+Line = tuple[int, str, int, str, str, int, int]
+
+
+def creation(
+    name: str,
+    operation: int = READ,
+    permission: int = ALLOW,
+    *,
+    pattern: int = LITERAL,
+    kind: int = TOPIC,
+    principal: str = "User:alice",
+) -> AclCreation:
+    return AclCreation(
+        resource_type=kind,
+        resource_name=name,
+        resource_pattern_type=pattern,
+        principal=principal,
+        host="*",
+        operation=operation,
+        permission_type=permission,
+    )
+
+
+def create(
+    client: RawClient, *creations: AclCreation, version: int = 3
+) -> list[tuple[int, str | None]]:
+    request = CreateAclsRequest(creations=list(creations))
+    results = client.ask(request, version, CreateAclsResponse).results
+    return [(each.error_code, each.error_message) for each in results]
+
+
+def sought(**changed: int | str) -> DescribeAclsRequest:
+    """A request for all entries, but for what is changed."""
+    request = DescribeAclsRequest(
+        resource_type_filter=ANY,
+        resource_name_filter=None,
+        pattern_type_filter=ANY,
+        principal_filter=None,
+        host_filter=None,
+        operation=ANY,
+        permission_type=ANY,
+    )
+    for field, value in changed.items():
+        setattr(request, field, value)
+    return request
+
+
+def describe(client: RawClient, version: int = 3, **changed: int | str) -> list[Line]:
+    answer = client.ask(sought(**changed), version, DescribeAclsResponse)
+    assert (answer.error_code, answer.error_message) == (ErrorCode.NONE, "")
+    return [
+        (
+            resource.resource_type,
+            resource.resource_name,
+            resource.pattern_type,
+            acl.principal,
+            acl.host,
+            acl.operation,
+            acl.permission_type,
+        )
+        for resource in answer.resources
+        for acl in resource.acls
+    ]
+
+
+def everything() -> DeleteAclsFilter:
+    return DeleteAclsFilter(
+        resource_type_filter=ANY,
+        resource_name_filter=None,
+        pattern_type_filter=ANY,
+        principal_filter=None,
+        host_filter=None,
+        operation=ANY,
+        permission_type=ANY,
+    )
+
+
+def delete(client: RawClient, *filters: DeleteAclsFilter, version: int = 3) -> list[list[str]]:
+    request = DeleteAclsRequest(filters=list(filters))
+    results = client.ask(request, version, DeleteAclsResponse).filter_results
+    assert {each.error_code for each in results} == {ErrorCode.NONE}
+    return [[acl.resource_name for acl in each.matching_acls] for each in results]
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_entries_are_created_listed_and_deleted(tmp_path: Path, version: int) -> None:
+    with GuardedBroker(tmp_path) as broker, RawClient(broker.port) as client:
+        assert create(
+            client,
+            creation("t"),
+            creation("", READ),
+            creation("t-", ALL, DENY, pattern=PREFIXED),
+            creation("t"),
+            creation("g", kind=GROUP, principal="alice"),
+            creation("*", WRITE),
+            version=version,
+        ) == [
+            (0, ""),
+            (42, "Invalid empty resource name"),
+            (0, ""),
+            (0, ""),
+            (
+                42,
+                "Could not parse principal from `alice` (no colon is present separating the "
+                "principal type from the principal name)",
+            ),
+            (0, ""),
+        ]
+        lines = [
+            (TOPIC, "*", LITERAL, "User:alice", "*", WRITE, ALLOW),
+            (TOPIC, "t", LITERAL, "User:alice", "*", READ, ALLOW),
+            (TOPIC, "t-", PREFIXED, "User:alice", "*", ALL, DENY),
+        ]
+        assert describe(client, version) == lines
+        covering = describe(client, version, resource_name_filter="t-1", pattern_type_filter=MATCH)
+        assert covering == [lines[0], lines[2]]
+        assert describe(client, version, principal_filter="User:bob") == []
+        topic = everything()
+        topic.resource_name_filter = "t"
+        assert delete(client, topic, everything(), version=version) == [["t"], ["*", "t", "t-"]]
+        assert delete(client, everything(), version=version) == [[]]
+        assert describe(client, version) == []
+
+
+def test_the_authorizer_follows_and_entries_outlive_the_broker(tmp_path: Path) -> None:
+    topic = Resource(ResourceType.TOPIC, "t")
+    with GuardedBroker(tmp_path) as broker, RawClient(broker.port) as client:
+        may = broker.authorizer.authorize
+        assert not may("User:alice", "10.0.0.1", AclOperation.READ, topic)
+        create(client, creation("t"), creation("t", WRITE))
+        assert may("User:alice", "10.0.0.1", AclOperation.READ, topic)
+        before = describe(client)
+    with GuardedBroker(tmp_path) as broker, RawClient(broker.port) as client:
+        assert describe(client) == before
+        may = broker.authorizer.authorize
+        assert may("User:alice", "10.0.0.1", AclOperation.READ, topic)
+        assert not may("User:bob", "10.0.0.1", AclOperation.READ, topic)
+        assert may("User:ANONYMOUS", "10.0.0.1", AclOperation.ALTER, topic)
+        create(client, creation("*", ALL, DENY, principal="User:*"))
+        assert not may("User:alice", "10.0.0.1", AclOperation.READ, topic)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        CreateAclsRequest(creations=[creation("t", 99)]),
+        CreateAclsRequest(creations=[creation("t", permission=0)]),
+        CreateAclsRequest(creations=[creation("t", kind=8)]),
+        sought(operation=99),
+        sought(resource_type_filter=0),
+        DeleteAclsRequest(filters=[everything(), DeleteAclsFilter()]),
+    ],
+    ids=lambda request: type(request).__name__,
+)
+def test_numbers_that_kafka_cannot_read_cost_the_connection(
+    tmp_path: Path, request_: Message
+) -> None:
+    with GuardedBroker(tmp_path) as broker, RawClient(broker.port) as client:
+        client.send(request_, 3)
+        assert client.is_closed()
+        with RawClient(broker.port) as other:
+            assert describe(other) == []

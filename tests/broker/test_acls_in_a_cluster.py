@@ -1,0 +1,78 @@
+"""Access control entries in a cluster: forwarded, decided by the controller, followed by all."""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tierlog.bench.probe import free_port
+from tierlog.replication.authorizer.authorizer import AclOperation, Resource, ResourceType
+from tierlog.replication.authorizer.standard_authorizer import StandardAuthorizer
+
+from ..broker_process import RawClient
+from ..waiting import wait_until
+from .guarded_broker import GuardedBroker
+from .test_acl_requests import create, creation, delete, describe, everything
+
+pytestmark = pytest.mark.long
+
+CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+TOPIC = Resource(ResourceType.TOPIC, "t")
+
+
+def formatted(directory: Path, node_id: int) -> Path:
+    directory.mkdir()
+    directory_id = CLUSTER_ID[:-2] + str(node_id) + "A"
+    lines = [
+        "version=1",
+        f"cluster.id={CLUSTER_ID}",
+        f"node.id={node_id}",
+        f"directory.id={directory_id}",
+    ]
+    (directory / "meta.properties").write_text("\n".join(lines) + "\n")
+    return directory
+
+
+def follows(authorizer: StandardAuthorizer, principal: str) -> bool:
+    return authorizer.authorize(principal, "10.0.0.1", AclOperation.READ, TOPIC)
+
+
+def test_brokers_forward_and_follow(tmp_path: Path) -> None:
+    """The controller decides; each process follows, one that comes back later too."""
+    port = free_port()
+    quorum = {
+        "controller.quorum.voters": f"1@127.0.0.1:{port}",
+        "controller.listener.names": "CONTROLLER",
+        "offsets.topic.replication.factor": "1",
+    }
+    controller = quorum | {
+        "node.id": "1",
+        "process.roles": "controller",
+        "listeners": f"CONTROLLER://127.0.0.1:{port}",
+    }
+    brokers = {
+        node_id: quorum | {"node.id": str(node_id), "process.roles": "broker"} for node_id in (2, 3)
+    }
+    for node_id in (1, 2, 3):
+        formatted(tmp_path / str(node_id), node_id)
+    with (
+        GuardedBroker(tmp_path / "1", controller) as one,
+        GuardedBroker(tmp_path / "2", brokers[2]) as two,
+        RawClient(two.port) as client,
+    ):
+        wait_until(lambda: one.authorizer.epoch > 0, 60, "the controller never loaded its entries")
+        with GuardedBroker(tmp_path / "3", brokers[3]) as three:
+            assert create(client, creation("t"), creation("")) == [
+                (0, ""),
+                (42, "Invalid empty resource name"),
+            ]
+            for each in (one, two, three):
+                wait_until(partial(follows, each.authorizer, "User:alice"), 60, "it falls behind")
+        create(client, creation("t", principal="User:bob"))
+        alice = everything()
+        alice.principal_filter = "User:alice"
+        assert delete(client, alice) == [["t"]]
+        with GuardedBroker(tmp_path / "3", brokers[3]) as three, RawClient(three.port) as late:
+            assert follows(three.authorizer, "User:bob")
+            assert not follows(three.authorizer, "User:alice")
+            assert [line[3] for line in describe(late)] == ["User:bob"]
