@@ -45,6 +45,7 @@ from ..replication.metadata.snapshot_generator import SnapshotGenerator
 from ..storage.config import LogConfig
 from ..storage.directory.log_dir import LogDir, LogDirError
 from ..storage.manager.log_manager import LogManager
+from .config.authorizer_config import configured_authorizer
 from .config.config import STATUS_PORT, BrokerConfig
 from .config.config_values import ConfigValues
 from .config.dynamic_config import DynamicConfig
@@ -117,7 +118,7 @@ class Broker:
         self.site: StatusSite | None = None
         """What is served over HTTP; None if nothing is."""
         self._dependencies = dependencies or Dependencies()
-        self._authorizer = self._dependencies.authorizer()
+        self._authorizer = self._dependencies.authorizer() or configured_authorizer(config.values)
         self._supervisor = Supervisor(self._dependencies.environment.random)
         self.metrics.family(lambda: failures_of_loops(self._supervisor))
         # Stops what was started, in reverse order.

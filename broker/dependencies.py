@@ -36,4 +36,4 @@ class Dependencies:
     around_storage: "AroundStorage" = lambda storage: storage
     """Puts the faults of a test before the store of the tier."""
     authorizer: "Callable[[], StandardAuthorizer | None]" = lambda: None
-    """Makes the authorizer. No property leads here yet: `authorizer.class.name` is refused."""
+    """Makes the authorizer of a test; None leaves it to the properties."""

@@ -24,6 +24,7 @@ from ...tiering.config import (
     RemoteLogManagerConfig,
 )
 from ...tiering.store.remote_url import RemoteUrl, remote_url
+from .authorizer_config import configured_authorizer
 from .config_safety import check_protections, unknown_listener_warnings
 from .config_values import ConfigValues, unknown_name_warnings, unused_names
 from .listeners import Listeners, is_whole_cluster, read_listeners
@@ -127,6 +128,7 @@ def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -
     node_id = _node_id(values)
     quorum = read_quorum(values, node_id)
     check_protections(stated, values.text(METADATA_PREFIX_NAME))
+    configured_authorizer(values)
     if "log.dirs" in stated and not stated["log.dirs"].strip():
         raise _refuse("At least one log directory must be defined via log.dirs or log.dir.")
     named = values.texts("log.dirs") or values.texts("log.dir")

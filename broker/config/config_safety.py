@@ -16,11 +16,13 @@ from ...clients.errors import ErrorCode, KafkaError
 LISTENER_PREFIX = "listener.name."
 
 _PRINCIPALS = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
+_AUTHORIZER = "authorizer.class.name"
+_STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _METADATA_CLIENT_PROTOCOL = "remote.log.metadata.common.client.security.protocol"
 
 
 class Protection(NamedTuple):
-    """The purpose of a protection, and the value that turns it off."""
+    """The purpose of a protection, and the value that turns it off or is served."""
 
     purpose: str
     harmless: str = ""
@@ -28,7 +30,7 @@ class Protection(NamedTuple):
 
 _PROTECTIONS: Mapping[str, Protection] = {
     "alter.config.policy.class.name": Protection("a policy that checks configuration changes"),
-    "authorizer.class.name": Protection("access control"),
+    _AUTHORIZER: Protection("access control by a Java class", _STANDARD_AUTHORIZER),
     "client.quota.callback.class": Protection("quotas computed by a Java class"),
     "create.topic.policy.class.name": Protection("a policy that checks new topics"),
     "principal.builder.class": Protection("principals built by a Java class", _PRINCIPALS),
@@ -60,7 +62,9 @@ def check_protections(stated: Mapping[str, str], metadata_prefix: str) -> None:
             )
         protection = _PROTECTIONS.get(own_name.removeprefix(metadata_prefix))
         value = text.strip()
-        if protection and value and value.lower() != protection.harmless.lower():
+        is_elsewhere = own_name == _AUTHORIZER and name != _AUTHORIZER
+        is_harmless = value.lower() == protection.harmless.lower() if protection else True
+        if protection and value and (is_elsewhere or not is_harmless):
             raise _refusal(
                 f"{name}={value} asks for {protection.purpose}, which is not supported yet: "
                 "remove the property if the broker may run without it, and allow only trusted "

@@ -12,6 +12,11 @@ are needed.
 CONFIG_TABLE = """\
 advertised.listeners | LIST | -
     The addresses that clients connect to, if they differ from listeners.
+allow.everyone.if.no.acl.found | BOOLEAN | false
+    Whether clients may do anything to a resource that no access control entry covers.
+authorizer.class.name | STRING | ""
+    org.apache.kafka.metadata.authorizer.StandardAuthorizer decides by access control entries who
+    may do what; without it everybody may do everything.
 auto.create.topics.enable | BOOLEAN | true
     Whether a metadata request for an unknown topic creates it.
 auto.leader.rebalance.enable | BOOLEAN | true
@@ -369,6 +374,8 @@ socket.request.max.bytes | INT | 104857600 | [1,...]
     The maximum size of a request, in bytes.
 socket.send.buffer.bytes | INT | 102400
     The SO_SNDBUF buffer of client sockets; with -1, or if not set, the OS default is used.
+super.users | STRING | ""
+    The principals that may do everything, such as User:alice, separated by semicolons.
 tierlog.broker.clean.restart | BOOLEAN | false
     Whether a broker that the controller has let stop may register again at once, instead of
     after broker.session.timeout.ms. Applies on controllers. A tierlog property.

@@ -11,7 +11,6 @@ add.partitions.to.txn.retry.backoff.ms | INT | 20 | [1,...]
 alter.config.policy.class.name | CLASS | -
 alter.log.dirs.replication.quota.window.num | INT | 11 | [1,...]
 alter.log.dirs.replication.quota.window.size.seconds | INT | 1 | [1,...]
-authorizer.class.name | STRING | ""
 background.threads | INT | 10 | [1,...]
 client.quota.callback.class | CLASS | -
 compression.gzip.level | INT | -1 | [1,...,9] or -1

@@ -152,6 +152,13 @@ def test_an_unknown_name_is_a_warning_that_suggests_the_nearest() -> None:
             "at least one value appearing in the 'listeners'",
         ),
         ({"authorizer.class.name": "org.example.Acls"}, "access control"),
+        (
+            {
+                "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+                "super.users": "User:root;alice",
+            },
+            "super.users names alice, which has no type: write User:alice",
+        ),
         ({"log.dirs": "/a,,/b"}, "empty directory"),
         ({"log.dirs": "/a,/a"}, "twice"),
         ({"remote.log.storage.system.enable": "true"}, "needs rsm.config.url"),

@@ -29,6 +29,10 @@ def warnings_of(stated: dict[str, str]) -> list[str]:
     ("name", "value"),
     [
         ("authorizer.class.name", "org.example.Acls"),
+        (
+            "listener.name.plaintext.authorizer.class.name",
+            "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        ),
         ("ssl.client.auth", "required"),
         ("ssl.client.auth", "requested"),
         ("security.inter.broker.protocol", "SASL_SSL"),
@@ -53,7 +57,7 @@ def test_protection_that_is_not_served_refuses_the_start(name: str, value: str) 
 def test_protection_that_is_switched_off_is_no_reason_to_refuse() -> None:
     builder = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
     off = {
-        "authorizer.class.name": "",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "ssl.client.auth": "none",
         "security.inter.broker.protocol": "PLAINTEXT",
         "principal.builder.class": builder,
