@@ -6,11 +6,11 @@ from typing import cast
 import pytest
 
 from tierlog.broker.dispatch.forwarding import FORWARDABLE, forwarding
-from tierlog.broker.security.refusals import refused
 from tierlog.broker.handlers import alter_configs, create_topics, incremental_alter_configs
 from tierlog.broker.handlers.controller import envelope
 from tierlog.broker.request.active_controller import create_topics_for
 from tierlog.broker.request.context import BrokerContext, RequestContext
+from tierlog.broker.security.refusals import refused
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.protocol.api import APIS, BOTH, ApiKey, request_class, response_class
 from tierlog.clients.protocol.codec import decode, encode_bytes
