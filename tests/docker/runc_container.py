@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -128,7 +128,7 @@ class RuncContainer:
         return Path(f"/proc/{pid.read_text()}/ns/net")
 
     @contextmanager
-    def neighbour(self, command: Sequence[str], environment: Mapping[str, str]) -> Iterator[None]:
+    def neighbour(self, command: Sequence[str], environment: Mapping[str, str]) -> Generator[None]:
         """A program of this machine runs in the container's network."""
         process = subprocess.Popen(
             ["nsenter", f"--net={self._network()}", *command],

@@ -6,7 +6,7 @@ Testcontainers themselves, whose commands and scripts are run word for word.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -44,7 +44,7 @@ _OTHER_ID = "MvDxzVmcRsaTz33bUuRU6A"
 
 
 @contextmanager
-def _built(folder: Path) -> Iterator[BuiltImage]:
+def _built(folder: Path) -> Generator[BuiltImage]:
     image = BuiltImage(folder)
     try:
         yield image
