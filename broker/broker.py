@@ -63,6 +63,7 @@ from .config.settings import (
     replica_manager_config,
     socket_options,
 )
+from .config.tls_listeners import tls_acceptors
 from .config.topic_defaults import TopicDefaults
 from .coordinator.transaction.producer_ids import ProducerIds
 from .dependencies import Dependencies
@@ -94,7 +95,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_PLAINTEXT = 0
 _SCRUB_THREADS = 2
 _TOPIC_METRICS = "kafka.server:type=BrokerTopicMetrics"
 _SNAPSHOT_METRICS = "kafka.server:type=SnapshotEmitter"
@@ -197,7 +197,9 @@ class Broker:
 
     async def _bind(self, server: SocketServer) -> None:
         try:
-            ports = await server.bind((*self.listeners.controllers, *self.listeners.bound))
+            ports = await server.bind(
+                (*self.listeners.controllers, *self.listeners.bound), tls_acceptors(self.config)
+            )
         except OSError as error:
             bound = (*self.listeners.bound, *self.listeners.controllers)
             addresses = ", ".join(each.address for each in bound)
@@ -669,7 +671,9 @@ class Broker:
             self.config.node_id,
             self._dependencies.environment.random_uuid(),
             [
-                RegisteredEndpoint(each.name, each.host, each.port, _PLAINTEXT)
+                RegisteredEndpoint(
+                    each.name, each.host, each.port, self.config.protocol_code(each.name)
+                )
                 for each in self.listeners.advertised
             ],
             storage.directory_ids,

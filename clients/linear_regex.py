@@ -22,8 +22,15 @@ class NoLibraryError(InvalidRegexError):
     """google-re2 is not installed; the message says so, and what to do."""
 
 
+class _Match(Protocol):
+    def groups(self) -> tuple[str | None, ...]: ...
+
+
 class _Compiled(Protocol):
-    def fullmatch(self, text: str) -> object | None: ...
+    @property
+    def groups(self) -> int: ...
+
+    def fullmatch(self, text: str) -> _Match | None: ...
 
 
 class _Options(Protocol):
@@ -54,9 +61,22 @@ class Pattern:
         """Whether the pattern matches the whole of `text`."""
         return self._compiled.fullmatch(text) is not None
 
+    @property
+    def group_count(self) -> int:
+        """How many groups the pattern captures, if it was compiled to capture."""
+        return self._compiled.groups
 
-def compile_pattern(text: str) -> Pattern:
-    """Compile a pattern. Raises InvalidRegexError, which is NoLibraryError without the library."""
+    def groups(self, text: str) -> tuple[str, ...] | None:
+        """What the groups capture of `text`, "" for one without a part; None without a match."""
+        match = self._compiled.fullmatch(text)
+        return None if match is None else tuple(each or "" for each in match.groups())
+
+
+def compile_pattern(text: str, *, captures: bool = False) -> Pattern:
+    """Compile a pattern, with groups only if it `captures`.
+
+    Raises InvalidRegexError, which is NoLibraryError without the library.
+    """
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
@@ -73,7 +93,7 @@ def compile_pattern(text: str) -> Pattern:
     library = cast("_Library", untyped)
     options = library.Options()
     options.log_errors = False
-    options.never_capture = True
+    options.never_capture = not captures
     options.max_mem = MAX_PROGRAM_BYTES
     try:
         return Pattern(library.compile(text, options))

@@ -112,7 +112,9 @@ BANS = (
         "broker/local_cluster/held_ports.py",
         "broker/network/hangup_watch.py",
         "broker/network/socket_listener.py",
+        "broker/network/tls_transport.py",
         "broker/network/transport.py",
+        "broker/security/tls/",  # OpenSSL without a socket
         "clients/network/network.py",
     ),
     _ban(

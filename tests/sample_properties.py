@@ -51,7 +51,15 @@ _GROUPS = (
     ("The process and its listeners", ("process.", "node.", "broker.", "listener", "advertised.")),
     (
         "Connections",
-        ("inter.broker.", "controller.", "socket.", "connections.", "max.con"),
+        (
+            "inter.broker.",
+            "controller.",
+            "socket.",
+            "connections.",
+            "max.con",
+            "ssl.",
+            "tierlog.tls.",
+        ),
     ),
     ("The tier", ("rsm.", "remote.", "log.remote.", "log.local.", "tierlog.")),
     ("Logs: retention, segments, compaction", ("log.", "message.", "compression.", "min.insync.")),

@@ -11,8 +11,9 @@ controllers is opened if `controller.listener.names` names one.
 """
 
 import os
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...storage.cleaner.cleaner_config import LARGEST_DEDUPE_BUFFER
@@ -24,10 +25,9 @@ from ...tiering.config import (
     RemoteLogManagerConfig,
 )
 from ...tiering.store.remote_url import RemoteUrl, remote_url
-from .authorizer_config import configured_authorizer
-from .config_safety import check_protections, unknown_listener_warnings
-from .config_values import ConfigValues, unknown_name_warnings, unused_names
-from .listeners import Listeners, is_whole_cluster, read_listeners
+from .config_safety import check_protections, split_listener_name, unknown_listener_warnings
+from .config_values import ConfigValues, is_property, unknown_name_warnings, unused_names
+from .listeners import Listeners, is_whole_cluster, listener_protocols, read_listeners
 from .mount_config import MOUNT_PREFIX, MountConfig, read_mounts
 from .quorum_config import PORT_MAX, QuorumConfig, read_quorum
 from .remote_plugins import (
@@ -41,6 +41,9 @@ from .remote_plugins import (
     storage_plugin,
 )
 from .value_rules import check_values
+
+if TYPE_CHECKING:
+    from ..security.tls.settings import TlsSettings
 
 
 def dev_properties(directory: str = "data") -> dict[str, str]:
@@ -59,6 +62,7 @@ def dev_properties(directory: str = "data") -> dict[str, str]:
 
 
 STATUS_PORT = "tierlog.status.port"
+_PLAINTEXT, _SSL = 0, 1
 _ENABLE = "remote.log.storage.system.enable"
 
 
@@ -81,6 +85,8 @@ class BrokerConfig:
     """Whether this process is a part of a cluster of several, and not its whole cluster."""
     may_move_status: bool = False
     """Whether the status page may be served at any free port if its own is in use."""
+    tls: "Mapping[str, TlsSettings]" = field(default_factory=dict[str, "TlsSettings"])
+    """The settings of the listeners that speak TLS, by name."""
 
     @property
     def node_id(self) -> int:
@@ -97,6 +103,10 @@ class BrokerConfig:
         """Whether the remote tier's metadata is in this cluster's `__remote_log_metadata`."""
         is_here = self.metadata_plugin is None and not stated_bootstrap(self.values)
         return self.is_tiered and is_here
+
+    def protocol_code(self, listener: str) -> int:
+        """The code of a listener's security protocol in registrations (`SecurityProtocol.id`)."""
+        return _SSL if listener in self.tls else _PLAINTEXT
 
     def internal_topic_replication_factor(self, name: str) -> int:
         """The replication factor that property `name` sets; 1 if this is the only broker.
@@ -127,8 +137,9 @@ def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -
     check_values(values)
     node_id = _node_id(values)
     quorum = read_quorum(values, node_id)
-    check_protections(stated, values.text(METADATA_PREFIX_NAME))
-    configured_authorizer(values)
+    protocols = listener_protocols(values, quorum)
+    secured = [name for name, protocol in protocols.items() if protocol == "SSL"]
+    check_protections(stated, values.text(METADATA_PREFIX_NAME), secured)
     if "log.dirs" in stated and not stated["log.dirs"].strip():
         raise _refuse("At least one log directory must be defined via log.dirs or log.dir.")
     named = values.texts("log.dirs") or values.texts("log.dir")
@@ -138,14 +149,15 @@ def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -
     if len(set(log_dirs)) < len(log_dirs):
         raise _refuse("log.dirs names the same directory twice.")
     listeners = read_listeners(values, quorum, local_host_name)
+    tls = _read_tls(stated, secured)
+    is_member = not is_whole_cluster(quorum, listeners)
     tier = _remote_storage(values)
     remote_storage = tier if isinstance(tier, RemoteUrl) else None
     if tier is not None:
-        check_listener(values, listeners)
+        check_listener(values, listeners, protocols, is_member=is_member)
         # Set explicitly even if implied by the URL: administrators look up this property.
         values = ConfigValues({**stated, _ENABLE: "true"})
     mounts = read_mounts(stated, remote_storage)
-    is_member = not is_whole_cluster(quorum, listeners)
     if is_member:
         from .member_config import check_member, metadata_directory_first
 
@@ -162,7 +174,18 @@ def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -
         tier if isinstance(tier, PluginClass) else None,
         None if tier is None else metadata_plugin(values),
         is_member,
+        tls=tls,
     )
+
+
+def _read_tls(stated: Mapping[str, str], secured: Sequence[str]) -> "dict[str, TlsSettings]":
+    """The settings of each listener that speaks TLS. Raises KafkaError(INVALID_CONFIG)."""
+    if not secured:
+        return {}
+    from .security_config import check_names, read_tls
+
+    check_names(stated)
+    return {name: read_tls(stated, name) for name in secured}
 
 
 def _node_id(values: ConfigValues) -> int:
@@ -205,7 +228,7 @@ def config_warnings(config: BrokerConfig) -> list[str]:
     strangers = unknown_listener_warnings(stated, listeners)
     served = [name for name in stated if not any(each.startswith(name) for each in strangers)]
     warnings = strangers + unknown_name_warnings(served, _plugin_names(config))
-    unused = unused_names(served)
+    unused = _without_effect(config, served)
     if unused:
         # List every name: a user may rely on one of them.
         warnings.append(
@@ -247,6 +270,17 @@ def config_warnings(config: BrokerConfig) -> list[str]:
             f" segments go to {config.remote_storage} through fsspec."
         )
     return warnings
+
+
+def _without_effect(config: BrokerConfig, served: Sequence[str]) -> list[str]:
+    """The names of Kafka's properties that this configuration sets for nothing."""
+    of_tls = {name for name in served if split_listener_name(name)[1].startswith("ssl.")}
+    unused = {name for name in unused_names(served) if name not in of_tls}
+    if of_tls and config.tls:
+        from .security_config import without_effect
+
+        of_tls = without_effect(of_tls, config.tls)
+    return [name for name in served if name in unused or (name in of_tls and is_property(name))]
 
 
 def _option_warnings(config: BrokerConfig, prefix: str) -> list[str]:

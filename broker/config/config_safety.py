@@ -4,11 +4,11 @@ A broker that ignored a protection in its file would silently serve every client
 with a message if a Kafka property that restricts clients is set but not supported. Other properties
 without effect only cause a warning (`config_values.py`).
 
-`listener.name.<listener>.<property>` sets a property for one listener. Such properties have no
-effect here, but protections are rejected in this form too.
+`listener.name.<listener>.<property>` sets a property for one listener; protections are rejected in
+this form too. Listeners that speak TLS obey `ssl.*` (`security_config.py`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from ...clients.errors import ErrorCode, KafkaError
@@ -35,9 +35,12 @@ _PROTECTIONS: Mapping[str, Protection] = {
     "create.topic.policy.class.name": Protection("a policy that checks new topics"),
     "principal.builder.class": Protection("principals built by a Java class", _PRINCIPALS),
     "security.inter.broker.protocol": Protection("encryption between brokers", "PLAINTEXT"),
-    "ssl.client.auth": Protection("certificates of clients", "none"),
+    "ssl.client.auth": Protection("certificates of clients of a listener without TLS", "none"),
     _METADATA_CLIENT_PROTOCOL: Protection("encryption of the metadata topic", "PLAINTEXT"),
 }
+
+_OF_TLS = ("ssl.client.auth",)
+"""Protections that listeners with TLS have."""
 
 _LIMITS = ("max.connections", "max.connection.creation.rate")
 """Limits that Kafka can also set per listener; here each is for all listeners together."""
@@ -51,10 +54,17 @@ def split_listener_name(name: str) -> tuple[str, str]:
     return listener, own_name
 
 
-def check_protections(stated: Mapping[str, str], metadata_prefix: str) -> None:
-    """Raise KafkaError(INVALID_CONFIG) if a protection is set that is not supported."""
+def check_protections(
+    stated: Mapping[str, str], metadata_prefix: str, secured: Collection[str] = ()
+) -> None:
+    """Raise KafkaError(INVALID_CONFIG) if a protection is set that is not supported.
+
+    `secured` are the names of the listeners that speak TLS.
+    """
     for name, text in stated.items():
         listener, own_name = split_listener_name(name)
+        if own_name in _OF_TLS and secured and listener.upper() in ("", *secured):
+            continue
         if listener and own_name in _LIMITS:
             raise _refusal(
                 f"{name}={text} limits one listener, which is not supported yet: set "

@@ -374,8 +374,30 @@ socket.request.max.bytes | INT | 104857600 | [1,...]
     The maximum size of a request, in bytes.
 socket.send.buffer.bytes | INT | 102400
     The SO_SNDBUF buffer of client sockets; with -1, or if not set, the OS default is used.
-super.users | STRING | ""
-    The principals that may do everything, such as User:alice, separated by semicolons.
+ssl.cipher.suites | LIST | ""
+    The cipher suites of TLS listeners by Java's names; if empty, OpenSSL's choice.
+ssl.client.auth | STRING | none | [required, requested, none]
+    Whether clients of a TLS listener need a certificate, may have one, or are not asked for one.
+ssl.enabled.protocols | LIST | TLSv1.2,TLSv1.3
+    The protocols of TLS listeners; older ones than TLSv1.2 are never used.
+ssl.key.password | PASSWORD | -
+    The password of the private key, if it is encrypted.
+ssl.keystore.certificate.chain | PASSWORD | -
+    The certificates of ssl.keystore.key as PEM text, the listener's own first.
+ssl.keystore.key | PASSWORD | -
+    The private key of TLS listeners as PEM text (PKCS#8).
+ssl.keystore.location | STRING | -
+    The PEM file with the private key of TLS listeners and its certificates.
+ssl.keystore.type | STRING | JKS
+    The format of the key store: tierlog reads PEM only.
+ssl.principal.mapping.rules | STRING | DEFAULT
+    How the subject of a client's certificate becomes the name of its principal.
+ssl.truststore.certificates | PASSWORD | -
+    The certificates that vouch for clients of TLS listeners, as PEM text.
+ssl.truststore.location | STRING | -
+    The PEM file with the certificates that vouch for clients; if not set, the system's.
+ssl.truststore.type | STRING | JKS
+    The format of the trust store: tierlog reads PEM only.
 tierlog.broker.clean.restart | BOOLEAN | false
     Whether a broker that the controller has let stop may register again at once, instead of
     after broker.session.timeout.ms. Applies on controllers. A tierlog property.
@@ -412,6 +434,9 @@ tierlog.status.host | STRING | 127.0.0.1
 tierlog.status.port | INT | -1 | [-1,...,65535]
     The port of the status page and its API; -1 disables them, 0 takes any free port. The dev
     broker serves them at the port after its own. A tierlog property.
+tierlog.tls.handshake.timeout.ms | INT | 10000 | [1,...]
+    A client of a TLS listener that has not completed its handshake after this long is
+    disconnected. A tierlog property.
 tierlog.unfinished.requests.max.bytes | LONG | 104857600 | [1,...]
     The maximum total bytes of unanswered requests on all connections, including partly received
     ones; never below socket.request.max.bytes. A tierlog property.

@@ -154,6 +154,11 @@ def _definition(name: str) -> ConfigDef | None:
     return definition
 
 
+def is_property(name: str) -> bool:
+    """Whether it names a property of Kafka or tierlog, perhaps for a single listener."""
+    return _definition(name) is not None
+
+
 def unused_names(stated: Iterable[str]) -> list[str]:
     """Those of the names that are Kafka's properties but that tierlog does not act on."""
     return [name for name in stated if name not in TABLES.acted_on and _definition(name)]

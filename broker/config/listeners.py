@@ -2,9 +2,9 @@
 
 A listener is written ``NAME://host:port`` (Kafka's `EndPoint`). An empty host means every
 interface, ``[...]`` encloses an IPv6 address, and port 0 means any free port. A name is a security
-protocol, or is mapped to one by `listener.security.protocol.map`. Only PLAINTEXT is supported. A
-listener that `controller.listener.names` names is for controllers and takes other requests
-(`SERVED_ON`).
+protocol, or is mapped to one by `listener.security.protocol.map`: PLAINTEXT, or SSL, whose settings
+`security_config.py` reads. A listener that `controller.listener.names` names is for controllers and
+takes other requests (`SERVED_ON`).
 """
 
 from collections.abc import Collection, Mapping
@@ -50,6 +50,8 @@ def listener_of_brokers(values: ConfigValues) -> str:
 
 _PROTOCOL_MAP = "listener.security.protocol.map"
 _PROTOCOLS = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
+SERVED_PROTOCOLS = ("PLAINTEXT", "SSL")
+"""The protocols that listeners may have."""
 
 
 def _refuse(sentence: str) -> KafkaError:
@@ -110,15 +112,31 @@ def _effective_protocols(
     return protocols
 
 
-def _require_plaintext(protocols: Mapping[str, str], endpoints: list[Endpoint]) -> None:
+def _require_served(
+    protocols: Mapping[str, str], endpoints: list[Endpoint], for_nodes: Collection[str]
+) -> None:
+    """Refuse a listener whose protocol is not served, or not to the nodes that connect to it."""
     for endpoint in endpoints:
         protocol = protocols.get(endpoint.name)
         if protocol is None:
             raise _refuse(f"Listener {endpoint.name} has no entry in {_PROTOCOL_MAP}.")
-        if protocol != "PLAINTEXT":
+        if protocol not in SERVED_PROTOCOLS:
             raise _refuse(
-                f"Listener {endpoint} needs {protocol}; tierlog supports only PLAINTEXT so far."
+                f"Listener {endpoint} needs {protocol}; tierlog supports only"
+                f" {' and '.join(SERVED_PROTOCOLS)} so far."
             )
+        if protocol != "PLAINTEXT" and endpoint.name in for_nodes:
+            raise _refuse(
+                f"Listener {endpoint} needs {protocol}, but nodes connect to it, and they speak"
+                " only PLAINTEXT so far: give clients a listener of their own."
+            )
+
+
+def listener_protocols(values: ConfigValues, quorum: QuorumConfig) -> dict[str, str]:
+    """The security protocol of each listener. Raises KafkaError(INVALID_CONFIG)."""
+    named = _endpoints(values, "listeners")
+    protocols = _effective_protocols(values, named, quorum.controller_listeners)
+    return {each.name: protocols.get(each.name, "") for each in named}
 
 
 def read_listeners(values: ConfigValues, quorum: QuorumConfig, local_host_name: str) -> Listeners:
@@ -126,7 +144,8 @@ def read_listeners(values: ConfigValues, quorum: QuorumConfig, local_host_name: 
     require_controller_listeners(quorum)
     named = _endpoints(values, "listeners")
     protocols = _effective_protocols(values, named, quorum.controller_listeners)
-    _require_plaintext(protocols, named)
+    for_nodes = (*quorum.controller_listeners, listener_of_brokers(values))
+    _require_served(protocols, named, for_nodes)
     inter_broker = values.text("inter.broker.listener.name").upper()
     check_roles(quorum, {endpoint.name for endpoint in named}, protocols, inter_broker)
     stated = (

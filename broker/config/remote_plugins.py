@@ -8,6 +8,7 @@ remote.log.metadata.manager.class.name   none, or Kafka's: the metadata topic
 """
 
 import os
+from collections.abc import Mapping
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...tiering.config import PluginClass
@@ -65,8 +66,13 @@ def local_storage_url(values: ConfigValues, own: dict[str, str]) -> dict[str, st
     return own
 
 
-def check_listener(values: ConfigValues, listeners: Listeners) -> None:
-    """Reject the name of a listener that does not exist. Raises KafkaError(INVALID_CONFIG)."""
+def check_listener(
+    values: ConfigValues, listeners: Listeners, protocols: Mapping[str, str], *, is_member: bool
+) -> None:
+    """Reject a listener that does not exist, or that the metadata's clients do not speak to.
+
+    Raises KafkaError(INVALID_CONFIG).
+    """
     name = values.text(LISTENER)
     names = [each.name for each in listeners.bound]
     if name and name not in names:
@@ -74,6 +80,14 @@ def check_listener(values: ConfigValues, listeners: Listeners) -> None:
             ErrorCode.INVALID_CONFIG,
             f"Invalid value {name} for configuration {LISTENER}: Should be set as a listener name"
             f" within valid broker listener name list: {','.join(names)}",
+        )
+    own = metadata_listener(values, listeners, is_member=is_member)
+    if protocols.get(own.name) != "PLAINTEXT" and not stated_bootstrap(values):
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Listener {own} needs {protocols.get(own.name)}, but this broker itself reaches the"
+            f" tier's metadata through it, and speaks only PLAINTEXT so far: set {LISTENER} to the"
+            " name of a PLAINTEXT listener.",
         )
 
 
@@ -88,7 +102,9 @@ def metadata_listener(
 ) -> Endpoint:
     """The listener for access to the metadata topic: the named one, or else the first.
 
-    A member's is the one for brokers, if none is named: other brokers are reached there too.
+    A member's is the one for brokers, if none is named: other brokers are reached there too. So is
+    that of a whole cluster if the file names it.
     """
-    name = values.text(LISTENER) or (listener_of_brokers(values) if is_member else "")
+    is_named = is_member or "inter.broker.listener.name" in values.stated
+    name = values.text(LISTENER) or (listener_of_brokers(values) if is_named else "")
     return next((each for each in listeners.bound if each.name == name), listeners.bound[0])

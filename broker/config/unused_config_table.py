@@ -165,27 +165,15 @@ socket.connection.setup.timeout.max.ms | LONG | 30000
 socket.connection.setup.timeout.ms | LONG | 10000
 ssl.allow.dn.changes | BOOLEAN | false
 ssl.allow.san.changes | BOOLEAN | false
-ssl.cipher.suites | LIST | ""
-ssl.client.auth | STRING | none | [required, requested, none]
-ssl.enabled.protocols | LIST | TLSv1.2,TLSv1.3
 ssl.endpoint.identification.algorithm | STRING | https
 ssl.engine.factory.class | CLASS | -
-ssl.key.password | PASSWORD | -
 ssl.keymanager.algorithm | STRING | SunX509
-ssl.keystore.certificate.chain | PASSWORD | -
-ssl.keystore.key | PASSWORD | -
-ssl.keystore.location | STRING | -
 ssl.keystore.password | PASSWORD | -
-ssl.keystore.type | STRING | JKS
-ssl.principal.mapping.rules | STRING | DEFAULT
 ssl.protocol | STRING | TLSv1.3
 ssl.provider | STRING | -
 ssl.secure.random.implementation | STRING | -
 ssl.trustmanager.algorithm | STRING | PKIX
-ssl.truststore.certificates | PASSWORD | -
-ssl.truststore.location | STRING | -
 ssl.truststore.password | PASSWORD | -
-ssl.truststore.type | STRING | JKS
 telemetry.max.bytes | INT | 1048576 | [1,...]
 transaction.two.phase.commit.enable | BOOLEAN | false
 unclean.leader.election.interval.ms | LONG | 300000 | [1,...]

@@ -20,7 +20,7 @@ import socket
 from contextlib import suppress
 from typing import NamedTuple
 
-from .transport import Listener, OnConnected, SharedScratch, SocketTransport
+from .transport import Listener, OnConnected, Securing, SharedScratch, SocketTransport
 
 
 class Endpoint(NamedTuple):
@@ -96,13 +96,18 @@ class SocketListener:
     """One listening socket."""
 
     def __init__(
-        self, listening: socket.socket, options: SocketOptions, on_connected: OnConnected
+        self,
+        listening: socket.socket,
+        options: SocketOptions,
+        on_connected: OnConnected,
+        secured: Securing | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._socket = listening
         self._options = options
         self._on_connected = on_connected
         self._scratch = SharedScratch()
+        self._accepted = SocketTransport if secured is None else secured.accept
         self._accepting = False
         self._retry: asyncio.TimerHandle | None = None
         self._is_short = False
@@ -147,7 +152,7 @@ class SocketListener:
                 connected.close()
                 continue
             self._is_short = False
-            self._on_connected(SocketTransport(connected, host, self._scratch))
+            self._on_connected(self._accepted(connected, host, self._scratch))
 
     def _accept_later(self, reason: str) -> None:
         """Pause accepting: the other clients stay in the backlog for now."""
@@ -189,7 +194,9 @@ class SocketNetwork:
     def __init__(self, options: SocketOptions) -> None:
         self._options = options
 
-    async def listen(self, host: str, port: int, on_connected: OnConnected) -> Listener:
+    async def listen(
+        self, host: str, port: int, on_connected: OnConnected, secured: Securing | None = None
+    ) -> Listener:
         address: tuple[str, int] = (host, port)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         if not host:
@@ -210,4 +217,4 @@ class SocketNetwork:
         except OSError:
             listening.close()
             raise
-        return SocketListener(listening, self._options, on_connected)
+        return SocketListener(listening, self._options, on_connected, secured)

@@ -19,7 +19,7 @@ import logging
 from collections import Counter as Tally
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...clients.protocol.connection import FrameBuffers
 from ...clients.task_owner import TaskOwner
@@ -30,6 +30,9 @@ from .receive_budget import ReceiveBudget, UnsentAnswers
 from .socket_listener import Endpoint
 from .transport import AttachableTransport, Listener, Network
 from .turns import Turns
+
+if TYPE_CHECKING:
+    from .tls_transport import TlsAcceptor
 
 _log = logging.getLogger(__name__)
 
@@ -72,6 +75,7 @@ class SocketServer:
         self._network = network
         self._limits = limits
         self._listeners: dict[str, Listener] = {}
+        self._tls: dict[str, TlsAcceptor] = {}
         # Those that accept clients, but for pauses.
         self._accepting: list[Listener] = []
         self._connections: dict[Connection, None] = {}
@@ -94,6 +98,7 @@ class SocketServer:
         self._created = metrics.counter(f"{_SERVER},name=connection-creation-total")
         self._closed = metrics.counter(f"{_SERVER},name=connection-close-total")
         self._refused = metrics.counter(f"{_SERVER},name=connection-refused-total")
+        self._failed = metrics.counter(f"{_SERVER},name=failed-authentication-total")
         metrics.gauge(f"{_SERVER},name=connection-count", lambda: len(self._connections))
         # Kafka has these two gauges for its MemoryPool.
         metrics.gauge("kafka.network:type=SocketServer,name=MemoryPoolUsed", self._memory_used)
@@ -105,14 +110,21 @@ class SocketServer:
     def _memory_left(self) -> int:
         return max(0, self._limits.receive_max_bytes - self.receive_budget.used)
 
-    async def bind(self, endpoints: Sequence[Endpoint]) -> dict[str, int]:
-        """Bind the addresses without accepting; returns the listeners' ports. Raises OSError."""
+    async def bind(
+        self, endpoints: Sequence[Endpoint], tls: "Mapping[str, TlsAcceptor] | None" = None
+    ) -> dict[str, int]:
+        """Bind the addresses without accepting; returns the listeners' ports. Raises OSError.
+
+        `tls` has the listeners that speak TLS.
+        """
+        self._tls.update(tls or {})
         ports: dict[str, int] = {}
         for endpoint in endpoints:
             listener = await self._network.listen(
                 endpoint.host,
                 endpoint.port,
                 partial(self._connected, endpoint.name),
+                self._tls.get(endpoint.name),
             )
             self._listeners[endpoint.name] = listener
             ports[endpoint.name] = listener.port
@@ -194,7 +206,30 @@ class SocketServer:
         if len(self._connections) >= limits.max_connections:
             for each in self._accepting:
                 each.pause_accepting()
+        tls = self._tls.get(listener)
+        if tls is not None:
+            client.session = tls.session
+            tls.watch(
+                transport,
+                partial(self._identify, tls, client),
+                partial(self._report_failed, client),
+            )
         transport.attach(connection)
+
+    def _identify(
+        self, tls: "TlsAcceptor", client: ConnectedClient, certificate: bytes | None
+    ) -> str | None:
+        """Note whose connection it is; returns why it is not let in, or None."""
+        session = tls.identify(client.session, certificate)
+        if isinstance(session, str):
+            return session
+        client.session = session
+        return None
+
+    def _report_failed(self, client: ConnectedClient, reason: str) -> None:
+        """Count and log a client that has not proven what its listener requires."""
+        self._failed.add()
+        self.report(client, reason)
 
     def _close_later(self, transport: AttachableTransport, delay_s: float) -> None:
         """Close after a delay, without reading; at once if too many are waiting already."""

@@ -1,13 +1,14 @@
 """The transports: how a connection's bytes are received and sent.
 
-A connection sees only `Transport`, and is the transport's `Receiver`. There are two
+A connection sees only `Transport`, and is the transport's `Receiver`. There are three
 implementations:
 
 - `SocketTransport` owns a non-blocking socket. Bytes arrive by `recv_into` in one scratch buffer
   that all connections of the loop share; responses leave by `sendmsg`, large file regions by
   `sendfile` (docs/decisions/011). It costs about a third as much per byte as asyncio's streams.
+- `TlsTransport` (`tls_transport.py`) owns a non-blocking socket too, and speaks TLS on it.
 - `StreamTransport` wraps an asyncio transport of the running loop: the simulator's in-memory
-  network today, TLS later.
+  network.
 
 The rules: the bytes passed to `received` are valid only during the call; copy them to keep them.
 `send` only queues and `flush` sends, so that the responses to many small requests that arrived
@@ -129,7 +130,7 @@ Piece = bytes | bytearray | memoryview | FileRegion
 """A chunk; in a broker a file region is always part of a segment's file."""
 
 
-def _tell_unreadable(error: OSError) -> None:
+def tell_unreadable(error: OSError) -> None:
     """Log an error of the disk; those of a connection, which its peer has closed, are usual."""
     if error.errno == errno.EIO and not isinstance(error, RegionCutError):
         _log.error(
@@ -143,7 +144,7 @@ def _is_large(piece: Piece) -> TypeGuard[FileRegion]:
     return type(piece) is FileRegion and piece.nbytes > _SMALL_REGION_BYTES
 
 
-def _answer_bytes(piece: Piece) -> int:
+def answer_bytes(piece: Piece) -> int:
     """The bytes of a piece in memory; 0 for records, which are queued as views or file regions."""
     if isinstance(piece, memoryview):
         # The rest of a partly sent response is a view of bytes too.
@@ -282,7 +283,7 @@ class SocketTransport:
         try:
             done = self._send_some()
         except OSError as error:
-            _tell_unreadable(error)
+            tell_unreadable(error)
             self.close()
             return True
         if not done and self._receiver is not None:
@@ -294,7 +295,7 @@ class SocketTransport:
         try:
             done = self._send_some()
         except OSError as error:
-            _tell_unreadable(error)
+            tell_unreadable(error)
             self.close()
             return
         receiver = self._receiver
@@ -375,7 +376,7 @@ class SocketTransport:
 
     @property
     def unsent_bytes(self) -> int:
-        return sum(map(_answer_bytes, self._queue))
+        return sum(map(answer_bytes, self._queue))
 
     def close(self) -> None:
         receiver, self._receiver = self._receiver, None
@@ -459,7 +460,7 @@ class StreamTransport(asyncio.Protocol):
                     each.read_all() if isinstance(each, FileRegion) else each for each in queue
                 ]
             except OSError as error:
-                _tell_unreadable(error)
+                tell_unreadable(error)
                 self.close()
                 return True
             self._stream.writelines(pieces)
@@ -479,8 +480,29 @@ class StreamTransport(asyncio.Protocol):
             self._stream.close()
 
 
-AttachableTransport = SocketTransport | StreamTransport
+class AttachableTransport(Transport, Protocol):
+    """A transport that has no receiver yet."""
+
+    def attach(self, receiver: Receiver, /) -> None:
+        """Start reading for `receiver`."""
+        ...
+
+    def end(self) -> None:
+        """Close without dropping a response: may be called only when nothing is queued."""
+        ...
+
+
 OnConnected = Callable[[AttachableTransport], None]
+
+
+class Securing(Protocol):
+    """Makes the transports of a listener that secures its connections."""
+
+    def accept(
+        self, connected: socket.socket, host: str, scratch: SharedScratch, /
+    ) -> AttachableTransport:
+        """The transport of an accepted socket."""
+        ...
 
 
 class Listener(Protocol):
@@ -501,10 +523,13 @@ class Listener(Protocol):
 class Network(Protocol):
     """Opens listeners, either on sockets or on the streams of the running loop."""
 
-    async def listen(self, host: str, port: int, on_connected: OnConnected) -> Listener:
+    async def listen(
+        self, host: str, port: int, on_connected: OnConnected, secured: Securing | None = None
+    ) -> Listener:
         """Bind an address; `resume_accepting` opens it. An empty host means every interface.
 
-        Raises OSError if the address cannot be bound.
+        `secured` makes the transports of its connections; None for plain ones. Raises OSError if
+        the address cannot be bound.
         """
         ...
 
@@ -530,7 +555,10 @@ class StreamListener:
 class StreamNetwork:
     """A `Network` on the running loop's own transports, which a simulation may replace."""
 
-    async def listen(self, host: str, port: int, on_connected: OnConnected) -> Listener:
+    async def listen(
+        self, host: str, port: int, on_connected: OnConnected, secured: Securing | None = None
+    ) -> Listener:
+        assert secured is None, "Only sockets have secured transports."
         loop = asyncio.get_running_loop()
         server = await loop.create_server(lambda: StreamTransport(on_connected), host or None, port)
         return StreamListener(server)

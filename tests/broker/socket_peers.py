@@ -1,6 +1,7 @@
 """A socket server under test, and the peers that connect to it over real sockets."""
 
 import asyncio
+import ssl
 import struct
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -10,6 +11,7 @@ from tierlog.broker.metrics.metrics import Metrics
 from tierlog.broker.network.connection import ConnectedClient, Response
 from tierlog.broker.network.socket_listener import Endpoint, SocketNetwork, SocketOptions
 from tierlog.broker.network.socket_server import ConnectionLimits, SocketServer
+from tierlog.broker.network.tls_transport import TlsAcceptor
 from tierlog.broker.network.transport import Network
 from tierlog.clients.protocol.connection import frame as framed
 from tierlog.clients.protocol.schema import Chunk
@@ -62,8 +64,8 @@ class Running:
     metrics: Metrics
     peers: list[Peer] = field(default_factory=list[Peer])
 
-    async def connect(self) -> Peer:
-        peer = Peer(*await asyncio.open_connection("127.0.0.1", self.port))
+    async def connect(self, tls: ssl.SSLContext | None = None) -> Peer:
+        peer = Peer(*await asyncio.open_connection("127.0.0.1", self.port, ssl=tls))
         self.peers.append(peer)
         return peer
 
@@ -86,10 +88,12 @@ async def running(
     answer: Callable[[ConnectedClient, memoryview], Response] = echo,
     limits: ConnectionLimits = NO_LIMITS,
     network: Network | None = None,
+    tls: TlsAcceptor | None = None,
 ) -> AsyncGenerator[Running]:
     metrics = Metrics()
     server = SocketServer(network or SocketNetwork(SocketOptions()), limits, metrics)
-    ports = await server.bind([Endpoint("PLAINTEXT", "127.0.0.1", 0)])
+    secured = {} if tls is None else {"PLAINTEXT": tls}
+    ports = await server.bind([Endpoint("PLAINTEXT", "127.0.0.1", 0)], secured)
     server.open(answer)
     started = Running(server, ports["PLAINTEXT"], metrics)
     try:
@@ -98,5 +102,5 @@ async def running(
         await server.stop()
         for peer in started.peers:
             peer.writer.close()
-            with suppress(ConnectionError):
+            with suppress(ConnectionError, ssl.SSLError):
                 await peer.writer.wait_closed()

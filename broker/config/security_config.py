@@ -1,0 +1,248 @@
+"""The properties of secured listeners: Kafka's `ssl.*`, each also for one listener (KIP-651).
+
+A key's value is that of `listener.name.<listener>.<key>`, or else that of `<key>`. What protects
+and cannot be obeyed refuses the start, each combination with a sentence of its own: an ignored
+setting would let in whom its file keeps out.
+"""
+
+import difflib
+from collections.abc import Iterable, Mapping
+
+from ...clients.config_def import parse_value
+from ...clients.errors import ErrorCode, KafkaError
+from ..security.tls.ciphers import TLS_1_3, openssl_name
+from ..security.tls.settings import ClientAuth, KeyStore, Secret, TlsSettings, TrustStore
+from .config_safety import LISTENER_PREFIX, split_listener_name
+from .config_values import TABLES
+
+_PROTOCOLS = ("TLSv1.2", "TLSv1.3")
+_TOO_OLD = ("TLSv1", "TLSv1.1")
+_CLIENT_AUTH: dict[str, ClientAuth] = {
+    "none": "none",
+    "requested": "requested",
+    "required": "required",
+}
+_HOW_TO_CONVERT = (
+    "convert the store to PEM, for example with keytool -importkeystore -deststoretype PKCS12 and"
+    " then openssl pkcs12, and set {property}=PEM"
+)
+
+
+def _refuse(sentence: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, sentence)
+
+
+class _Listener:
+    """The values of one listener."""
+
+    def __init__(self, name: str, stated: Mapping[str, str]) -> None:
+        self.name = name
+        self._stated = stated
+        self._prefix = f"{LISTENER_PREFIX}{name.lower()}."
+
+    def full_name(self, key: str) -> str:
+        """The name under which a key is set, to be shown."""
+        own = f"{self._prefix}{key}"
+        return own if own in self._stated else key
+
+    def text(self, key: str) -> str:
+        """The value that is set, checked, or the default; empty if there is none."""
+        definition = TABLES.find(key)
+        assert definition is not None, f"{key} is in no table of properties"
+        name = self.full_name(key)
+        stated = self._stated.get(name)
+        value = parse_value(definition._replace(name=name), stated)
+        if stated is None:
+            return definition.default or ""
+        return ",".join(value) if isinstance(value, list) else stated.strip()
+
+    def secret(self, key: str) -> Secret | None:
+        """A password or PEM text; None if it is not set or empty."""
+        text = self._stated.get(self.full_name(key), "")
+        return Secret(text) if text.strip() else None
+
+    def refuse(self, sentence: str) -> KafkaError:
+        """The error for a combination that cannot be obeyed."""
+        return _refuse(f"Listener {self.name} cannot use TLS: {sentence}.")
+
+
+def read_tls(stated: Mapping[str, str], listener: str) -> TlsSettings:
+    """The TLS settings of one listener. Raises KafkaError(INVALID_CONFIG)."""
+    values = _Listener(listener, stated)
+    _refuse_java(values)
+    client_auth = _CLIENT_AUTH[values.text("ssl.client.auth").lower() or "none"]
+    oldest, newest = _versions(values)
+    ciphers = _ciphers(values, oldest, newest)
+    if ciphers is not None:
+        oldest, newest = ciphers[1]
+    return TlsSettings(
+        listener,
+        _key_store(values),
+        _trust_store(values),
+        client_auth,
+        oldest,
+        newest,
+        () if ciphers is None else ciphers[0],
+        values.text("ssl.principal.mapping.rules"),
+    )
+
+
+def _refuse_java(values: _Listener) -> None:
+    """Refuse what only a Java process has, where it changes who is let in, and how."""
+    for key, what in (
+        ("ssl.engine.factory.class", "a Java class that makes the TLS engine"),
+        ("ssl.provider", "a security provider of Java"),
+    ):
+        if values.text(key):
+            raise values.refuse(
+                f"{values.full_name(key)} names {what}, which tierlog cannot load; remove the"
+                " property if OpenSSL may be used instead"
+            )
+    protocol = values.text("ssl.protocol")
+    if protocol not in ("TLS", *_TOO_OLD, *_PROTOCOLS):
+        raise values.refuse(
+            f"{values.full_name('ssl.protocol')}={protocol} is no protocol that tierlog has; use"
+            " TLSv1.3, and limit versions with ssl.enabled.protocols"
+        )
+
+
+def _versions(values: _Listener) -> tuple[str, str]:
+    """The oldest and the newest protocol. Older ones than TLSv1.2 are never used, as in Java."""
+    name = "ssl.enabled.protocols"
+    stated = [each.strip() for each in values.text(name).split(",") if each.strip()]
+    for each in stated:
+        if each not in (*_TOO_OLD, *_PROTOCOLS):
+            raise values.refuse(
+                f"{values.full_name(name)} holds {each}; the protocols are TLSv1.2 and TLSv1.3"
+            )
+    usable = [each for each in _PROTOCOLS if each in stated]
+    if not usable:
+        raise values.refuse(
+            f"{values.full_name(name)} holds neither TLSv1.2 nor TLSv1.3; older protocols are not"
+            " safe"
+        )
+    return usable[0], usable[-1]
+
+
+def _ciphers(
+    values: _Listener, oldest: str, newest: str
+) -> tuple[tuple[str, ...], tuple[str, str]] | None:
+    """The suites of TLS 1.2, and the protocols that suites leave; None without a list."""
+    key = "ssl.cipher.suites"
+    stated = [each.strip() for each in values.text(key).split(",") if each.strip()]
+    if not stated:
+        return None
+    name = values.full_name(key)
+    newer = [each for each in stated if each in TLS_1_3]
+    older: list[str] = []
+    for each in stated:
+        if each in TLS_1_3:
+            continue
+        suite = openssl_name(each)
+        if suite is None:
+            raise values.refuse(f"{name} holds {each}, which is no suite that OpenSSL has")
+        older.append(suite)
+    if newest == "TLSv1.3" and newer and set(newer) < TLS_1_3:
+        raise values.refuse(
+            f"{name} holds only some of TLS 1.3's suites, and Python cannot choose among them: list"
+            f" all three ({', '.join(sorted(TLS_1_3))}), or set ssl.enabled.protocols=TLSv1.2"
+        )
+    if newest == "TLSv1.3" and not newer:
+        newest = "TLSv1.2"
+    if oldest == "TLSv1.2" and not older:
+        oldest = "TLSv1.3"
+    if oldest > newest:
+        raise values.refuse(f"{name} holds no suite of the protocols in ssl.enabled.protocols")
+    return tuple(older), (oldest, newest)
+
+
+def _require_pem(values: _Listener, key: str) -> None:
+    """Refuse a store that is not PEM."""
+    kind = values.text(key).upper()
+    if kind == "PEM":
+        return
+    how = _HOW_TO_CONVERT.format(property=key)
+    if kind == "JKS":
+        raise values.refuse(f"{key} is JKS, which no library of Python reads: {how}")
+    raise values.refuse(f"{key}={kind} is a format that tierlog does not read: {how}")
+
+
+def _key_store(values: _Listener) -> KeyStore:
+    location = values.text("ssl.keystore.location")
+    key = values.secret("ssl.keystore.key")
+    chain = values.secret("ssl.keystore.certificate.chain")
+    key_password = values.secret("ssl.key.password")
+    if location and (key or chain):
+        raise values.refuse(
+            "ssl.keystore.location is set beside ssl.keystore.key or"
+            " ssl.keystore.certificate.chain: keep the file or the inline texts, not both"
+        )
+    if key and not chain:
+        raise values.refuse(
+            "ssl.keystore.key is set without ssl.keystore.certificate.chain, which holds the"
+            " certificates of the key"
+        )
+    if chain and not key:
+        raise values.refuse(
+            "ssl.keystore.certificate.chain is set without ssl.keystore.key, its private key"
+        )
+    has_password = values.secret("ssl.keystore.password") is not None
+    if not location and not key:
+        if has_password:
+            raise values.refuse("ssl.keystore.password is set without ssl.keystore.location")
+        raise values.refuse(
+            "it has no private key; set ssl.keystore.type=PEM and ssl.keystore.location, a file"
+            " with the key and its certificates"
+        )
+    _require_pem(values, "ssl.keystore.type")
+    if has_password:
+        raise values.refuse(
+            "ssl.keystore.password is set, but a PEM store has none; ssl.key.password is the"
+            " password of its key"
+        )
+    return KeyStore(location, key, chain, key_password)
+
+
+def _trust_store(values: _Listener) -> TrustStore | None:
+    location = values.text("ssl.truststore.location")
+    inline = values.secret("ssl.truststore.certificates")
+    has_password = values.secret("ssl.truststore.password") is not None
+    if location and inline:
+        raise values.refuse(
+            "ssl.truststore.location is set beside ssl.truststore.certificates: keep the file or"
+            " the inline text, not both"
+        )
+    if not location and not inline:
+        if has_password:
+            raise values.refuse("ssl.truststore.password is set without ssl.truststore.location")
+        return None
+    _require_pem(values, "ssl.truststore.type")
+    if has_password:
+        raise values.refuse("ssl.truststore.password is set, but a PEM store has none")
+    return TrustStore(location, inline)
+
+
+def check_names(stated: Iterable[str]) -> None:
+    """Refuse a name of `ssl.*` that is no property: what it should have done would be missing.
+
+    Raises KafkaError(INVALID_CONFIG).
+    """
+    for name in stated:
+        _, key = split_listener_name(name)
+        if not key.startswith("ssl.") or TABLES.find(key) is not None:
+            continue
+        names = [*TABLES.acted_on, *TABLES.unused]
+        near = difflib.get_close_matches(key, names, n=1)
+        hint = f"; did you mean {name.removesuffix(key)}{near[0]}?" if near else "."
+        raise _refuse(f"{name} is no property of Kafka or tierlog, so it protects nothing{hint}")
+
+
+def without_effect(stated: Iterable[str], secured: Iterable[str]) -> set[str]:
+    """Which of the names of `ssl.*` no listener with TLS obeys."""
+    listeners = {"", *(each.lower() for each in secured)}
+    idle: set[str] = set()
+    for name in stated:
+        listener, key = split_listener_name(name)
+        if key.startswith("ssl.") and (key not in TABLES.acted_on or listener not in listeners):
+            idle.add(name)
+    return idle

@@ -1,0 +1,185 @@
+"""OpenSSL contexts of TLS listeners, made of their settings (`DefaultSslEngineFactory`).
+
+`load_cert_chain` takes only paths: the key goes through a file in memory that nobody else can open,
+never through a temporary file. Every failure is a `KafkaError` with one sentence that names the
+listener's property; none shows a key or a password.
+"""
+
+import os
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from ....clients.errors import ErrorCode, KafkaError
+from ....storage.files import OsFiles
+from .der import DerError, alternative_names, subject_of
+from .pem import Block, PemError, certificates, private_key
+from .principal import MappingError, parse_rules
+from .settings import TlsSettings
+
+STORE_BYTES_MAX = 4 * 1024 * 1024
+"""A larger file is no store of keys or certificates."""
+
+_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_CLIENT_AUTH = {
+    "none": ssl.CERT_NONE,
+    "requested": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+}
+
+
+class ServerContext(NamedTuple):
+    """What new connections of a TLS listener use."""
+
+    settings: TlsSettings
+    context: ssl.SSLContext
+    chain: tuple[bytes, ...]
+    """The listener's own certificates in DER, its own first."""
+    name_of: Callable[[str], str]
+    """From a certificate's subject to the name of a principal."""
+
+    @property
+    def subject(self) -> str:
+        """The subject of the listener's own certificate."""
+        return subject_of(self.chain[0])
+
+
+def refusal(listener: str, sentence: str) -> KafkaError:
+    """The error for settings of a listener that cannot be obeyed."""
+    return KafkaError(ErrorCode.INVALID_CONFIG, f"Listener {listener} cannot use TLS: {sentence}.")
+
+
+def server_context(settings: TlsSettings) -> ServerContext:
+    """Read the stores of a listener and make its context. Raises KafkaError(INVALID_CONFIG)."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = _VERSIONS[settings.oldest]
+    context.maximum_version = _VERSIONS[settings.newest]
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    # A client's session lasts, so a ticket for the next one would only be two more writes.
+    context.num_tickets = 0
+    context.options |= ssl.OP_NO_TICKET
+    if settings.ciphers:
+        try:
+            context.set_ciphers(":".join(settings.ciphers))
+        except ssl.SSLError:
+            raise refusal(
+                settings.listener, "OpenSSL has none of the suites in ssl.cipher.suites"
+            ) from None
+    chain = _load_keys(context, settings)
+    context.verify_mode = _CLIENT_AUTH[settings.client_auth]
+    if settings.client_auth != "none":
+        _load_trust(context, settings)
+    try:
+        name_of = parse_rules(settings.mapping_rules)
+    except MappingError as error:
+        raise refusal(settings.listener, f"ssl.principal.mapping.rules {error}") from None
+    return ServerContext(settings, context, chain, name_of)
+
+
+def _read(listener: str, name: str, path: str) -> str:
+    """A store's text. Raises KafkaError(INVALID_CONFIG)."""
+    files = OsFiles(max_open=1)
+    try:
+        if files.size(path) > STORE_BYTES_MAX:
+            raise refusal(listener, f"{name}={path} is larger than {STORE_BYTES_MAX} bytes")
+        content = files.read(path)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise refusal(listener, f"{name}={path} cannot be read ({reason})") from None
+    return content.decode("utf-8", "replace")
+
+
+def _load_keys(context: ssl.SSLContext, settings: TlsSettings) -> tuple[bytes, ...]:
+    """Load the private key and its certificates; returns the certificates."""
+    keys, listener = settings.keys, settings.listener
+    if keys.location:
+        key_name = chain_name = f"ssl.keystore.location={keys.location}"
+        key_text = chain_text = _read(listener, "ssl.keystore.location", keys.location)
+    else:
+        assert keys.key is not None, "A store without a location is inline."
+        assert keys.chain is not None, "A store without a location is inline."
+        key_name, chain_name = "ssl.keystore.key", "ssl.keystore.certificate.chain"
+        key_text, chain_text = keys.key.reveal(), keys.chain.reveal()
+    try:
+        key = private_key(key_text)
+    except PemError as error:
+        raise refusal(listener, f"{key_name} {error}") from None
+    try:
+        chain = certificates(chain_text)
+    except PemError as error:
+        raise refusal(listener, f"{chain_name} {error}") from None
+    password = None if keys.key_password is None else keys.key_password.reveal()
+    if key.label == "ENCRYPTED PRIVATE KEY" and not password:
+        raise refusal(listener, f"the key of {key_name} is encrypted: set ssl.key.password")
+    _load_chain(context, settings, key, chain, password)
+    try:
+        subject_of(chain[0].der)
+        alternative_names(chain[0].der)
+    except DerError as error:
+        raise refusal(listener, f"{chain_name} has a certificate in which {error}") from None
+    return tuple(each.der for each in chain)
+
+
+def _load_chain(
+    context: ssl.SSLContext,
+    settings: TlsSettings,
+    key: Block,
+    chain: list[Block],
+    password: str | None,
+) -> None:
+    text = key.text + "".join(each.text for each in chain)
+    try:
+        with _in_memory(text.encode("ascii")) as path:
+            # Without a function OpenSSL would ask at the terminal.
+            context.load_cert_chain(path, password=lambda: password or "")
+    except ssl.SSLError as error:
+        raise refusal(settings.listener, _objection(error, has_password=bool(password))) from None
+
+
+def _objection(error: ssl.SSLError, *, has_password: bool) -> str:
+    """What is wrong with a key and its certificates."""
+    if error.reason == "KEY_VALUES_MISMATCH":
+        return "its private key does not belong to the first certificate of its chain"
+    if error.reason in ("EE_KEY_TOO_SMALL", "CA_MD_TOO_WEAK", "CA_KEY_TOO_SMALL"):
+        return f"OpenSSL rejects a certificate as too weak ({error.reason})"
+    if has_password:
+        return "ssl.key.password does not open its private key, or the key is damaged"
+    return f"OpenSSL cannot use its key and certificates ({error.reason or 'damaged'})"
+
+
+@contextmanager
+def _in_memory(content: bytes) -> Iterator[str]:
+    """The path of a file in memory with this content; it is gone afterwards."""
+    descriptor = os.memfd_create("tls", os.MFD_CLOEXEC)
+    try:
+        view = memoryview(content)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
+
+
+def _load_trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
+    """Load the certificates that vouch for clients, or the system's."""
+    trust, listener = settings.trust, settings.listener
+    if trust is None:
+        context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
+        return
+    if trust.location:
+        name = f"ssl.truststore.location={trust.location}"
+        text = _read(listener, "ssl.truststore.location", trust.location)
+    else:
+        assert trust.certificates is not None, "A store without a location is inline."
+        name, text = "ssl.truststore.certificates", trust.certificates.reveal()
+    try:
+        content = certificates(text)
+        context.load_verify_locations(cadata="".join(each.text for each in content))
+    except PemError as error:
+        raise refusal(listener, f"{name} {error}") from None
+    except ssl.SSLError as error:
+        raise refusal(
+            listener,
+            f"{name} has a certificate that OpenSSL cannot read ({error.reason or 'damaged'})",
+        ) from None

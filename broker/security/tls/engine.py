@@ -1,0 +1,181 @@
+"""One connection's TLS without I/O: cipher text in, plain text out, and the other way round.
+
+The engine has no socket and no clock: its owner gives it what has arrived and sends what it has to
+say. Reading, too, can give it something to say (answers to key updates, alerts), so its owner looks
+at `outgoing` after each call.
+
+    SHAKING --finish--> OPEN
+    SHAKING --fail----> FAILED
+    OPEN    --end-----> ENDED
+    OPEN    --fail----> FAILED
+"""
+
+import ssl
+from enum import Enum
+from typing import Final, cast
+
+FEED_BYTES: Final = 32 * 1024
+"""Cipher text is given to OpenSSL in pieces of this size: its buffer grows to the largest piece and
+never shrinks, and every connection has one."""
+
+RECORD_BYTES_MAX: Final = 16 * 1024 + 2048 + 5
+"""The largest record with its header: as much as may be left of earlier cipher text."""
+
+_HANDSHAKE_RECORD = 0x16
+
+
+class TlsState(Enum):
+    """How far the connection is."""
+
+    SHAKING = "the handshake is not complete"
+    OPEN = "data flows"
+    ENDED = "the peer has said that it sends no more"
+    FAILED = "the peer has broken the protocol, or is not let in"
+
+
+class TlsEvent(Enum):
+    """What can happen to a connection."""
+
+    FINISH = "the handshake is complete"
+    END = "the peer's close_notify arrived"
+    FAIL = "OpenSSL has reported an error"
+
+
+TRANSITIONS: dict[tuple[TlsState, TlsEvent], TlsState] = {
+    (TlsState.SHAKING, TlsEvent.FINISH): TlsState.OPEN,
+    (TlsState.SHAKING, TlsEvent.FAIL): TlsState.FAILED,
+    (TlsState.OPEN, TlsEvent.END): TlsState.ENDED,
+    (TlsState.OPEN, TlsEvent.FAIL): TlsState.FAILED,
+}
+"""Every legal transition; any other is a bug."""
+
+
+class TlsError(Exception):
+    """The connection cannot go on; `str(error)` says why, for a log line."""
+
+
+class NotTlsError(TlsError):
+    """The first byte is none of a handshake: it must be answered with nothing.
+
+    A client that expects plain text would read an alert as the size of a response (KAFKA-4090).
+    """
+
+
+class TlsEngine:
+    """The server's side of one connection."""
+
+    __slots__ = ("_feed", "_incoming", "_is_first", "_outgoing", "_tls", "state")
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._feed = self._incoming.write
+        self._is_first = True
+        self.state = TlsState.SHAKING
+
+    def _move(self, event: TlsEvent) -> None:
+        self.state = TRANSITIONS[self.state, event]
+
+    def shake(self, cipher: memoryview) -> bool:
+        """Go on with the handshake; True once it is complete. Raises TlsError.
+
+        Data that came behind it stays inside: `decrypt` returns it, even if given nothing.
+        """
+        if self._is_first and cipher:
+            if cipher[0] != _HANDSHAKE_RECORD:
+                self._move(TlsEvent.FAIL)
+                raise NotTlsError("it does not speak TLS; set security.protocol=SSL on that client")
+            self._is_first = False
+        self._feed(cipher)
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            return False
+        except ssl.SSLError as error:
+            self._move(TlsEvent.FAIL)
+            raise TlsError(f"its TLS handshake failed: {reason_of(error)}") from None
+        self._move(TlsEvent.FINISH)
+        return True
+
+    def decrypt(self, cipher: memoryview, into: memoryview) -> tuple[int, int]:
+        """Decrypt into a buffer until it is full or nothing is left that can be decrypted.
+
+        Returns how many bytes of `cipher` were used, and how many of `into` were filled. Raises
+        TlsError.
+        """
+        incoming, tls = self._incoming, self._tls
+        used = filled = 0
+        size, room = len(cipher), len(into)
+        while filled < room and self.state is TlsState.OPEN:
+            if used < size and not incoming.pending and not tls.pending():
+                used += self._feed(cipher[used : used + FEED_BYTES])
+            try:
+                # A read returns one record at most.
+                count = cast("int", tls.read(room - filled, cast("bytearray", into[filled:])))
+            except ssl.SSLWantReadError:
+                if used == size:
+                    break
+                used += self._feed(cipher[used : used + FEED_BYTES])
+                continue
+            except ssl.SSLError as error:
+                self._move(TlsEvent.FAIL)
+                raise TlsError(f"its TLS data is invalid: {reason_of(error)}") from None
+            filled += count
+            if not count:
+                self._move(TlsEvent.END)
+            elif used == size and not incoming.pending and not tls.pending():
+                # Another read would only raise.
+                break
+        return used, filled
+
+    def encrypt(self, plain: bytes | bytearray | memoryview) -> None:
+        """Encrypt; the cipher text is in `outgoing`. Raises TlsError."""
+        view = memoryview(plain)
+        try:
+            while view:
+                view = view[self._tls.write(view) :]
+        except ssl.SSLError as error:
+            if self.state is TlsState.OPEN:
+                self._move(TlsEvent.FAIL)
+            raise TlsError(f"its TLS data cannot be encrypted: {reason_of(error)}") from None
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether the peer has said that it sends no more."""
+        return self.state is TlsState.ENDED
+
+    @property
+    def outgoing_bytes(self) -> int:
+        """How much there is to be sent."""
+        return self._outgoing.pending
+
+    def outgoing(self) -> bytes:
+        """Take what is to be sent; empty if there is nothing."""
+        return self._outgoing.read()
+
+    def say_goodbye(self) -> None:
+        """Tell the peer that nothing more follows (close_notify), which `outgoing` then holds."""
+        if self.state in (TlsState.OPEN, TlsState.ENDED):
+            try:
+                self._tls.unwrap()
+            except ssl.SSLError:
+                # It wants to wait for the peer's answer, which nobody needs.
+                return
+
+    def peer_certificate(self) -> bytes | None:
+        """The peer's certificate in DER, which OpenSSL has verified; None if it has sent none."""
+        return self._tls.getpeercert(binary_form=True)
+
+    def version(self) -> str:
+        """The protocol's version, such as ``TLSv1.3``."""
+        return self._tls.version() or ""
+
+
+def reason_of(error: ssl.SSLError) -> str:
+    """OpenSSL's reason in lower-case words."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not accepted ({error.verify_message})"
+    if isinstance(error, ssl.SSLEOFError):
+        return "the connection ended within it"
+    return (error.reason or "protocol error").replace("_", " ").lower()

@@ -1,0 +1,160 @@
+"""Unmodified clients over TLS, with certificates of their own, and those who are not let in."""
+
+import asyncio
+import ssl
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+from tierlog.tests.broker.security.tls.certificates import (
+    broker_certificate,
+    person,
+    write_authority,
+    write_identity,
+)
+from tierlog.tests.broker_process import BrokerThread
+
+VALUES = [b"%05d" % number * 100 for number in range(500)]
+
+Transfer = Callable[[str, str, Path, Path], list[bytes]]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tls")
+    write_authority(folder)
+    write_authority(folder, "theirs")
+    write_identity(folder, "broker", broker_certificate())
+    write_identity(folder, "alice", person("alice"))
+    write_identity(folder, "expired", person("old", has_expired=True))
+    write_identity(folder, "stranger", person("eve", "theirs"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path) -> Iterator[str]:
+    properties = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,SECURE://127.0.0.1:0",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SECURE:SSL",
+        "ssl.keystore.type": "PEM",
+        "listener.name.secure.ssl.keystore.location": str(folder / "broker.pem"),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(folder / "ca-ours.pem"),
+        "listener.name.secure.ssl.client.auth": "required",
+    }
+    with BrokerThread(folder / "data", properties) as running:
+        assert running.broker is not None
+        (secure,) = (each for each in running.broker.listeners.bound if each.name == "SECURE")
+        yield f"127.0.0.1:{secure.port}"
+
+
+def with_confluent(address: str, topic: str, ca: Path, identity: Path) -> list[bytes]:
+    settings: dict[str, str | int | float | bool] = {
+        "bootstrap.servers": address,
+        "security.protocol": "SSL",
+        "ssl.ca.location": str(ca),
+        "ssl.certificate.location": str(identity),
+        "ssl.key.location": str(identity),
+    }
+    producer = Producer(settings)
+    for value in VALUES:
+        producer.produce(topic, value)
+    assert producer.flush(30) == 0
+    consumer = Consumer({**settings, "group.id": topic, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    values: list[bytes] = []
+    while len(values) < len(VALUES):
+        for message in consumer.consume(len(VALUES) - len(values), 30):
+            assert message.error() is None, message.error()
+            values.append(message.value() or b"")
+    consumer.close()
+    return values
+
+
+def with_kafka_python(address: str, topic: str, ca: Path, identity: Path) -> list[bytes]:
+    # Its import warns, which only the filter of this file's tests allows.
+    from kafka import KafkaConsumer, KafkaProducer
+
+    settings = {
+        "bootstrap_servers": address,
+        "security_protocol": "SSL",
+        "ssl_cafile": str(ca),
+        "ssl_certfile": str(identity),
+        "ssl_keyfile": str(identity),
+    }
+    producer = KafkaProducer(**settings)
+    for value in VALUES:
+        producer.send(topic, value)
+    producer.flush(30)
+    producer.close()
+    consumer = KafkaConsumer(topic, auto_offset_reset="earliest", group_id=topic, **settings)
+    values = [message.value for _, message in zip(VALUES, consumer, strict=False)]
+    consumer.close()
+    return values
+
+
+def with_aiokafka(address: str, topic: str, ca: Path, identity: Path) -> list[bytes]:
+    context = ssl.create_default_context(cafile=str(ca))
+    context.load_cert_chain(identity)
+
+    async def transfer() -> list[bytes]:
+        settings = {
+            "bootstrap_servers": address,
+            "security_protocol": "SSL",
+            "ssl_context": context,
+        }
+        async with AIOKafkaProducer(**settings) as producer:
+            await asyncio.gather(*[await producer.send(topic, value) for value in VALUES])
+        consumer = AIOKafkaConsumer(topic, auto_offset_reset="earliest", group_id=topic, **settings)
+        async with consumer:
+            return [(await consumer.getone()).value for _ in VALUES]
+
+    return asyncio.run(transfer())
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*_text is deprecated:DeprecationWarning")  # kafka-python's
+@pytest.mark.parametrize("transfer", [with_confluent, with_kafka_python, with_aiokafka])
+def test_a_client_with_a_certificate_produces_and_consumes(
+    transfer: Transfer, address: str, folder: Path
+) -> None:
+    topic = transfer.__name__
+    values = transfer(address, topic, folder / "ca-ours.pem", folder / "alice.pem")
+    assert sorted(values) == VALUES
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("ca", "identity", "words"),
+    [
+        ("ours", "expired", "expired"),
+        ("ours", "stranger", "unknown ca"),
+        ("ours", "", "certificate required"),
+        ("theirs", "alice", "certificate verify failed"),
+    ],
+)
+def test_librdkafka_says_why_it_is_not_let_in(
+    ca: str, identity: str, words: str, address: str, folder: Path
+) -> None:
+    errors: list[str] = []
+    settings: dict[str, Any] = {
+        "bootstrap.servers": address,
+        "security.protocol": "SSL",
+        "ssl.ca.location": str(folder / f"ca-{ca}.pem"),
+        "error_cb": lambda error: errors.append(str(error)),
+    }
+    if identity:
+        path = str(folder / f"{identity}.pem")
+        settings |= {"ssl.certificate.location": path, "ssl.key.location": path}
+    admin = AdminClient(settings)
+    with pytest.raises(KafkaException) as caught:
+        admin.list_topics(timeout=0.5)
+    assert isinstance(caught.value.args[0], KafkaError)
+    while not errors:
+        admin.poll(1)
+    assert any(words in each.lower() for each in errors), errors

@@ -1,0 +1,137 @@
+"""The engine without sockets: whatever way cipher text is cut, the same plain text comes out."""
+
+import ssl
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from tierlog.broker.security.tls.engine import (
+    TRANSITIONS,
+    NotTlsError,
+    TlsEngine,
+    TlsError,
+    TlsEvent,
+    TlsState,
+)
+from tierlog.tests.broker.security.tls.certificates import client_context, server
+
+
+class Client:
+    """A client in memory."""
+
+    def __init__(self, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> None:
+        context = client_context()
+        context.minimum_version = context.maximum_version = version
+        self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = context.wrap_bio(self.incoming, self.outgoing, server_hostname="localhost")
+
+    def shake(self, answer: bytes) -> bytes:
+        self.incoming.write(answer)
+        with suppress(ssl.SSLWantReadError):
+            self.tls.do_handshake()
+        return self.outgoing.read()
+
+
+def shaken(client: Client) -> TlsEngine:
+    engine = TlsEngine(server().context)
+    answer, is_done = b"", False
+    while not is_done:
+        is_done = engine.shake(memoryview(client.shake(answer)))
+        answer = engine.outgoing()
+    client.shake(answer)
+    return engine
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@settings(max_examples=20, deadline=None)
+@given(
+    pieces=st.lists(st.binary(min_size=1, max_size=40_000), min_size=1, max_size=5),
+    cuts=st.lists(st.integers(1, 30_000), min_size=1, max_size=8),
+    rooms=st.lists(st.integers(1, 50_000), min_size=1, max_size=5),
+)
+def test_any_way_of_cutting_gives_the_same_bytes(
+    version: ssl.TLSVersion, pieces: list[bytes], cuts: list[int], rooms: list[int]
+) -> None:
+    client = Client(version)
+    engine = shaken(client)
+    for piece in pieces:
+        client.tls.write(piece)
+    stream = memoryview(client.outgoing.read())
+    plain, step = b"", 0
+    while stream:
+        part, stream = stream[: cuts[step % len(cuts)]], stream[cuts[step % len(cuts)] :]
+        while True:
+            into = bytearray(rooms[step % len(rooms)])
+            step += 1
+            used, filled = engine.decrypt(part, memoryview(into))
+            part, plain = part[used:], plain + into[:filled]
+            if filled < len(into):
+                break
+        assert not part
+    assert plain == b"".join(pieces)
+    engine.encrypt(plain)
+    client.incoming.write(engine.outgoing())
+    echo = b""
+    while len(echo) < len(plain):
+        echo += client.tls.read(65_536)
+    assert echo == plain
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.binary(min_size=1, max_size=2_000), st.booleans())
+def test_hostile_bytes_end_a_handshake_and_nothing_else(content: bytes, looks_right: bool) -> None:
+    engine = TlsEngine(server().context)
+    begin = b"\x16\x03\x01" + content if looks_right else content
+    try:
+        assert not engine.shake(memoryview(begin))
+    except NotTlsError:
+        assert begin[0] != 0x16
+        assert not engine.outgoing_bytes
+    except TlsError:
+        assert engine.state is TlsState.FAILED
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_a_damaged_record_ends_the_connection(data: st.DataObject) -> None:
+    client = Client()
+    engine = shaken(client)
+    client.tls.write(b"a request")
+    stream = bytearray(client.outgoing.read())
+    place = data.draw(st.integers(5, len(stream) - 1))
+    stream[place] ^= data.draw(st.integers(1, 255))
+    with pytest.raises(TlsError):
+        engine.decrypt(memoryview(stream), memoryview(bytearray(100)))
+    assert engine.state is TlsState.FAILED
+
+
+def test_the_end_is_said() -> None:
+    client = Client()
+    engine = shaken(client)
+    engine.say_goodbye()
+    client.incoming.write(engine.outgoing())
+    assert client.tls.read(1) == b""
+
+
+def test_the_end_is_heard_after_what_came_before_it() -> None:
+    client = Client()
+    engine = shaken(client)
+    client.tls.write(b"last")
+    with suppress(ssl.SSLWantReadError):
+        client.tls.unwrap()
+    into = bytearray(10)
+    _, filled = engine.decrypt(memoryview(client.outgoing.read()), memoryview(into))
+    assert (bytes(into[:filled]), engine.state) == (b"last", TlsState.ENDED)
+
+
+def test_every_state_and_event() -> None:
+    legal = set(TRANSITIONS)
+    assert {state for state, _ in legal} == {TlsState.SHAKING, TlsState.OPEN}
+    for state in TlsState:
+        for event in TlsEvent:
+            if (state, event) not in legal:
+                engine = TlsEngine(server().context)
+                engine.state = state
+                with pytest.raises(KeyError):
+                    engine._move(event)
