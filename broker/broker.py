@@ -63,7 +63,7 @@ from .config.settings import (
     replica_manager_config,
     socket_options,
 )
-from .config.tls_listeners import tls_acceptors
+from .config.tls_listeners import TlsListeners, tls_listeners
 from .config.topic_defaults import TopicDefaults
 from .coordinator.transaction.producer_ids import ProducerIds
 from .dependencies import Dependencies
@@ -126,6 +126,7 @@ class Broker:
         self._remote: RemoteLogManager | None = None
         self._mounts: Mounts | None = None
         self._member: ClusterMember | None = None
+        self._tls: TlsListeners | None = None
         self._is_started = False
         self.context: BrokerContext | None = None
         """The broker's parts, once it has started; None in a process that is no broker."""
@@ -196,10 +197,10 @@ class Broker:
             self._show_status(self.site, context)
 
     async def _bind(self, server: SocketServer) -> None:
+        self._tls = tls_listeners(self.config)
         try:
-            ports = await server.bind(
-                (*self.listeners.controllers, *self.listeners.bound), tls_acceptors(self.config)
-            )
+            bound = (*self.listeners.controllers, *self.listeners.bound)
+            ports = await server.bind(bound, self._tls.acceptors if self._tls else None)
         except OSError as error:
             bound = (*self.listeners.bound, *self.listeners.controllers)
             addresses = ", ".join(each.address for each in bound)
@@ -431,6 +432,9 @@ class Broker:
 
         for listener in (configure_replicas, configure_server, configure_tier):
             dynamic_config.subscribe(listener)
+        dynamic_config.tls = self._tls
+        if self._tls is not None:
+            dynamic_config.subscribe(self._tls.apply)
 
     def _start_coordinators(
         self, controller: Controller, replica_manager: ReplicaManager, log_manager: LogManager

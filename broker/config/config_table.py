@@ -374,6 +374,10 @@ socket.request.max.bytes | INT | 104857600 | [1,...]
     The maximum size of a request, in bytes.
 socket.send.buffer.bytes | INT | 102400
     The SO_SNDBUF buffer of client sockets; with -1, or if not set, the OS default is used.
+ssl.allow.dn.changes | BOOLEAN | false
+    Whether a certificate that replaces a listener's may have another subject.
+ssl.allow.san.changes | BOOLEAN | false
+    Whether such a certificate may lack alternative names of the old one.
 ssl.cipher.suites | LIST | ""
     The cipher suites of TLS listeners by Java's names; if empty, OpenSSL's choice.
 ssl.client.auth | STRING | none | [required, requested, none]

@@ -3,7 +3,7 @@
 The sources of a value, by descending precedence: this broker's dynamic configuration, the
 cluster-wide default, the node's file, Kafka's default. Dynamic values are ConfigRecords in the
 metadata log, so they survive a restart and override the file. `DYNAMIC` lists the properties that
-tierlog applies at once. Thread counts are accepted and shown even if tierlog has no such threads.
+tierlog applies at once; the stores of a listener with TLS are read anew. Thread counts are accepted and shown even if tierlog has no such threads.
 Properties that Kafka can change at run time but tierlog cannot are rejected with a message that
 says so; Kafka's other properties are rejected with its message for read-only properties. An unknown
 name is kept, as in Kafka, because it may belong to a plugin.
@@ -22,6 +22,7 @@ from ...clients.supervisor import Supervisor
 from ...replication.controller.controller_loop import PUBLICATION, listener_name
 from ...replication.metadata.cluster_image import ClusterDelta, ClusterImage, ConfigResourceType
 from ..broker_ids import parse_broker_id
+from .config_safety import split_listener_name
 from .config_values import TABLES, ConfigValues
 from .settings import connection_limits
 from .topic_defaults import TopicDefaults
@@ -29,6 +30,7 @@ from .value_rules import THREADS, check_change, check_values
 
 if TYPE_CHECKING:
     from ...replication.controller.alter_configs import ConfigChange
+    from .tls_listeners import TlsListeners
 
 _log = logging.getLogger(__name__)
 
@@ -105,6 +107,20 @@ _NOT_HERE = frozenset(
 """Properties besides `ssl.*` and `sasl.*` that Kafka can change at run time but tierlog cannot."""
 
 
+_OF_TLS_LISTENERS = frozenset(
+    {
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.type",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.type",
+    }
+)
+"""Properties of one broker's listener with TLS (`SslConfigs.RECONFIGURABLE_CONFIGS`)."""
+
 _REPLICATION_RATES: Mapping[str, ConfigDef] = {
     name: ConfigDef(name, ConfigType.LONG, None, "[0,...]")
     for name in (
@@ -118,11 +134,21 @@ _REPLICATION_RATES: Mapping[str, ConfigDef] = {
 
 def is_dynamic(name: str) -> bool:
     """Whether a property may be changed while the broker runs."""
-    return name in DYNAMIC or name in THREADS or name in _REPLICATION_RATES
+    is_plain = name in DYNAMIC or name in THREADS or name in _REPLICATION_RATES
+    return is_plain or _is_of_tls(name)
+
+
+def _is_of_tls(name: str) -> bool:
+    """Whether it is a store of one listener, which can be read anew."""
+    listener, key = split_listener_name(name)
+    return bool(listener) and key in _OF_TLS_LISTENERS
 
 
 def definition_of(name: str) -> ConfigDef | None:
     """The definition of a broker property; None for an unknown name."""
+    if _is_of_tls(name):
+        definition = TABLES.find(split_listener_name(name)[1])
+        return None if definition is None else definition._replace(name=name)
     return TABLES.find(name) or _REPLICATION_RATES.get(name)
 
 
@@ -142,6 +168,8 @@ class DynamicConfig:
         self._node_id = node_id
         self.topic_defaults = topic_defaults
         self._supervisor = supervisor
+        self.tls: TlsListeners | None = None
+        """The listeners with TLS, if there are any."""
         self._listeners: list[Callable[[ConfigValues], None]] = []
         # The listeners that have not received the newest values yet.
         self._outdated: list[Callable[[ConfigValues], None]] = []
@@ -209,6 +237,8 @@ class DynamicConfig:
         after = {} if replaces else _with_definition(image.broker_config(broker_id))
         _check_lists(changes)
         apply_changes(after, changes, {**TABLES.unused, **TABLES.acted_on})
+        of_tls = [each.name for each in changes if _is_of_tls(each.name)]
+        self._check_tls_names(of_tls, is_for_all=not name)
         fixed = sorted(
             each
             for each in after
@@ -236,9 +266,26 @@ class DynamicConfig:
                 parse_value(definition, text)
             own = _effective(stated if name else image.broker_config(self._node_id))
             everyone = _effective(image.broker_config(None) if name else stated)
-            check_change(self.values, self._merged(own, everyone))
+            values = self._merged(own, everyone)
+            check_change(self.values, values)
+            if of_tls and self.tls is not None:
+                self.tls.check(values)
         except KafkaError as error:
             raise KafkaError(ErrorCode.INVALID_REQUEST, error.message) from error
+
+    def _check_tls_names(self, names: Sequence[str], *, is_for_all: bool) -> None:
+        if names and is_for_all:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Cannot update these configs at default cluster level: {', '.join(names)}",
+            )
+        for each in names:
+            listener = split_listener_name(each)[0]
+            if self.tls is None or listener.upper() not in self.tls.names:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"{each} has no effect: this broker has no listener {listener} with TLS.",
+                )
 
     def _check_node_id(self, name: str) -> None:
         broker_id = parse_broker_id(name)

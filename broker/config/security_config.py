@@ -84,6 +84,8 @@ def read_tls(stated: Mapping[str, str], listener: str) -> TlsSettings:
         newest,
         () if ciphers is None else ciphers[0],
         values.text("ssl.principal.mapping.rules"),
+        values.text("ssl.allow.dn.changes").lower() == "true",
+        values.text("ssl.allow.san.changes").lower() == "true",
     )
 
 

@@ -1,23 +1,80 @@
-"""The TLS listeners of a configuration: what their connections share, made of their settings."""
+"""The TLS listeners of a process: what their connections share, and how their stores change.
 
+An altered store is read and checked before the change is accepted, and again when it is published
+(`SslFactory.reconfigure`). New connections use it; open ones keep theirs. A file is read again only
+when this broker's configuration is altered, perhaps to the same path: nothing watches it.
+"""
+
+import logging
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
+from ...clients.errors import KafkaError
 from .config import BrokerConfig
+from .config_values import ConfigValues
 
 if TYPE_CHECKING:
     from ..network.tls_transport import TlsAcceptor
+    from ..security.tls.context import ServerContext
+
+_log = logging.getLogger(__name__)
 
 
-def tls_acceptors(config: BrokerConfig) -> "dict[str, TlsAcceptor]":
-    """What the connections of each listener share. Raises KafkaError(INVALID_CONFIG)."""
+class TlsListeners:
+    """The TLS listeners of one process."""
+
+    def __init__(self, acceptors: "Mapping[str, TlsAcceptor]") -> None:
+        self.acceptors = acceptors
+        """What the connections of each listener share."""
+
+    @property
+    def names(self) -> Collection[str]:
+        """The listeners' names in upper case."""
+        return self.acceptors.keys()
+
+    def check(self, values: ConfigValues) -> None:
+        """Read the stores that these values name. Raises KafkaError(INVALID_CONFIG)."""
+        for name in self.acceptors:
+            self._renewed(name, values)
+
+    def apply(self, values: ConfigValues) -> None:
+        """Let new connections use the stores that these values name; keep those that are bad."""
+        for name, acceptor in self.acceptors.items():
+            try:
+                renewed = self._renewed(name, values)
+            except KafkaError as error:
+                _log.warning("Keeping the certificate of listener %s: %s", name, error.message)
+                continue
+            if renewed is not acceptor.current:
+                acceptor.current = renewed
+                _log.info("Listener %s has read its stores: it is %s", name, renewed.subject)
+
+    def _renewed(self, name: str, values: ConfigValues) -> "ServerContext":
+        """The current context, or a new one if settings or files have changed."""
+        from ..security.tls.context import check_replacement, modification_times, server_context
+        from .security_config import read_tls
+
+        current = self.acceptors[name].current
+        settings = read_tls(values.stated, name)
+        if settings == current.settings and modification_times(settings) == current.read_at:
+            return current
+        renewed = server_context(settings)
+        check_replacement(current, renewed)
+        return renewed
+
+
+def tls_listeners(config: BrokerConfig) -> TlsListeners | None:
+    """The listeners with TLS, if there are any. Raises KafkaError(INVALID_CONFIG)."""
     if not config.tls:
-        return {}
+        return None
     # A broker in plain text does not pay for OpenSSL.
     from ..network.tls_transport import TlsAcceptor
     from ..security.tls.context import server_context
 
     handshake_s = config.values.integer("tierlog.tls.handshake.timeout.ms") / 1000
-    return {
-        name: TlsAcceptor(server_context(settings), handshake_s)
-        for name, settings in config.tls.items()
-    }
+    return TlsListeners(
+        {
+            name: TlsAcceptor(server_context(settings), handshake_s)
+            for name, settings in config.tls.items()
+        }
+    )

@@ -163,8 +163,6 @@ share.coordinator.write.timeout.ms | INT | 5000 | [1,...]
 share.fetch.purgatory.purge.interval.requests | INT | 1000
 socket.connection.setup.timeout.max.ms | LONG | 30000
 socket.connection.setup.timeout.ms | LONG | 10000
-ssl.allow.dn.changes | BOOLEAN | false
-ssl.allow.san.changes | BOOLEAN | false
 ssl.endpoint.identification.algorithm | STRING | https
 ssl.engine.factory.class | CLASS | -
 ssl.keymanager.algorithm | STRING | SunX509

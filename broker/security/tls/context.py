@@ -38,6 +38,8 @@ class ServerContext(NamedTuple):
     """The listener's own certificates in DER, its own first."""
     name_of: Callable[[str], str]
     """From a certificate's subject to the name of a principal."""
+    read_at: tuple[int, ...] = ()
+    """When its files were last modified (`modification_times`)."""
 
     @property
     def subject(self) -> str:
@@ -52,6 +54,8 @@ def refusal(listener: str, sentence: str) -> KafkaError:
 
 def server_context(settings: TlsSettings) -> ServerContext:
     """Read the stores of a listener and make its context. Raises KafkaError(INVALID_CONFIG)."""
+    # Before they are read: what is written meanwhile is read next time.
+    read_at = modification_times(settings)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = _VERSIONS[settings.oldest]
     context.maximum_version = _VERSIONS[settings.newest]
@@ -74,15 +78,54 @@ def server_context(settings: TlsSettings) -> ServerContext:
         name_of = parse_rules(settings.mapping_rules)
     except MappingError as error:
         raise refusal(settings.listener, f"ssl.principal.mapping.rules {error}") from None
-    return ServerContext(settings, context, chain, name_of)
+    return ServerContext(settings, context, chain, name_of, read_at)
+
+
+def modification_times(settings: TlsSettings) -> tuple[int, ...]:
+    """When each file of a listener's stores was last modified, in ms; -1 for one that is gone."""
+    files = OsFiles(max_open=1)
+    times: list[int] = []
+    for store in (settings.keys, settings.trust):
+        if store is not None and store.location:
+            try:
+                times.append(files.modified_ms(store.location))
+            except OSError:
+                times.append(-1)
+    return tuple(times)
+
+
+def check_replacement(old: ServerContext, new: ServerContext) -> None:
+    """Refuse stores that would make the listener another one (`SslFactory.CertificateEntries`).
+
+    Raises KafkaError(INVALID_CONFIG).
+    """
+    listener = new.settings.listener
+    if (old.settings.trust is None) != (new.settings.trust is None):
+        raise refusal(listener, "a trust store can be replaced, but not added or removed")
+    if old.subject != new.subject and not new.settings.allows_dn_changes:
+        raise refusal(
+            listener,
+            f"the new certificate is of {new.subject}, not of {old.subject}; if that is meant, set"
+            " ssl.allow.dn.changes=true in the broker's file",
+        )
+    names = alternative_names(old.chain[0]) <= alternative_names(new.chain[0])
+    if not names and not new.settings.allows_san_changes:
+        raise refusal(
+            listener,
+            "the new certificate lacks alternative names of the old one; if that is meant, set"
+            " ssl.allow.san.changes=true in the broker's file",
+        )
 
 
 def _read(listener: str, name: str, path: str) -> str:
     """A store's text. Raises KafkaError(INVALID_CONFIG)."""
     files = OsFiles(max_open=1)
     try:
-        if files.size(path) > STORE_BYTES_MAX:
-            raise refusal(listener, f"{name}={path} is larger than {STORE_BYTES_MAX} bytes")
+        # What is no plain file has no size, and may never end.
+        if not 0 < files.size(path) <= STORE_BYTES_MAX:
+            raise refusal(
+                listener, f"{name}={path} is empty, or larger than {STORE_BYTES_MAX} bytes"
+            )
         content = files.read(path)
     except OSError as error:
         reason = error.strerror or type(error).__name__

@@ -66,3 +66,7 @@ class TlsSettings(NamedTuple):
     """Suites of TLS 1.2 by OpenSSL's names; empty stands for OpenSSL's choice."""
     mapping_rules: str = "DEFAULT"
     """`ssl.principal.mapping.rules`."""
+    allows_dn_changes: bool = False
+    """Whether new stores may have a certificate with another subject."""
+    allows_san_changes: bool = False
+    """Whether new stores may have a certificate without alternative names that the old one has."""

@@ -29,7 +29,7 @@ from tierlog.broker.security.tls.settings import (
 
 
 @cache
-def authority(name: str = "ours") -> trustme.CA:
+def authority(name: str) -> trustme.CA:
     """An authority; one of another name is a stranger to the first."""
     return trustme.CA(organization_name=name)
 

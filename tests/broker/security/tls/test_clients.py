@@ -128,7 +128,7 @@ def test_a_client_with_a_certificate_produces_and_consumes(
     assert sorted(values) == VALUES
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("ca", "identity", "words"),
     [
