@@ -81,6 +81,7 @@ BANS = (
         "storage/files.py",
         "storage/memory_map.py",  # a part of that door
         "storage/system_calls.py",  # another part
+        "broker/security/tls/context.py",  # keys in memory, which OpenSSL reads by a path
         "clients/spark/jars.py",  # a cache of jars, which no broker has
         "broker/local_cluster/sync_cluster.py",  # temporary directories of users' tests
         "broker/local_cluster/async_cluster.py",
@@ -116,6 +117,7 @@ BANS = (
         "broker/network/transport.py",
         "broker/security/tls/",  # OpenSSL without a socket
         "clients/network/network.py",
+        "clients/network/tls.py",
     ),
     _ban(
         "asyncio.create_task asyncio.ensure_future loop.create_task",

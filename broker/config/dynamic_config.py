@@ -1,12 +1,13 @@
 """The broker properties that can change at run time (KIP-226, `DynamicBrokerConfig`).
 
-The sources of a value, by descending precedence: this broker's dynamic configuration, the
-cluster-wide default, the node's file, Kafka's default. Dynamic values are ConfigRecords in the
-metadata log, so they survive a restart and override the file. `DYNAMIC` lists the properties that
-tierlog applies at once; the stores of a listener with TLS are read anew. Thread counts are accepted and shown even if tierlog has no such threads.
-Properties that Kafka can change at run time but tierlog cannot are rejected with a message that
-says so; Kafka's other properties are rejected with its message for read-only properties. An unknown
-name is kept, as in Kafka, because it may belong to a plugin.
+The sources of a value, by descending precedence: this broker's dynamic configuration, the cluster-
+wide default, the node's file, Kafka's default. Dynamic values are ConfigRecords in the metadata
+log, so they survive a restart and override the file. `DYNAMIC` lists the properties that tierlog
+applies at once; the stores of a listener with TLS are read anew. Thread counts are accepted and
+shown even if tierlog has no such threads. Properties that Kafka can change at run time but tierlog
+cannot are rejected with a message that says so; Kafka's other properties are rejected with its
+message for read-only properties. An unknown name is kept, as in Kafka, because it may belong to a
+plugin.
 
 A stored value that is invalid here (a cluster created by Kafka may hold one) is ignored with a
 warning; a change to an invalid value is rejected before it is stored.

@@ -12,6 +12,7 @@ views of it for as long as the response is kept.
 
 import asyncio
 from collections import deque
+from ssl import SSLError
 from typing import NamedTuple, TypeVar, cast
 
 from ..errors import ErrorCode, KafkaError
@@ -23,6 +24,15 @@ from ..protocol.schema import Message
 R = TypeVar("R", bound=Message)
 
 _CORRELATION_ID_MAX = 0x7FFFFFFF
+
+
+def _reason(error: Exception) -> str:
+    """Why a connection was lost."""
+    if not isinstance(error, SSLError):
+        return str(error)
+    from .tls import tls_reason
+
+    return tls_reason(error)
 
 
 class _InFlight(NamedTuple):
@@ -123,7 +133,7 @@ class Channel(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        reason = f": {exc}" if exc is not None else ""
+        reason = f": {_reason(exc)}" if exc is not None else ""
         self.close(KafkaError(ErrorCode.NETWORK_EXCEPTION, f"The broker disconnected{reason}."))
 
     def data_received(self, data: bytes) -> None:

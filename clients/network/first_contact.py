@@ -6,6 +6,7 @@ mistyped a port, and sees one sentence within seconds: the address, the failure 
 
 import asyncio
 from collections.abc import Sequence
+from ssl import SSLContext
 
 from ..environment import Environment
 from ..errors import ErrorCode, KafkaError
@@ -26,6 +27,7 @@ async def ensure_answers(
     *,
     tries_seconds: float = _TRIES_SECONDS,
     answer_ms: int = _ANSWER_MS,
+    ssl_context: SSLContext | None = None,
 ) -> None:
     """Raise `KafkaError(NETWORK_EXCEPTION)` unless a broker can be reached at `bootstrap`.
 
@@ -39,6 +41,7 @@ async def ensure_answers(
             # Longer than the connection timeout, whose error is more specific.
             request_timeout_ms=answer_ms + 5_000,
             socket_connection_setup_timeout_ms=answer_ms,
+            ssl_context=ssl_context,
         ),
     )
     backoff = Backoff(100, 1000)
@@ -48,7 +51,7 @@ async def ensure_answers(
     try:
         while True:
             try:
-                await _talk(network, environment)
+                await _talk(network, environment, "PLAINTEXT" if ssl_context is None else "SSL")
             except KafkaError:
                 failures += 1
                 delay = backoff.delay_seconds(failures, environment.random)
@@ -61,7 +64,7 @@ async def ensure_answers(
         await network.close()
 
 
-async def _talk(network: NetworkClient, environment: Environment) -> None:
+async def _talk(network: NetworkClient, environment: Environment, protocol: str) -> None:
     """Request metadata, then check that one of the brokers in it can be reached, too."""
     try:
         await Metadata(network, environment).refresh(())
@@ -69,7 +72,7 @@ async def _talk(network: NetworkClient, environment: Environment) -> None:
         raise KafkaError(
             ErrorCode.NETWORK_EXCEPTION,
             f"{error.message.rstrip('.')}. Check host and port, that the broker runs, and that "
-            "its `listeners` has a PLAINTEXT listener there",
+            f"its `listeners` has a {protocol} listener there",
         ) from error
     failure: KafkaError | None = None
     for node_id in network.node_ids:

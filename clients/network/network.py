@@ -15,7 +15,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from ssl import SSLContext
+from ssl import SSLContext, SSLError
 from typing import NamedTuple, TypeVar
 
 from ... import __version__
@@ -262,6 +262,10 @@ class NetworkClient:
         """Why the connection failed, without the event loop's own wording."""
         if isinstance(error, KafkaError):
             return error.message
+        if isinstance(error, SSLError):
+            from .tls import tls_reason
+
+            return tls_reason(error)
         if isinstance(error, ValueError):
             return f"the host can be no name: {error}"
         if isinstance(error, TimeoutError) and error.errno is None:

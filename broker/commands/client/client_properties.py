@@ -1,6 +1,7 @@
 """Client properties under Kafka's names (`-X name=value`), as settings of the project's clients."""
 
 from collections.abc import Mapping
+from ssl import SSLContext
 from typing import TypeVar
 
 from ....clients.network.network import NetworkConfig
@@ -16,9 +17,24 @@ _OF_EVERY_CLIENT = frozenset(
         "reconnect.backoff.max.ms",
         "reconnect.backoff.ms",
         "request.timeout.ms",
+        "security.protocol",
         "socket.connection.setup.timeout.ms",
     }
 )
+_OF_TLS = frozenset(
+    {
+        "ssl.ca.location",
+        "ssl.certificate.location",
+        "ssl.endpoint.identification.algorithm",
+        "ssl.key.location",
+        "ssl.key.password",
+        "ssl.keystore.location",
+        "ssl.keystore.type",
+        "ssl.truststore.location",
+        "ssl.truststore.type",
+    }
+)
+"""Names of Kafka's Java client and of librdkafka."""
 _OF_PRODUCERS = frozenset(
     {
         "acks",
@@ -49,15 +65,10 @@ _OF_CONSUMERS = frozenset(
         "session.timeout.ms",
     }
 )
-_LONG = frozenset(
-    {
-        *("buffer.memory", "linger.ms", "max.block.ms", "retry.backoff.ms"),
-        *("reconnect.backoff.max.ms", "reconnect.backoff.ms"),
-        "socket.connection.setup.timeout.ms",
-    }
-)
-"""The numbers that have 64 bits; the others have 32, as in Kafka."""
-NAMES = _OF_EVERY_CLIENT | _OF_PRODUCERS | _OF_CONSUMERS
+NAMES = _OF_EVERY_CLIENT | _OF_TLS | _OF_PRODUCERS | _OF_CONSUMERS
+
+
+_PROTOCOLS = {"PLAINTEXT": "PLAINTEXT", "SSL": "SSL"}
 
 
 class ClientProperties:
@@ -114,4 +125,39 @@ class ClientProperties:
             reconnect_backoff_max_ms=self.number(
                 "reconnect.backoff.max.ms", defaults.reconnect_backoff_max_ms
             ),
+            ssl_context=self._ssl_context(),
+        )
+
+    def _ssl_context(self) -> SSLContext | None:
+        """What connections with TLS use; None for plain text, if nothing says otherwise."""
+        protocol = self.one_of("security.protocol", _PROTOCOLS, default="PLAINTEXT")
+        stated = sorted(_OF_TLS & self._stated.keys())
+        if protocol == "PLAINTEXT":
+            if stated:
+                raise UsageError(
+                    f"{stated[0]} is set, but connections are in plain text: add"
+                    " -X security.protocol=SSL."
+                )
+            return None
+        for name in ("ssl.truststore", "ssl.keystore"):
+            is_pem = self.one_of(f"{name}.type", {"PEM": True}, default=False)
+            if f"{name}.location" in self._stated and not is_pem:
+                raise UsageError(
+                    f"{name}.location needs {name}.type=PEM, the only format that tierlog reads."
+                )
+        # Loaded by those alone who speak TLS.
+        from ....clients.network.tls import ClientTls, client_context
+
+        checks = {"https": True, "": False, "none": False}
+        own = self.text("ssl.certificate.location", self.text("ssl.keystore.location", ""))
+        return client_context(
+            ClientTls(
+                trusted=self.text("ssl.ca.location", self.text("ssl.truststore.location", "")),
+                certificate=own,
+                key=self.text("ssl.key.location", ""),
+                key_password=self.text("ssl.key.password", ""),
+                checks_host=self.one_of(
+                    "ssl.endpoint.identification.algorithm", checks, default=True
+                ),
+            )
         )

@@ -57,9 +57,13 @@ class Session:
 
     async def ensure_answers(self) -> None:
         """Raise `KafkaError(NETWORK_EXCEPTION)` at once unless a broker answers."""
-        answer_ms = self.network("tierlog-tool").socket_connection_setup_timeout_ms
+        network = self.network("tierlog-tool")
         await ensure_answers(
-            self.bootstrap, SystemEnvironment(), tries_seconds=0, answer_ms=answer_ms
+            self.bootstrap,
+            SystemEnvironment(),
+            tries_seconds=0,
+            answer_ms=network.socket_connection_setup_timeout_ms,
+            ssl_context=network.ssl_context,
         )
 
     def line(self, text: str) -> None:

@@ -1,0 +1,59 @@
+"""TLS for connections that we open: contexts made of PEM files, and plain words for failures.
+
+The broker's certificate is always checked, its host name too unless that is turned off by Kafka's
+`ssl.endpoint.identification.algorithm`; nothing falls back to plain text.
+"""
+
+import ssl
+from dataclasses import dataclass
+
+from ..errors import ErrorCode, KafkaError
+
+
+@dataclass(frozen=True, slots=True)
+class ClientTls:
+    """The files of a client that speaks TLS; empty paths stand for what the system has."""
+
+    trusted: str = ""
+    """A PEM file with the certificates that vouch for brokers."""
+    certificate: str = ""
+    """A PEM file with the client's own certificate, and its key unless that has its own file."""
+    key: str = ""
+    """A PEM file with the client's private key."""
+    key_password: str = ""
+    checks_host: bool = True
+    """Whether a broker's certificate must be for the host that was connected to."""
+
+    def __repr__(self) -> str:
+        return f"ClientTls({self.trusted!r}, {self.certificate!r}, {self.key!r})"
+
+
+def client_context(tls: ClientTls) -> ssl.SSLContext:
+    """The context for such connections. Raises KafkaError(INVALID_CONFIG), in one sentence."""
+    path = tls.trusted
+    try:
+        context = ssl.create_default_context(cafile=tls.trusted or None)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.check_hostname = tls.checks_host
+        if tls.certificate:
+            path = tls.certificate
+            # Without a function OpenSSL would ask at the terminal.
+            context.load_cert_chain(
+                tls.certificate, tls.key or None, password=lambda: tls.key_password
+            )
+    except ssl.SSLError as error:
+        raise _refuse(f"{path} cannot be used for TLS: {tls_reason(error)}.") from None
+    except OSError as error:
+        raise _refuse(f"{path} cannot be read: {error.strerror or error}.") from None
+    return context
+
+
+def tls_reason(error: ssl.SSLError) -> str:
+    """Why TLS failed, in OpenSSL's words without its decoration."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the broker's certificate is not accepted ({error.verify_message.rstrip('.')})"
+    return f"TLS failed: {(error.reason or 'protocol error').replace('_', ' ').lower()}"
+
+
+def _refuse(sentence: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, sentence)
