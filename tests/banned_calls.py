@@ -116,8 +116,7 @@ BANS = (
         "broker/network/tls_transport.py",
         "broker/network/transport.py",
         "broker/security/tls/",  # OpenSSL without a socket
-        "clients/network/network.py",
-        "clients/network/tls.py",
+        "clients/network/",
     ),
     _ban(
         "asyncio.create_task asyncio.ensure_future loop.create_task",

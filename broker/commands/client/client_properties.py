@@ -1,7 +1,6 @@
 """Client properties under Kafka's names (`-X name=value`), as settings of the project's clients."""
 
 from collections.abc import Mapping
-from ssl import SSLContext
 from typing import TypeVar
 
 from ....clients.network.network import NetworkConfig
@@ -115,7 +114,7 @@ class ClientProperties:
     def network(self, client_id: str) -> NetworkConfig:
         """The connection settings."""
         defaults = NetworkConfig()
-        return NetworkConfig(
+        config = NetworkConfig(
             client_id=self.text("client.id", client_id),
             request_timeout_ms=self.number("request.timeout.ms", defaults.request_timeout_ms),
             socket_connection_setup_timeout_ms=self.number(
@@ -125,11 +124,11 @@ class ClientProperties:
             reconnect_backoff_max_ms=self.number(
                 "reconnect.backoff.max.ms", defaults.reconnect_backoff_max_ms
             ),
-            ssl_context=self._ssl_context(),
         )
+        return self._secured(config)
 
-    def _ssl_context(self) -> SSLContext | None:
-        """What connections with TLS use; None for plain text, if nothing says otherwise."""
+    def _secured(self, config: NetworkConfig) -> NetworkConfig:
+        """The settings of connections with TLS, or the same for plain text."""
         protocol = self.one_of("security.protocol", _PROTOCOLS, default="PLAINTEXT")
         stated = sorted(_OF_TLS & self._stated.keys())
         if protocol == "PLAINTEXT":
@@ -138,7 +137,7 @@ class ClientProperties:
                     f"{stated[0]} is set, but connections are in plain text: add"
                     " -X security.protocol=SSL."
                 )
-            return None
+            return config
         for name in ("ssl.truststore", "ssl.keystore"):
             is_pem = self.one_of(f"{name}.type", {"PEM": True}, default=False)
             if f"{name}.location" in self._stated and not is_pem:
@@ -146,11 +145,12 @@ class ClientProperties:
                     f"{name}.location needs {name}.type=PEM, the only format that tierlog reads."
                 )
         # Loaded by those alone who speak TLS.
-        from ....clients.network.tls import ClientTls, client_context
+        from ....clients.network.tls import ClientTls, secured
 
         checks = {"https": True, "": False, "none": False}
         own = self.text("ssl.certificate.location", self.text("ssl.keystore.location", ""))
-        return client_context(
+        return secured(
+            config,
             ClientTls(
                 trusted=self.text("ssl.ca.location", self.text("ssl.truststore.location", "")),
                 certificate=own,
@@ -159,5 +159,5 @@ class ClientProperties:
                 checks_host=self.one_of(
                     "ssl.endpoint.identification.algorithm", checks, default=True
                 ),
-            )
+            ),
         )
