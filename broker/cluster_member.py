@@ -41,6 +41,7 @@ from .config.config_values import ConfigValues
 from .config.dynamic_config import DynamicConfig
 from .config.listeners import Listeners
 from .config.settings import cluster_control_config, controller_config, raft_options, voter_set
+from .config.tls_listeners import node_context
 from .metrics.metrics import Metrics
 from .node_storage import NodeStorage
 from .request.context import Member, NodeContext
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_PLAINTEXT = 0
 _CONTROLLED_SHUTDOWN_MS = 10_000
 """How long a stop waits for the active controller; `tierlog serve` gives a stop 20 seconds."""
 _OTHERS_LEAVE_S = 3.0
@@ -83,6 +83,9 @@ class ClusterMember:
         self._has_failed = asyncio.Event()
         self._failure = ""
         self._on_fatal: Callable[[str], None] = _log.critical
+        # All controllers are reached at the first of their listeners' names.
+        first = next(iter(config.quorum.controller_listeners), "")
+        self._ssl_context = node_context(config, first)
         self.quorum = self._open_quorum(listeners, executor)
         self._watch = QuorumWatch(self.quorum)
         log_config = dynamic_config.topic_defaults.log_config()
@@ -140,6 +143,7 @@ class ClusterMember:
             self._environment,
             request_timeout_ms=options.request_timeout_ms,
             fetch_max_bytes=config.values.integer("controller.quorum.fetch.max.bytes"),
+            ssl_context=self._ssl_context,
         )
         return QuorumMember(config.node_id, opened.core, opened.storage, channel, executor)
 
@@ -160,6 +164,7 @@ class ClusterMember:
             self._environment,
             client_id=f"{purpose}-{self._config.node_id}",
             request_timeout_ms=self._config.values.integer("controller.socket.timeout.ms"),
+            ssl_context=self._ssl_context,
         )
 
     @property
@@ -218,7 +223,7 @@ class ClusterMember:
                 self._config.node_id,
                 self._storage.environment.random_uuid(),
                 [
-                    Endpoint(each.name, each.host, each.port, _PLAINTEXT)
+                    Endpoint(each.name, each.host, each.port, self._config.protocol_code(each.name))
                     for each in self.node_context.listeners.advertised_controllers
                 ],
                 SUPPORTED_FEATURES,

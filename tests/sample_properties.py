@@ -53,6 +53,7 @@ _GROUPS = (
         "Connections",
         (
             "inter.broker.",
+            "security.",
             "controller.",
             "socket.",
             "connections.",

@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 
 from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
-from ...clients.network.network import Address, NetworkClient, NetworkConfig
+from ...clients.network.network import Address, ClientContext, NetworkClient, NetworkConfig
 from ...clients.protocol.api import APIS
 from ...clients.protocol.schema import Message
 from .response_errors import error_codes
@@ -64,8 +64,11 @@ class ControllerChannel:
         *,
         client_id: str,
         request_timeout_ms: int,
+        ssl_context: ClientContext | None = None,
     ) -> None:
-        """`request_timeout_ms` is the longest time of one try (`controller.socket.timeout.ms`)."""
+        """`request_timeout_ms` is the longest time of one try (`controller.socket.timeout.ms`);
+        without `ssl_context`, connections are in plain text.
+        """
         self._member = member
         self._request_timeout_ms = request_timeout_ms
         self._network = NetworkClient(
@@ -78,6 +81,7 @@ class ControllerChannel:
                 reconnect_backoff_max_ms=RETRY_MS,
                 max_in_flight_requests_per_connection=IN_FLIGHT_MAX,
                 response_bytes_max=_RESPONSE_BYTES_MAX,
+                ssl_context=ssl_context,
             ),
         )
         self._slots = asyncio.Semaphore(IN_FLIGHT_MAX)

@@ -87,6 +87,8 @@ class BrokerConfig:
     """Whether the status page may be served at any free port if its own is in use."""
     tls: "Mapping[str, TlsSettings]" = field(default_factory=dict[str, "TlsSettings"])
     """The settings of the listeners that speak TLS, by name."""
+    tls_of_others: "Mapping[str, TlsSettings]" = field(default_factory=dict[str, "TlsSettings"])
+    """Those of the controllers' listeners that speak TLS, where this process has none."""
 
     @property
     def node_id(self) -> int:
@@ -149,12 +151,13 @@ def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -
     if len(set(log_dirs)) < len(log_dirs):
         raise _refuse("log.dirs names the same directory twice.")
     listeners = read_listeners(values, quorum, local_host_name)
-    tls = _read_tls(stated, secured)
+    own = {endpoint.name for endpoint in (*listeners.bound, *listeners.controllers)}
+    tls = _read_tls(stated, secured, own)
     is_member = not is_whole_cluster(quorum, listeners)
     tier = _remote_storage(values)
     remote_storage = tier if isinstance(tier, RemoteUrl) else None
     if tier is not None:
-        check_listener(values, listeners, protocols, is_member=is_member)
+        check_listener(values, listeners)
         # Set explicitly even if implied by the URL: administrators look up this property.
         values = ConfigValues({**stated, _ENABLE: "true"})
     mounts = read_mounts(stated, remote_storage)
@@ -174,18 +177,24 @@ def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -
         tier if isinstance(tier, PluginClass) else None,
         None if tier is None else metadata_plugin(values),
         is_member,
-        tls=tls,
+        tls={name: each for name, each in tls.items() if name in own},
+        tls_of_others={name: each for name, each in tls.items() if name not in own},
     )
 
 
-def _read_tls(stated: Mapping[str, str], secured: Sequence[str]) -> "dict[str, TlsSettings]":
-    """The settings of each listener that speaks TLS. Raises KafkaError(INVALID_CONFIG)."""
+def _read_tls(
+    stated: Mapping[str, str], secured: Sequence[str], own: Collection[str]
+) -> "dict[str, TlsSettings]":
+    """The settings of each listener that speaks TLS, also those that are not this node's `own`.
+
+    Raises KafkaError(INVALID_CONFIG).
+    """
     if not secured:
         return {}
     from .security_config import check_names, read_tls
 
     check_names(stated)
-    return {name: read_tls(stated, name) for name in secured}
+    return {name: read_tls(stated, name, needs_key=name in own) for name in secured}
 
 
 def _node_id(values: ConfigValues) -> int:
@@ -276,10 +285,10 @@ def _without_effect(config: BrokerConfig, served: Sequence[str]) -> list[str]:
     """The names of Kafka's properties that this configuration sets for nothing."""
     of_tls = {name for name in served if split_listener_name(name)[1].startswith("ssl.")}
     unused = {name for name in unused_names(served) if name not in of_tls}
-    if of_tls and config.tls:
+    if of_tls and (config.tls or config.tls_of_others):
         from .security_config import without_effect
 
-        of_tls = without_effect(of_tls, config.tls)
+        of_tls = without_effect(of_tls, (*config.tls, *config.tls_of_others))
     return [name for name in served if name in unused or (name in of_tls and is_property(name))]
 
 

@@ -16,8 +16,7 @@ from ...clients.errors import ErrorCode, KafkaError
 LISTENER_PREFIX = "listener.name."
 
 _PRINCIPALS = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
-_AUTHORIZER = "authorizer.class.name"
-_STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+_BETWEEN_BROKERS = "security.inter.broker.protocol"
 _METADATA_CLIENT_PROTOCOL = "remote.log.metadata.common.client.security.protocol"
 
 
@@ -34,9 +33,11 @@ _PROTECTIONS: Mapping[str, Protection] = {
     "client.quota.callback.class": Protection("quotas computed by a Java class"),
     "create.topic.policy.class.name": Protection("a policy that checks new topics"),
     "principal.builder.class": Protection("principals built by a Java class", _PRINCIPALS),
-    "security.inter.broker.protocol": Protection("encryption between brokers", "PLAINTEXT"),
+    _BETWEEN_BROKERS: Protection("encryption between brokers", "PLAINTEXT"),
     "ssl.client.auth": Protection("certificates of clients of a listener without TLS", "none"),
-    _METADATA_CLIENT_PROTOCOL: Protection("encryption of the metadata topic", "PLAINTEXT"),
+    _METADATA_CLIENT_PROTOCOL: Protection(
+        "encryption of the metadata topic apart from that of its listener", "PLAINTEXT"
+    ),
 }
 
 _OF_TLS = ("ssl.client.auth",)
@@ -72,9 +73,9 @@ def check_protections(
             )
         protection = _PROTECTIONS.get(own_name.removeprefix(metadata_prefix))
         value = text.strip()
-        is_elsewhere = own_name == _AUTHORIZER and name != _AUTHORIZER
-        is_harmless = value.lower() == protection.harmless.lower() if protection else True
-        if protection and value and (is_elsewhere or not is_harmless):
+        if name == _BETWEEN_BROKERS and value.upper() in secured:
+            continue
+        if protection and value and value.lower() != protection.harmless.lower():
             raise _refusal(
                 f"{name}={value} asks for {protection.purpose}, which is not supported yet: "
                 "remove the property if the broker may run without it, and allow only trusted "

@@ -358,6 +358,8 @@ replication.quota.window.num | INT | 11 | [1,...]
     The number of samples over which the rate of throttled replication is measured.
 replication.quota.window.size.seconds | INT | 1 | [1,...]
     The length of each of these samples.
+security.inter.broker.protocol | STRING | PLAINTEXT | [PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL]
+    The name of the listener between brokers, if inter.broker.listener.name is not set.
 share.coordinator.state.topic.min.isr | SHORT | 2 | [1,...]
     The min.insync.replicas of __share_group_state.
 share.coordinator.state.topic.num.partitions | INT | 50 | [1,...]
@@ -384,6 +386,8 @@ ssl.client.auth | STRING | none | [required, requested, none]
     Whether clients of a TLS listener need a certificate, may have one, or are not asked for one.
 ssl.enabled.protocols | LIST | TLSv1.2,TLSv1.3
     The protocols of TLS listeners; older ones than TLSv1.2 are never used.
+ssl.endpoint.identification.algorithm | STRING | https
+    Whether nodes check the host name in each other's certificates; if empty, they do not.
 ssl.key.password | PASSWORD | -
     The password of the private key, if it is encrypted.
 ssl.keystore.certificate.chain | PASSWORD | -

@@ -112,31 +112,34 @@ def _effective_protocols(
     return protocols
 
 
-def _require_served(
-    protocols: Mapping[str, str], endpoints: list[Endpoint], for_nodes: Collection[str]
-) -> None:
-    """Refuse a listener whose protocol is not served, or not to the nodes that connect to it."""
+def _require_served(protocols: Mapping[str, str], endpoints: list[Endpoint]) -> None:
+    """Refuse a listener whose protocol is not served."""
     for endpoint in endpoints:
         protocol = protocols.get(endpoint.name)
         if protocol is None:
             raise _refuse(f"Listener {endpoint.name} has no entry in {_PROTOCOL_MAP}.")
         if protocol not in SERVED_PROTOCOLS:
-            raise _refuse(
-                f"Listener {endpoint} needs {protocol}; tierlog supports only"
-                f" {' and '.join(SERVED_PROTOCOLS)} so far."
-            )
-        if protocol != "PLAINTEXT" and endpoint.name in for_nodes:
-            raise _refuse(
-                f"Listener {endpoint} needs {protocol}, but nodes connect to it, and they speak"
-                " only PLAINTEXT so far: give clients a listener of their own."
-            )
+            raise _refuse(_not_served(str(endpoint), protocol))
+
+
+def _not_served(listener: str, protocol: str) -> str:
+    served = " and ".join(SERVED_PROTOCOLS)
+    return f"Listener {listener} needs {protocol}; tierlog supports only {served} so far."
 
 
 def listener_protocols(values: ConfigValues, quorum: QuorumConfig) -> dict[str, str]:
-    """The security protocol of each listener. Raises KafkaError(INVALID_CONFIG)."""
+    """The security protocol of each listener, and of other nodes' listeners for controllers.
+
+    Raises KafkaError(INVALID_CONFIG).
+    """
     named = _endpoints(values, "listeners")
     protocols = _effective_protocols(values, named, quorum.controller_listeners)
-    return {each.name: protocols.get(each.name, "") for each in named}
+    own = {each.name: protocols.get(each.name, "") for each in named}
+    for name in quorum.controller_listeners:
+        protocol = own.setdefault(name, protocols.get(name, ""))
+        if protocol and protocol not in SERVED_PROTOCOLS:
+            raise _refuse(_not_served(name, protocol))
+    return own
 
 
 def read_listeners(values: ConfigValues, quorum: QuorumConfig, local_host_name: str) -> Listeners:
@@ -144,8 +147,7 @@ def read_listeners(values: ConfigValues, quorum: QuorumConfig, local_host_name: 
     require_controller_listeners(quorum)
     named = _endpoints(values, "listeners")
     protocols = _effective_protocols(values, named, quorum.controller_listeners)
-    for_nodes = (*quorum.controller_listeners, listener_of_brokers(values))
-    _require_served(protocols, named, for_nodes)
+    _require_served(protocols, named)
     inter_broker = values.text("inter.broker.listener.name").upper()
     check_roles(quorum, {endpoint.name for endpoint in named}, protocols, inter_broker)
     stated = (

@@ -8,7 +8,6 @@ remote.log.metadata.manager.class.name   none, or Kafka's: the metadata topic
 """
 
 import os
-from collections.abc import Mapping
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...tiering.config import PluginClass
@@ -66,13 +65,8 @@ def local_storage_url(values: ConfigValues, own: dict[str, str]) -> dict[str, st
     return own
 
 
-def check_listener(
-    values: ConfigValues, listeners: Listeners, protocols: Mapping[str, str], *, is_member: bool
-) -> None:
-    """Reject a listener that does not exist, or that the metadata's clients do not speak to.
-
-    Raises KafkaError(INVALID_CONFIG).
-    """
+def check_listener(values: ConfigValues, listeners: Listeners) -> None:
+    """Reject the name of a listener that does not exist. Raises KafkaError(INVALID_CONFIG)."""
     name = values.text(LISTENER)
     names = [each.name for each in listeners.bound]
     if name and name not in names:
@@ -80,14 +74,6 @@ def check_listener(
             ErrorCode.INVALID_CONFIG,
             f"Invalid value {name} for configuration {LISTENER}: Should be set as a listener name"
             f" within valid broker listener name list: {','.join(names)}",
-        )
-    own = metadata_listener(values, listeners, is_member=is_member)
-    if protocols.get(own.name) != "PLAINTEXT" and not stated_bootstrap(values):
-        raise KafkaError(
-            ErrorCode.INVALID_CONFIG,
-            f"Listener {own} needs {protocols.get(own.name)}, but this broker itself reaches the"
-            f" tier's metadata through it, and speaks only PLAINTEXT so far: set {LISTENER} to the"
-            " name of a PLAINTEXT listener.",
         )
 
 

@@ -66,8 +66,11 @@ class _Listener:
         return _refuse(f"Listener {self.name} cannot use TLS: {sentence}.")
 
 
-def read_tls(stated: Mapping[str, str], listener: str) -> TlsSettings:
-    """The TLS settings of one listener. Raises KafkaError(INVALID_CONFIG)."""
+def read_tls(stated: Mapping[str, str], listener: str, *, needs_key: bool = True) -> TlsSettings:
+    """The TLS settings of one listener. Raises KafkaError(INVALID_CONFIG).
+
+    A node `needs_key` for a listener of its own, but not to connect to other nodes.
+    """
     values = _Listener(listener, stated)
     _refuse_java(values)
     client_auth = _CLIENT_AUTH[values.text("ssl.client.auth").lower() or "none"]
@@ -77,13 +80,14 @@ def read_tls(stated: Mapping[str, str], listener: str) -> TlsSettings:
         oldest, newest = ciphers[1]
     return TlsSettings(
         listener,
-        _key_store(values),
+        _key_store(values, needs_key=needs_key),
         _trust_store(values),
         client_auth,
         oldest,
         newest,
         () if ciphers is None else ciphers[0],
         values.text("ssl.principal.mapping.rules"),
+        _checks_host(values),
         values.text("ssl.allow.dn.changes").lower() == "true",
         values.text("ssl.allow.san.changes").lower() == "true",
     )
@@ -169,7 +173,15 @@ def _require_pem(values: _Listener, key: str) -> None:
     raise values.refuse(f"{key}={kind} is a format that tierlog does not read: {how}")
 
 
-def _key_store(values: _Listener) -> KeyStore:
+def _checks_host(values: _Listener) -> bool:
+    key = "ssl.endpoint.identification.algorithm"
+    algorithm = values.text(key).lower()
+    if algorithm not in ("https", ""):
+        raise values.refuse(f"{values.full_name(key)}={algorithm} is neither https nor empty")
+    return algorithm == "https"
+
+
+def _key_store(values: _Listener, *, needs_key: bool) -> KeyStore | None:
     location = values.text("ssl.keystore.location")
     key = values.secret("ssl.keystore.key")
     chain = values.secret("ssl.keystore.certificate.chain")
@@ -192,6 +204,8 @@ def _key_store(values: _Listener) -> KeyStore:
     if not location and not key:
         if has_password:
             raise values.refuse("ssl.keystore.password is set without ssl.keystore.location")
+        if not needs_key:
+            return None
         raise values.refuse(
             "it has no private key; set ssl.keystore.type=PEM and ssl.keystore.location, a file"
             " with the key and its certificates"

@@ -14,6 +14,7 @@ from .config import BrokerConfig
 from .config_values import ConfigValues
 
 if TYPE_CHECKING:
+    from ...clients.network.network import ClientContext
     from ..network.tls_transport import TlsAcceptor
     from ..security.tls.context import ServerContext
 
@@ -78,3 +79,16 @@ def tls_listeners(config: BrokerConfig) -> TlsListeners | None:
             for name, settings in config.tls.items()
         }
     )
+
+
+def node_context(config: BrokerConfig, listener: str) -> "ClientContext | None":
+    """What this node connects to such listeners of other nodes with; None for plain text.
+
+    Raises KafkaError(INVALID_CONFIG).
+    """
+    settings = config.tls.get(listener) or config.tls_of_others.get(listener)
+    if settings is None:
+        return None
+    from ..security.tls.context import node_side
+
+    return node_side(settings)

@@ -148,7 +148,6 @@ sasl.oauthbearer.sub.claim.name | STRING | sub
 sasl.oauthbearer.token.endpoint.url | STRING | -
 sasl.server.callback.handler.class | CLASS | -
 sasl.server.max.receive.size | INT | 524288
-security.inter.broker.protocol | STRING | PLAINTEXT | [PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL]
 security.providers | STRING | -
 server.max.startup.time.ms | LONG | 9223372036854775807 | [0,...]
 share.coordinator.append.linger.ms | INT | -1 | [-1,...]
@@ -163,7 +162,6 @@ share.coordinator.write.timeout.ms | INT | 5000 | [1,...]
 share.fetch.purgatory.purge.interval.requests | INT | 1000
 socket.connection.setup.timeout.max.ms | LONG | 30000
 socket.connection.setup.timeout.ms | LONG | 10000
-ssl.endpoint.identification.algorithm | STRING | https
 ssl.engine.factory.class | CLASS | -
 ssl.keymanager.algorithm | STRING | SunX509
 ssl.keystore.password | PASSWORD | -

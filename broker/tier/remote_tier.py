@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from ...clients.network.network import ClientContext
 from ...clients.supervisor import Supervisor
 from ...clients.topic_partition import TopicIdPartition
 from ...replication.metadata.cluster_image import ClusterImage
@@ -24,6 +25,7 @@ from ...tiering.tier_owner import OwnerFile, OwnerTools, Writer
 from ..config.config import BrokerConfig
 from ..config.listeners import EVERY_INTERFACE, Listeners
 from ..config.remote_plugins import COMMON_CLIENT, metadata_listener, stated_bootstrap
+from ..config.tls_listeners import node_context
 from ..network.socket_listener import Endpoint
 from .image_topics import ImageTopics
 from .tier_resources import TierResources
@@ -79,9 +81,18 @@ def metadata_client(config: BrokerConfig, listeners: Callable[[], Listeners]) ->
     stated = stated_bootstrap(config.values)
     if stated:
         return lambda: stated
-    return lambda: own_address(
-        metadata_listener(config.values, listeners(), is_member=config.is_member)
-    )
+    return lambda: _address_of(config, listeners())
+
+
+def _address_of(config: BrokerConfig, listeners: Listeners) -> str:
+    """The address of the listener for access to the metadata topic.
+
+    With TLS it is the one that is advertised: the certificate names its host.
+    """
+    own = metadata_listener(config.values, listeners, is_member=config.is_member)
+    if own.name not in config.tls:
+        return own_address(own)
+    return next(each.address for each in listeners.advertised if each.name == own.name)
 
 
 def plugin_configs(
@@ -143,6 +154,12 @@ def owner_tools(
     )
 
 
+def _metadata_context(config: BrokerConfig) -> ClientContext | None:
+    """What connects to the metadata topic of this cluster."""
+    own = metadata_listener(config.values, config.listeners, is_member=config.is_member)
+    return node_context(config, own.name)
+
+
 def _metadata(
     config: BrokerConfig,
     client: Bootstrap,
@@ -174,6 +191,7 @@ def _metadata(
             hosted,
             writer,
             waits_for_brokers=config.is_member,
+            ssl_context=None if hosted is None else _metadata_context(config),
         ),
         environment,
         SnapshotKeeper(SnapshotFiles(files, settings.log_directory), pool),

@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from ssl import SSLContext, SSLError
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from ... import __version__
 from ..environment import Environment
@@ -28,6 +28,9 @@ from .channel import Channel
 from .refusal import raise_for
 
 R = TypeVar("R", bound=Message)
+
+ClientContext: TypeAlias = SSLContext
+"""What connections with TLS are opened with."""
 
 SOFTWARE_NAME = "tierlog"
 
@@ -53,7 +56,7 @@ class NetworkConfig:
     reconnect_backoff_max_ms: int = 1_000
     max_in_flight_requests_per_connection: int = 5
     response_bytes_max: int = 256 * 1024 * 1024
-    ssl_context: SSLContext | None = None
+    ssl_context: ClientContext | None = None
 
 
 def parse_bootstrap(servers: str | Sequence[str]) -> list[Address]:

@@ -12,7 +12,13 @@ from typing import NamedTuple, Protocol
 from ... import __version__
 from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
-from ...clients.network.network import SOFTWARE_NAME, Address, NetworkClient, NetworkConfig
+from ...clients.network.network import (
+    SOFTWARE_NAME,
+    Address,
+    ClientContext,
+    NetworkClient,
+    NetworkConfig,
+)
 from ...clients.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ..raft.raft_actions import Destination
 from ..raft.raft_messages import RaftRequest, RaftResponse
@@ -100,7 +106,9 @@ class QuorumChannel:
         *,
         request_timeout_ms: int = 2_000,
         fetch_max_bytes: int = 1 << 20,
+        ssl_context: ClientContext | None = None,
     ) -> None:
+        """Without `ssl_context`, connections are in plain text."""
         self._node_id = node_id
         self._environment = environment
         self._fetch_max_bytes = fetch_max_bytes
@@ -112,7 +120,9 @@ class QuorumChannel:
             request_timeout_ms=request_timeout_ms,
             socket_connection_setup_timeout_ms=request_timeout_ms,
             response_bytes_max=_RESPONSE_BYTES_MAX,
+            ssl_context=ssl_context,
         )
+        self._ssl_context = ssl_context
         # The addresses come with the requests.
         self._network = NetworkClient((), environment, config)
 
@@ -149,7 +159,10 @@ class QuorumChannel:
         """Whether a node's system refuses a new connection; one that is only silent does not."""
         # Its own client: the other one may wait with its next attempt.
         fresh = QuorumChannel(
-            self._node_id, self._environment, request_timeout_ms=self._network.request_timeout_ms
+            self._node_id,
+            self._environment,
+            request_timeout_ms=self._network.request_timeout_ms,
+            ssl_context=self._ssl_context,
         )
         try:
             await fresh.kraft_versions(destination)

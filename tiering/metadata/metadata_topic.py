@@ -12,6 +12,7 @@ replication, as in Kafka. Where there is neither, the topic is created with `flu
 """
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...clients.environment import Environment
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ...clients.admin import Admin, NewTopic
     from ...clients.consumer.completed_fetch import ConsumerRecord
     from ...clients.consumer.consumer import Consumer
+    from ...clients.network.network import ClientContext
     from ...clients.producer.producer import Producer
 
 CLIENT_ID = "__remote_log_metadata_client"
@@ -91,10 +93,12 @@ class ClusterMetadataTopic:
         writer: str = CLIENT_ID,
         *,
         waits_for_brokers: bool = False,
+        ssl_context: "ClientContext | None" = None,
     ) -> None:
         """`writer` is the client id by which this broker recognises the producer.
 
-        With `waits_for_brokers`, the topic is created once it can have all its replicas.
+        With `waits_for_brokers`, the topic is created once it can have all its replicas. Without
+        `ssl_context`, connections are in plain text.
         """
         self._config = config
         self._writer = writer
@@ -102,6 +106,7 @@ class ClusterMetadataTopic:
         self._environment = environment
         self._hosted = hosted
         self._waits_for_brokers = waits_for_brokers
+        self._ssl_context = ssl_context
         self._producer: Producer | None = None
         self._consumer: Consumer | None = None
         self._identity: TopicIdentity | None = None
@@ -109,10 +114,12 @@ class ClusterMetadataTopic:
     async def open(self) -> int:
         from ...clients.admin import Admin
         from ...clients.consumer.consumer import Consumer
+        from ...clients.network.network import NetworkConfig
         from ...clients.producer.producer import Producer
 
         bootstrap = self._bootstrap()
-        admin = Admin(bootstrap, client_id=CLIENT_ID, environment=self._environment)
+        network = NetworkConfig(client_id=CLIENT_ID, ssl_context=self._ssl_context)
+        admin = Admin(bootstrap, network=network, environment=self._environment)
         try:
             partitions = await self._ensure_topic(admin)
         finally:
@@ -121,6 +128,7 @@ class ClusterMetadataTopic:
             producer = Producer(
                 bootstrap,
                 client_id=self._writer,
+                network=replace(network, client_id=self._writer),
                 environment=self._environment,
             )
             await producer.start()
@@ -130,6 +138,7 @@ class ClusterMetadataTopic:
                 bootstrap,
                 client_id=CLIENT_ID,
                 auto_offset_reset="earliest",
+                network=network,
                 default_api_timeout_ms=_LOOKUP_TIMEOUT_MS,
                 environment=self._environment,
             )

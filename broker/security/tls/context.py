@@ -81,6 +81,21 @@ def server_context(settings: TlsSettings) -> ServerContext:
     return ServerContext(settings, context, chain, name_of, read_at)
 
 
+def node_side(settings: TlsSettings) -> ssl.SSLContext:
+    """The context with which this node connects to such listeners of other nodes.
+
+    It shows the listener's own certificate. Raises KafkaError(INVALID_CONFIG).
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = _VERSIONS[settings.oldest]
+    context.maximum_version = _VERSIONS[settings.newest]
+    context.check_hostname = settings.checks_host
+    if settings.keys is not None:
+        _load_keys(context, settings)
+    _load_trust(context, settings)
+    return context
+
+
 def modification_times(settings: TlsSettings) -> tuple[int, ...]:
     """When each file of a listener's stores was last modified, in ms; -1 for one that is gone."""
     files = OsFiles(max_open=1)
@@ -136,6 +151,7 @@ def _read(listener: str, name: str, path: str) -> str:
 def _load_keys(context: ssl.SSLContext, settings: TlsSettings) -> tuple[bytes, ...]:
     """Load the private key and its certificates; returns the certificates."""
     keys, listener = settings.keys, settings.listener
+    assert keys is not None, "A listener of this node has a key."
     if keys.location:
         key_name = chain_name = f"ssl.keystore.location={keys.location}"
         key_text = chain_text = _read(listener, "ssl.keystore.location", keys.location)
@@ -208,7 +224,9 @@ def _load_trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
     """Load the certificates that vouch for clients, or the system's."""
     trust, listener = settings.trust, settings.listener
     if trust is None:
-        context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
+        is_client = context.protocol is ssl.PROTOCOL_TLS_CLIENT
+        purpose = ssl.Purpose.SERVER_AUTH if is_client else ssl.Purpose.CLIENT_AUTH
+        context.load_default_certs(purpose)
         return
     if trust.location:
         name = f"ssl.truststore.location={trust.location}"

@@ -54,7 +54,8 @@ class TlsSettings(NamedTuple):
 
     listener: str
     """The listener's name in upper case."""
-    keys: KeyStore
+    keys: KeyStore | None
+    """None for a listener of other nodes, to which this one shows no certificate."""
     trust: TrustStore | None = None
     """None stands for the certificates that the system trusts."""
     client_auth: ClientAuth = "none"
@@ -66,6 +67,8 @@ class TlsSettings(NamedTuple):
     """Suites of TLS 1.2 by OpenSSL's names; empty stands for OpenSSL's choice."""
     mapping_rules: str = "DEFAULT"
     """`ssl.principal.mapping.rules`."""
+    checks_host: bool = True
+    """Whether a node that connects to the listener checks the host name in its certificate."""
     allows_dn_changes: bool = False
     """Whether new stores may have a certificate with another subject."""
     allows_san_changes: bool = False

@@ -119,11 +119,8 @@ def test_protocols_and_suites(
         ),
         ({**FILES, "ssl.client.auht": "required"}, "did you mean ssl.client.auth?"),
         ({**FILES, "ssl.keystore.loction": "/keys.pem"}, "did you mean ssl.keystore.location?"),
-        ({**FILES, "inter.broker.listener.name": "SSL"}, "nodes connect to it"),
-        (
-            {**FILES, "listeners": "SSL://127.0.0.1:9093", "rsm.config.url": "file:///tmp/tier"},
-            "to the name of a PLAINTEXT listener",
-        ),
+        ({**FILES, "ssl.endpoint.identification.algorithm": "LDAPS"}, "neither https nor empty"),
+        ({"listeners": "A://:1", "security.inter.broker.protocol": "SSL"}, "between brokers"),
         ({**FILES, "listeners": "SASL_SSL://127.0.0.1:9093"}, "supports only PLAINTEXT and SSL"),
         ({**FILES, "listener.name.plaintext.ssl.client.auth": "required"}, "without TLS"),
     ],
@@ -143,6 +140,37 @@ def test_keys_without_a_tls_listener_are_named() -> None:
     assert config_warnings(read_config(FILES)) == [
         "2 of Kafka's properties have no effect here: ssl.keystore.type, ssl.keystore.location"
     ]
+
+
+def test_nodes_may_reach_each_other_over_tls() -> None:
+    for stated in (
+        {"security.inter.broker.protocol": "SSL"},
+        {"inter.broker.listener.name": "SSL"},
+        {"listeners": "SSL://127.0.0.1:9093", "rsm.config.url": "file:///tmp/tier"},
+    ):
+        config = read_config({**LISTENERS, **FILES, **stated})
+        assert config.tls["SSL"].checks_host
+        assert not [each for each in config_warnings(config) if "no effect" in each]
+
+
+def test_a_broker_without_a_controller_needs_no_key_to_reach_one() -> None:
+    stated = {
+        "process.roles": "broker",
+        "node.id": "2",
+        "controller.quorum.voters": "1@localhost:9094",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": "PLAINTEXT://127.0.0.1:9092",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SSL",
+        "listener.name.controller.ssl.truststore.type": "PEM",
+        "listener.name.controller.ssl.truststore.location": "/ca.pem",
+        "listener.name.controller.ssl.endpoint.identification.algorithm": "",
+    }
+    config = read_config(stated)
+    assert config.tls == {}
+    assert config.tls_of_others["CONTROLLER"] == TlsSettings(
+        "CONTROLLER", None, TrustStore("/ca.pem"), checks_host=False
+    )
+    assert config_warnings(config) == []
 
 
 def test_a_registration_names_the_protocol_of_each_listener() -> None:
