@@ -112,7 +112,4 @@ def test_records_are_replicated_committed_and_tiered(
             values.append(message.value() or b"")
     consumer.close()
     assert sorted(values) == VALUES
-    deadline = time.monotonic() + 60
-    while not list((tmp_path / "tier").rglob("*.log")) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert list((tmp_path / "tier").rglob("*.log"))
+    wait_until(lambda: bool(list((tmp_path / "tier").rglob("*.log"))), 60, "a segment is tiered")
