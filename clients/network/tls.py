@@ -5,10 +5,9 @@ The broker's certificate is always checked, its host name too unless that is tur
 """
 
 import ssl
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ..errors import ErrorCode, KafkaError
-from .network import NetworkConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +46,6 @@ def client_context(tls: ClientTls) -> ssl.SSLContext:
     except OSError as error:
         raise _refuse(f"{path} cannot be read: {error.strerror or error}.") from None
     return context
-
-
-def secured(config: NetworkConfig, tls: ClientTls) -> NetworkConfig:
-    """The same settings for connections with TLS. Raises KafkaError(INVALID_CONFIG)."""
-    return replace(config, ssl_context=client_context(tls))
 
 
 def tls_reason(error: ssl.SSLError) -> str:

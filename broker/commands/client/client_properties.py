@@ -1,6 +1,7 @@
 """Client properties under Kafka's names (`-X name=value`), as settings of the project's clients."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 from ....clients.network.network import NetworkConfig
@@ -145,12 +146,11 @@ class ClientProperties:
                     f"{name}.location needs {name}.type=PEM, the only format that tierlog reads."
                 )
         # Loaded by those alone who speak TLS.
-        from ....clients.network.tls import ClientTls, secured
+        from ....clients.network.tls import ClientTls, client_context
 
         checks = {"https": True, "": False, "none": False}
         own = self.text("ssl.certificate.location", self.text("ssl.keystore.location", ""))
-        return secured(
-            config,
+        context = client_context(
             ClientTls(
                 trusted=self.text("ssl.ca.location", self.text("ssl.truststore.location", "")),
                 certificate=own,
@@ -159,5 +159,6 @@ class ClientProperties:
                 checks_host=self.one_of(
                     "ssl.endpoint.identification.algorithm", checks, default=True
                 ),
-            ),
+            )
         )
+        return replace(config, ssl_context=context)
