@@ -4,12 +4,13 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tierlog.broker.network import tls_transport
-from tierlog.broker.network.connection import ConnectedClient, Response
+from tierlog.broker.network.connection import ConnectedClient, DeferredResponse, Response
 from tierlog.broker.network.tls_transport import TlsAcceptor
 from tierlog.clients.protocol.connection import frame as framed
 from tierlog.clients.protocol.schema import Chunk
@@ -19,7 +20,7 @@ from tierlog.tests.broker.security.tls.certificates import (
     person,
     server,
 )
-from tierlog.tests.broker.socket_peers import Running, frame, running, until
+from tierlog.tests.broker.socket_peers import Running, frame, running, saying, until
 
 LONG_S = 60.0
 
@@ -219,5 +220,56 @@ def test_half_of_a_handshake_and_garbage_after_it_end_only_their_connection() ->
                 await peer.answer()
             assert (await (await broker.connect(client_context())).ask(b"y")) == b"y"
             other.close()
+
+    asyncio.run(story())
+
+
+def test_a_client_that_leaves_frees_what_its_request_waits_for() -> None:
+    async def story() -> None:
+        waiting: list[asyncio.Future[object]] = []
+
+        def later(client: ConnectedClient, request: memoryview) -> Response:
+            waiting.append(asyncio.get_running_loop().create_future())
+            return DeferredResponse(waiting[-1], saying(b"late"))
+
+        async with running(later, tls=anybody()) as broker:
+            for is_apart in (False, True):
+                peer = await broker.connect(client_context())
+                peer.writer.write(frame(b"first"))
+                if is_apart:
+                    await until(lambda: bool(waiting))
+                peer.writer.write(frame(b"second"))
+                await until(lambda: bool(waiting))
+                peer.writer.transport.abort()
+                await until(waiting.pop().cancelled)
+
+    asyncio.run(story())
+
+
+def test_a_client_that_says_it_sends_no_more_gets_its_answer() -> None:
+    def ask(port: int) -> bytes:
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = client_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+        with socket.create_connection(("127.0.0.1", port), 20) as raw:
+            while True:
+                try:
+                    tls.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    raw.sendall(outgoing.read())
+                    incoming.write(raw.recv(65_536))
+            tls.write(frame(b"last words"))
+            with suppress(ssl.SSLWantReadError):
+                tls.unwrap()
+            raw.sendall(outgoing.read())
+            while received := raw.recv(65_536):
+                incoming.write(received)
+        return tls.read(100)
+
+    async def story() -> None:
+        async with running(tls=anybody()) as broker:
+            answer = await asyncio.to_thread(ask, broker.port)
+            assert answer == frame(b"last words")
+            assert broker.metric("failed-authentication-total") == 0
 
     asyncio.run(story())
