@@ -7,7 +7,7 @@ listener's property; none shows a key or a password.
 
 import os
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -208,7 +208,7 @@ def _objection(error: ssl.SSLError, *, has_password: bool) -> str:
 
 
 @contextmanager
-def _in_memory(content: bytes) -> Iterator[str]:
+def _in_memory(content: bytes) -> Generator[str]:
     """The path of a file in memory with this content; it is gone afterwards."""
     descriptor = os.memfd_create("tls", os.MFD_CLOEXEC)
     try:

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -132,10 +132,9 @@ async def is_let_in(broker: Running, context: ssl.SSLContext) -> bool:
     ],
 )
 def test_who_cannot_show_a_good_certificate_is_not_let_in(
-    context: "object", reason: str, caplog: pytest.LogCaptureFixture
+    context: Callable[[], ssl.SSLContext], reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:
-        assert callable(context)
         async with running(tls=known_people()) as broker:
             assert not await is_let_in(broker, context())
             await until(lambda: broker.metric("failed-authentication-total") == 1)

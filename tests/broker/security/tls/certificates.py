@@ -82,10 +82,10 @@ def client_context(
     identity: trustme.LeafCert | None = None, trusts: str = "ours"
 ) -> ssl.SSLContext:
     """A client's context, with a certificate of its own if it has an `identity`."""
-    context = ssl.create_default_context()
-    authority(trusts).configure_trust(context)
+    context = ssl.create_default_context(cadata=authority_text(trusts))
     if identity is not None:
-        identity.configure_cert(context)
+        with identity.private_key_and_cert_chain_pem.tempfile() as path:
+            context.load_cert_chain(path)
     return context
 
 

@@ -3,13 +3,12 @@
 import asyncio
 import ssl
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AdminClient
 
 from tierlog.tests.broker.security.tls.certificates import (
     broker_certificate,
@@ -78,7 +77,7 @@ def with_confluent(address: str, topic: str, ca: Path, identity: Path) -> list[b
 
 def with_kafka_python(address: str, topic: str, ca: Path, identity: Path) -> list[bytes]:
     # Its import warns, which only the filter of this file's tests allows.
-    from kafka import KafkaConsumer, KafkaProducer
+    kafka = import_module("kafka")
 
     settings = {
         "bootstrap_servers": address,
@@ -87,12 +86,12 @@ def with_kafka_python(address: str, topic: str, ca: Path, identity: Path) -> lis
         "ssl_certfile": str(identity),
         "ssl_keyfile": str(identity),
     }
-    producer = KafkaProducer(**settings)
+    producer = kafka.KafkaProducer(**settings)
     for value in VALUES:
         producer.send(topic, value)
     producer.flush(30)
     producer.close()
-    consumer = KafkaConsumer(topic, auto_offset_reset="earliest", group_id=topic, **settings)
+    consumer = kafka.KafkaConsumer(topic, auto_offset_reset="earliest", group_id=topic, **settings)
     values = [message.value for _, message in zip(VALUES, consumer, strict=False)]
     consumer.close()
     return values
@@ -102,15 +101,19 @@ def with_aiokafka(address: str, topic: str, ca: Path, identity: Path) -> list[by
     context = ssl.create_default_context(cafile=str(ca))
     context.load_cert_chain(identity)
 
+    aiokafka = import_module("aiokafka")
+
     async def transfer() -> list[bytes]:
-        settings = {
+        settings: dict[str, Any] = {
             "bootstrap_servers": address,
             "security_protocol": "SSL",
             "ssl_context": context,
         }
-        async with AIOKafkaProducer(**settings) as producer:
+        async with aiokafka.AIOKafkaProducer(**settings) as producer:
             await asyncio.gather(*[await producer.send(topic, value) for value in VALUES])
-        consumer = AIOKafkaConsumer(topic, auto_offset_reset="earliest", group_id=topic, **settings)
+        consumer = aiokafka.AIOKafkaConsumer(
+            topic, auto_offset_reset="earliest", group_id=topic, **settings
+        )
         async with consumer:
             return [(await consumer.getone()).value for _ in VALUES]
 
@@ -142,16 +145,20 @@ def test_librdkafka_says_why_it_is_not_let_in(
     ca: str, identity: str, words: str, address: str, folder: Path
 ) -> None:
     errors: list[str] = []
+
+    def note(error: object) -> None:
+        errors.append(str(error))
+
     settings: dict[str, Any] = {
         "bootstrap.servers": address,
         "security.protocol": "SSL",
         "ssl.ca.location": str(folder / f"ca-{ca}.pem"),
-        "error_cb": lambda error: errors.append(str(error)),
+        "error_cb": note,
     }
     if identity:
         path = str(folder / f"{identity}.pem")
         settings |= {"ssl.certificate.location": path, "ssl.key.location": path}
-    admin = AdminClient(settings)
+    admin = import_module("confluent_kafka.admin").AdminClient(settings)
     with pytest.raises(KafkaException) as caught:
         admin.list_topics(timeout=0.5)
     assert isinstance(caught.value.args[0], KafkaError)

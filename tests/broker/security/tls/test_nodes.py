@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from tierlog.bench.probe import free_port
 from tierlog.clients.kafka_uuid import Uuid
@@ -84,8 +83,8 @@ def settings(tmp_path: Path) -> Iterator[dict[str, str | int | float | bool]]:
 def test_records_are_replicated_committed_and_tiered(
     settings: dict[str, str | int | float | bool], tmp_path: Path
 ) -> None:
-    admin = AdminClient(settings)
-    topic = NewTopic(
+    admins = import_module("confluent_kafka.admin")
+    topic = admins.NewTopic(
         "letters",
         3,
         3,
@@ -95,6 +94,7 @@ def test_records_are_replicated_committed_and_tiered(
             "segment.bytes": "1048576",
         },
     )
+    admin = admins.AdminClient(settings)
     admin.create_topics([topic])["letters"].result(30)
     producer = Producer({**settings, "transactional.id": "writer"})
     producer.init_transactions(30)

@@ -9,13 +9,6 @@ from pathlib import Path
 import pytest
 import trustme
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
 
 from tierlog.clients.errors import KafkaError
 from tierlog.replication.controller.alter_configs import ConfigChange, ConfigOperation
@@ -40,7 +33,7 @@ class Listener:
         self.context = broker.broker.context
         self.folder = folder
         self._port = next(e.port for e in broker.broker.listeners.bound if e.name == "SSL")
-        self._admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        self._admin = admins.AdminClient({"bootstrap.servers": broker.bootstrap})
 
     def connect(self) -> ssl.SSLSocket:
         raw = socket.create_connection(("127.0.0.1", self._port), 20)
