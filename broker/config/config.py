@@ -43,6 +43,7 @@ from .remote_plugins import (
 from .value_rules import check_values
 
 if TYPE_CHECKING:
+    from ...clients.network.network import ClientContext
     from ..security.tls.settings import TlsSettings
 
 
@@ -89,6 +90,10 @@ class BrokerConfig:
     """The settings of the listeners that speak TLS, by name."""
     tls_of_others: "Mapping[str, TlsSettings]" = field(default_factory=dict[str, "TlsSettings"])
     """Those of the controllers' listeners that speak TLS, where this process has none."""
+    node_contexts: "dict[str, ClientContext]" = field(
+        default_factory=dict[str, "ClientContext"], compare=False, repr=False
+    )
+    """What connects to each listener of other nodes, by its name; `node_context` fills it."""
 
     @property
     def node_id(self) -> int:

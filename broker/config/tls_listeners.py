@@ -24,9 +24,14 @@ _log = logging.getLogger(__name__)
 class TlsListeners:
     """The TLS listeners of one process."""
 
-    def __init__(self, acceptors: "Mapping[str, TlsAcceptor]") -> None:
+    def __init__(
+        self,
+        acceptors: "Mapping[str, TlsAcceptor]",
+        node_contexts: "Mapping[str, ClientContext]",
+    ) -> None:
         self.acceptors = acceptors
         """What the connections of each listener share."""
+        self._node_contexts = node_contexts
 
     @property
     def names(self) -> Collection[str]:
@@ -39,10 +44,18 @@ class TlsListeners:
             self._renewed(name, values)
 
     def apply(self, values: ConfigValues) -> None:
-        """Let new connections use the stores that these values name; keep those that are bad."""
+        """Let new connections use the stores that these values name; keep those that are bad.
+
+        So do new connections that this node opens to such a listener of other nodes.
+        """
+        from ..security.tls.context import renew_node_side
+
         for name, acceptor in self.acceptors.items():
             try:
                 renewed = self._renewed(name, values)
+                context = self._node_contexts.get(name)
+                if context is not None and renewed is not acceptor.current:
+                    renew_node_side(context, renewed.settings)
             except KafkaError as error:
                 _log.warning("Keeping the certificate of listener %s: %s", name, error.message)
                 continue
@@ -77,12 +90,15 @@ def tls_listeners(config: BrokerConfig) -> TlsListeners | None:
         {
             name: TlsAcceptor(server_context(settings), handshake_s)
             for name, settings in config.tls.items()
-        }
+        },
+        config.node_contexts,
     )
 
 
 def node_context(config: BrokerConfig, listener: str) -> "ClientContext | None":
     """What this node connects to such listeners of other nodes with; None for plain text.
+
+    All who connect to the same listener share it, so that a change of stores reaches them.
 
     Raises KafkaError(INVALID_CONFIG).
     """
@@ -91,4 +107,7 @@ def node_context(config: BrokerConfig, listener: str) -> "ClientContext | None":
         return None
     from ..security.tls.context import node_side
 
-    return node_side(settings)
+    context = config.node_contexts.get(listener)
+    if context is None:
+        context = config.node_contexts[listener] = node_side(settings)
+    return context

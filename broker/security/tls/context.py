@@ -90,10 +90,18 @@ def node_side(settings: TlsSettings) -> ssl.SSLContext:
     context.minimum_version = _VERSIONS[settings.oldest]
     context.maximum_version = _VERSIONS[settings.newest]
     context.check_hostname = settings.checks_host
+    renew_node_side(context, settings)
+    return context
+
+
+def renew_node_side(context: ssl.SSLContext, settings: TlsSettings) -> None:
+    """Let new connections of `node_side` show these keys, and trust these authorities as well.
+
+    Raises KafkaError(INVALID_CONFIG).
+    """
     if settings.keys is not None:
         _load_keys(context, settings)
     _load_trust(context, settings)
-    return context
 
 
 def modification_times(settings: TlsSettings) -> tuple[int, ...]:

@@ -1,19 +1,29 @@
 """Contexts made of PEM stores, and the sentence for each store that cannot be used."""
 
+import os
+import ssl
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import trustme
 
+from tierlog.broker.config.config import read_config
+from tierlog.broker.config.tls_listeners import node_context, tls_listeners
 from tierlog.broker.security.tls.context import server_context
 from tierlog.broker.security.tls.settings import KeyStore, Secret, TlsSettings, TrustStore
 from tierlog.clients.errors import KafkaError
 from tierlog.tests.broker.security.tls.certificates import (
+    authority,
     authority_text,
     broker_certificate,
     chain_text,
     encrypted_key_text,
     key_text,
     person,
+    server,
+    write_authority,
+    write_identity,
 )
 
 BROKER = broker_certificate()
@@ -77,3 +87,47 @@ def test_a_trust_store_may_be_a_file(tmp_path: Path) -> None:
     trust = TrustStore(str(tmp_path / "ca.pem"))
     made = server_context(inline(KEY)._replace(client_auth="required", trust=trust))
     assert len(made.context.get_ca_certs()) == 1
+
+
+def test_a_node_shows_its_new_certificate_to_other_nodes(tmp_path: Path) -> None:
+    def issued() -> trustme.LeafCert:
+        return authority("ours").issue_cert(
+            "localhost", common_name="node", organization_unit_name="nodes"
+        )
+
+    def shown() -> bytes | None:
+        """The certificate that this node shows to another."""
+        to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+        there = other.context.wrap_bio(to_server, to_client, server_side=True)
+        here = context.wrap_bio(to_client, to_server, server_hostname="localhost")
+        for _ in range(3):
+            for side in (here, there):
+                with suppress(ssl.SSLWantReadError):
+                    side.do_handshake()
+        return there.getpeercert(binary_form=True)
+
+    first, second = issued(), issued()
+    write_authority(tmp_path)
+    path = write_identity(tmp_path, "node", first)
+    config = read_config(
+        {
+            "listeners": "NODES://127.0.0.1:0",
+            "inter.broker.listener.name": "NODES",
+            "listener.security.protocol.map": "NODES:SSL",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(path),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(tmp_path / "ca-ours.pem"),
+        }
+    )
+    listeners = tls_listeners(config)
+    assert listeners is not None
+    context = node_context(config, "NODES")
+    assert context is not None
+    assert node_context(config, "NODES") is context
+    other = server("required")
+    assert shown() == ssl.PEM_cert_to_DER_cert(first.cert_chain_pems[0].bytes().decode())
+    write_identity(tmp_path, "node", second)
+    os.utime(path, (2_000_000_000, 2_000_000_000))
+    listeners.apply(config.values)
+    assert shown() == ssl.PEM_cert_to_DER_cert(second.cert_chain_pems[0].bytes().decode())
