@@ -95,7 +95,7 @@ def test_a_node_shows_its_new_certificate_to_other_nodes(tmp_path: Path) -> None
             "localhost", common_name="node", organization_unit_name="nodes"
         )
 
-    def shown() -> bytes | None:
+    def shown(context: ssl.SSLContext) -> bytes | None:
         """The certificate that this node shows to another."""
         to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
         there = other.context.wrap_bio(to_server, to_client, server_side=True)
@@ -126,8 +126,8 @@ def test_a_node_shows_its_new_certificate_to_other_nodes(tmp_path: Path) -> None
     assert context is not None
     assert node_context(config, "NODES") is context
     other = server("required")
-    assert shown() == ssl.PEM_cert_to_DER_cert(first.cert_chain_pems[0].bytes().decode())
+    assert shown(context) == ssl.PEM_cert_to_DER_cert(first.cert_chain_pems[0].bytes().decode())
     write_identity(tmp_path, "node", second)
     os.utime(path, (2_000_000_000, 2_000_000_000))
     listeners.apply(config.values)
-    assert shown() == ssl.PEM_cert_to_DER_cert(second.cert_chain_pems[0].bytes().decode())
+    assert shown(context) == ssl.PEM_cert_to_DER_cert(second.cert_chain_pems[0].bytes().decode())
