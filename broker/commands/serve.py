@@ -15,7 +15,6 @@ import resource
 import signal
 import sys
 from collections.abc import Sequence
-from functools import partial
 from types import FrameType, TracebackType
 from typing import NamedTuple
 
@@ -28,6 +27,7 @@ from ..config.config import BrokerConfig, config_warnings
 from ..metrics.log_lines import LineFormatter, LineHandler, LineLimit, log_loop_exception
 from .configuration import stated_configuration
 from .readiness import STOPPING, announce_ready, notify
+from .stacks import StackSignal
 
 _log = logging.getLogger("tierlog")
 
@@ -56,9 +56,9 @@ def serve(
 
     `announced` are further lines to print once clients can connect.
     """
-    # The image holds them back until somebody listens, who is `__main__` now.
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-    _log_to_stderr(log.format)
+    # Before the loop runs and after it has ended, the signal would end the process.
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    _log_to_stderr(log_format)
     try:
         if log.levels:
             _set_levels(log.levels)
@@ -73,6 +73,8 @@ def serve(
             return runner.run(_run(config, started_ms, announced))
         except StartError as error:
             return _give_up(str(error))
+        finally:
+            signal.signal(signal.SIGUSR1, signal.SIG_IGN)
 
 
 def _allow_many_files() -> None:
@@ -98,9 +100,11 @@ async def _run(config: BrokerConfig, started_ms: int, announced: Sequence[str]) 
         stop.set()
 
     broker.on_fatal = give_up
-    signal.signal(signal.SIGUSR1, partial(_show_stacks, loop))
+    signal.signal(signal.SIGUSR1, StackSignal(loop, _log))
     for number in _SIGNALS:
         loop.add_signal_handler(number, _on_signal, stop)
+    # A flood of signals fills the loop's pipe, of which the interpreter would write to stderr.
+    signal.set_wakeup_fd(signal.set_wakeup_fd(-1), warn_on_full_buffer=False)
     if not await _has_started(broker, stop):
         return _give_up(fatal[0]) if fatal else 0
     # These objects live as long as the process: collections need not scan them.
@@ -203,15 +207,3 @@ def _log_uncaught(
 def _log_unraisable(failed: "sys.UnraisableHookArgs") -> None:
     trace = failed.exc_type, failed.exc_value or failed.exc_type(), failed.exc_traceback
     _log.error("An object could not be finalized: %r", failed.object, exc_info=trace)
-
-
-def _show_stacks(loop: asyncio.AbstractEventLoop, _number: int, _frame: FrameType | None) -> None:
-    """Log them past all levels. This is no callback of the loop, which may be busy or stuck."""
-    from .stacks import stacks_record
-
-    record = stacks_record(loop)
-    try:
-        _log.handle(record)
-    except RuntimeError:
-        # The signal came while this thread was writing to stderr, which does not nest.
-        loop.call_soon_threadsafe(_log.handle, record)

@@ -11,6 +11,8 @@ import threading
 import traceback
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from math import inf
 from types import FrameType
 
 FRAMES_MAX = 60
@@ -19,7 +21,54 @@ FRAMES_MAX = 60
 STACKS_MAX = 200
 """The most stacks of tasks; those of most tasks come first."""
 
+INTERVAL_S = 0.1
+"""Signals within this time after the last stacks are answered together, at its end."""
+
 _NAMES_MAX = 5
+
+
+class StackSignal:
+    """The handler of SIGUSR1: logs the stacks past all levels, and the broker goes on.
+
+    Python calls it in the midst of whatever the loop's thread does, which may be stuck, may be
+    writing to stderr, may be importing a module, or may be this handler. It imports nothing.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, log: logging.Logger) -> None:
+        self._loop = loop
+        self._log = log
+        self._is_writing = False
+        self._is_due = False
+        self._written_s = -inf
+
+    def __call__(self, _number: int, _frame: FrameType | None) -> None:
+        if self._is_writing or self._loop.time() < self._written_s + INTERVAL_S:
+            self._write_later()
+        else:
+            self._write()
+
+    def _write(self) -> None:
+        self._is_writing = True
+        try:
+            self._log.handle(stacks_record(self._loop))
+        except RuntimeError:
+            # The signal came while this thread was writing to stderr, which does not nest.
+            self._write_later()
+        finally:
+            self._written_s = self._loop.time()
+            self._is_writing = False
+
+    def _write_later(self) -> None:
+        if self._is_due:
+            return
+        self._is_due = True
+        # A closed loop runs nothing any more: the process is about to end.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._loop.call_later, INTERVAL_S, self._write_due)
+
+    def _write_due(self) -> None:
+        self._is_due = False
+        self._write()
 
 
 def stacks_record(loop: asyncio.AbstractEventLoop) -> logging.LogRecord:

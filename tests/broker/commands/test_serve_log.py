@@ -50,6 +50,26 @@ def test_stacks_are_shown_and_the_broker_goes_on(tmp_path: Path, form: tuple[str
             assert "\n    Task " in text
 
 
+def test_a_flood_of_the_signal_neither_ends_the_broker_nor_breaks_a_line(tmp_path: Path) -> None:
+    """From the ready line to the end of the process, as fast as a shell can send it."""
+    with BrokerProcess(arguments(tmp_path, *JSON), tmp_path) as broker:
+        broker.process.send_signal(signal.SIGUSR1)
+        process = broker.process
+        flood = subprocess.Popen(
+            ["/bin/sh", "-c", f"while kill -USR1 {process.pid}; do :; done"],
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            wait_until(lambda: broker.log.read_text().count('"stacks"') > 2, 60, str)
+            with RawClient(broker.port):
+                pass
+            assert broker.stop() == 0
+        finally:
+            flood.kill()
+            flood.wait()
+        assert sum("stacks" in line for line in objects(broker)) > 2
+
+
 def wait_for_stacks(broker: BrokerProcess, count: int) -> None:
     wait_until(
         lambda: broker.log.read_text().count("Stacks of ") == count, 60, broker.log.read_text
