@@ -143,6 +143,7 @@ class ServedLeader(Node):
             SimpleNamespace(
                 fetch_sessions=self.sessions,
                 environment=self.environment,
+                authorizer=None,
                 controller=SimpleNamespace(image=self.image),
                 replica_manager=self.replicas,
                 bytes_out=SimpleNamespace(add=_no_nodes),
