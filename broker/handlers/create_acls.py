@@ -45,18 +45,24 @@ async def handle(
 
 
 def _acl(creation: AclCreation) -> Acl:
-    """The entry. Raises KafkaError for a code that does not exist: Kafka does not read it."""
-    acl = Acl(
-        ResourceType(creation.resource_type),
-        creation.resource_name,
-        PatternType(creation.resource_pattern_type),
-        creation.principal,
-        creation.host,
-        AclOperation(creation.operation),
-        AclPermission(creation.permission_type),
+    """The entry. Raises KafkaError for the number of UNKNOWN, which Kafka does not read."""
+    numbers = (
+        creation.resource_type,
+        creation.resource_pattern_type,
+        creation.operation,
+        creation.permission_type,
     )
-    if 0 in (acl.resource_type, acl.pattern, acl.operation, acl.permission):
+    if 0 in numbers:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, "a new access control entry contains unknown elements"
         )
-    return acl
+    kind, pattern, operation, permission = numbers
+    return Acl(
+        ResourceType(kind),
+        creation.resource_name,
+        PatternType(pattern),
+        creation.principal,
+        creation.host,
+        AclOperation(operation),
+        AclPermission(permission),
+    )

@@ -13,19 +13,24 @@ from ...replication.authorizer.authorizer import (
 
 
 def acl_filter(said: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
-    """The filter. Raises KafkaError for a code that does not exist: Kafka does not read it."""
-    made = AclFilter(
-        ResourceType(said.resource_type_filter),
+    """The filter. Raises KafkaError for the number of UNKNOWN, which Kafka does not read."""
+    numbers = (
+        said.resource_type_filter,
+        said.pattern_type_filter,
+        said.operation,
+        said.permission_type,
+    )
+    if 0 in numbers:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, "a filter of access control entries has unknown elements"
+        )
+    kind, pattern, operation, permission = numbers
+    return AclFilter(
+        ResourceType(kind),
         said.resource_name_filter,
-        PatternType(said.pattern_type_filter),
+        PatternType(pattern),
         said.principal_filter,
         said.host_filter,
-        AclOperation(said.operation),
-        AclPermission(said.permission_type),
+        AclOperation(operation),
+        AclPermission(permission),
     )
-    if 0 in (made.resource_type, made.pattern, made.operation, made.permission):
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST,
-            "a filter of access control entries contains unknown elements",
-        )
-    return made
