@@ -42,11 +42,6 @@ class AclFilter(NamedTuple):
     permission: AclPermission
 
 
-def order(acl: Acl) -> tuple[object, ...]:
-    """A sort key that keeps the entries of a pattern together, in an order that never varies."""
-    return acl.resource_type, acl.name, acl.pattern, acl.operation, acl.principal, acl[4:]
-
-
 def matcher(sought: AclFilter) -> Callable[[Acl], bool]:
     """Whether an entry matches the filter (`AclBindingFilter.matches`)."""
     kind, name, pattern, principal, host, operation, permission = sought
@@ -65,8 +60,8 @@ def matcher(sought: AclFilter) -> Callable[[Acl], bool]:
 
 
 def matching(acls: Iterable[Acl], sought: AclFilter) -> list[Acl]:
-    """The entries that a filter matches, in an order that never varies."""
-    return sorted(filter(matcher(sought), acls), key=order)
+    """The entries that a filter matches, in an order that keeps those of a pattern together."""
+    return sorted(filter(matcher(sought), acls))
 
 
 def _is_named(acl: Acl, name: str | None, pattern: PatternType) -> bool:

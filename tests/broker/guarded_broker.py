@@ -1,4 +1,4 @@
-"""A broker with an authorizer, which no property leads to yet."""
+"""A broker whose authorizer the test can ask, too."""
 
 from collections.abc import Callable
 from pathlib import Path

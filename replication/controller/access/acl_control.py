@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ....clients.errors import ErrorCode, KafkaError
 from ....clients.kafka_uuid import Uuid
-from ...authorizer.acl import Acl, AclFilter, check_filter, check_new, matcher, order
+from ...authorizer.acl import Acl, AclFilter, check_filter, check_new, matcher
+from ...authorizer.authorizer import PatternType
 from ...metadata.access_records import acl_record
 from ...metadata.cluster_image import ClusterImage
 from ...metadata.metadata_records import RemoveAccessControlEntryRecord
@@ -62,6 +63,11 @@ def delete_acls(image: ClusterImage, filters: Sequence[AclFilter]) -> Decision[S
     """
     removed: set[Uuid] = set()
     results: list[Deletion] = []
+    by_name: dict[str, dict[Uuid, Acl]] = {}
+    if any(_is_exact(each) for each in filters):
+        # One walk for all filters with a name: there may be thousands of them.
+        for entry_id, acl in image.acls.items():
+            by_name.setdefault(acl.name, {})[entry_id] = acl
     for each in filters:
         try:
             check_filter(each)
@@ -70,7 +76,8 @@ def delete_acls(image: ClusterImage, filters: Sequence[AclFilter]) -> Decision[S
             continue
         matches = matcher(each)
         deleted: list[Acl] = []
-        for entry_id, acl in image.acls.items():
+        candidates = by_name.get(each.name or "", {}) if _is_exact(each) else image.acls
+        for entry_id, acl in candidates.items():
             if matches(acl):
                 # As in Kafka, even an entry that is deleted already does not pass a full request.
                 if len(removed) == RECORDS_PER_OPERATION_MAX:
@@ -81,5 +88,10 @@ def delete_acls(image: ClusterImage, filters: Sequence[AclFilter]) -> Decision[S
                     )
                 removed.add(entry_id)
                 deleted.append(acl)
-        results.append(Deletion(sorted(deleted, key=order)))
+        results.append(Deletion(sorted(deleted)))
     return Decision([RemoveAccessControlEntryRecord(id=each) for each in sorted(removed)], results)
+
+
+def _is_exact(each: AclFilter) -> bool:
+    """Whether a filter can only match entries of its very name."""
+    return each.name is not None and each.pattern is not PatternType.MATCH
