@@ -6,6 +6,7 @@ it comes from hash tables and from random ids.
 """
 
 import re
+import shlex
 from collections.abc import Iterator
 from copy import copy
 from random import Random
@@ -36,8 +37,9 @@ from tierlog.clients.protocol.messages.describe_acls import (
 from tierlog.clients.protocol.schema import Message
 
 from ..broker.guarded_broker import GuardedBroker
-from ..broker.test_acl_requests import everything, sought
+from ..broker.test_acl_requests import describe, everything, sought
 from ..broker_process import RawClient
+from ..house_rules import ROOT
 from ..waiting import wait_until
 from .many_tools import ManyTools
 
@@ -260,3 +262,20 @@ def test_kafka_acls_prints_the_same(pair: Pair) -> None:
                 ]
             }
             assert len(said) == 1, (arguments, said)
+
+
+def test_the_commands_of_the_page_work(pair: Pair) -> None:
+    """docs/security.md, word by word but for the port."""
+    clean(pair)
+    page = (ROOT / "docs" / "security.md").read_text()
+    commands = re.findall(
+        r"^    kafka-acls\.sh --bootstrap-server localhost:9092 (.+)$", page, re.MULTILINE
+    )
+    assert len(commands) == 6
+    with ManyTools() as tools:
+        for command in commands:
+            server = ("--bootstrap-server", f"127.0.0.1:{pair.ports[1]}")
+            said = tools.run("kafka-acls", *server, *shlex.split(command))
+            assert said.code == 0, said
+    left = {(acl[1], acl[3]) for acl in describe(pair.ours)}
+    assert left == {("orders", "User:CN=alice,O=people"), ("orders", "User:*")}
