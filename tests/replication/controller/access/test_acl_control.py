@@ -14,6 +14,7 @@ from tierlog.replication.authorizer.authorizer import (
     PatternType,
     ResourceType,
 )
+from tierlog.replication.controller.access import acl_control
 from tierlog.replication.controller.access.acl_control import create_acls, delete_acls
 from tierlog.replication.controller.controller_config import RECORDS_PER_OPERATION_MAX
 from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage
@@ -80,15 +81,17 @@ def test_an_entry_that_two_filters_match_is_in_both_results_and_deleted_once() -
     assert len(decision.records) == 1
 
 
-def test_a_request_writes_no_more_than_kafka_lets_it() -> None:
-    full = many(RECORDS_PER_OPERATION_MAX)
+def test_a_request_writes_no_more_than_kafka_lets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert RECORDS_PER_OPERATION_MAX == 10_000
+    monkeypatch.setattr(acl_control, "RECORDS_PER_OPERATION_MAX", 100)
+    full = many(100)
     assert len(create_acls(ClusterImage("cluster"), full, new_id).records) == len(full)
     with pytest.raises(KafkaError, match="excessively large") as created:
         create_acls(ClusterImage("cluster"), [*full, TWO], new_id)
     assert created.value.code is ErrorCode.POLICY_VIOLATION
     image = with_acls(full)
     assert len(delete_acls(image, [ANY]).records) == len(full)
-    with pytest.raises(KafkaError, match="more than 10000 acls") as deleted:
+    with pytest.raises(KafkaError, match="more than 100 acls") as deleted:
         delete_acls(with_acls([TWO], image), [ANY])
     assert deleted.value.code is ErrorCode.INVALID_REQUEST
 
