@@ -23,7 +23,7 @@ Without --config this is a dev broker: 127.0.0.1:9092, data in ./data, closed se
 """
 
 _CLIENT_COMMANDS = {
-    "topic": "list, create, describe, alter, delete and trim topics of any cluster",
+    "topic": "list, create, describe, alter, trim and delete topics; show their storage",
     "produce": "send lines of stdin to a topic",
     "consume": "print the records of topics",
     "group": "list, describe, move and delete groups",
@@ -32,7 +32,7 @@ _CLIENT_COMMANDS = {
 _OTHER_COMMANDS = {
     "tier": "inspect a remote tier, check it, clean it, or rebuild a broker from it",
     **_CLIENT_COMMANDS,
-    "cluster": "run a cluster of several processes on this machine, and disturb it",
+    "cluster": "look at a cluster, wait for it; run one of several processes here",
     "format": "format the log directories of a node of a cluster",
     "info": "show what the log directories of a node belong to",
     "random-uuid": "print a new id, for a cluster or a directory",

@@ -21,7 +21,7 @@ _shtab_tierlog_commands() {
     random-uuid:'print a new id, for a cluster or a directory'
     serve:'Run a broker, and its controller, until Ctrl-C or SIGTERM.'
     tier:'inspect a remote tier, check it, clean it, or rebuild a broker from it'
-    topic:'list, create, describe, alter, delete and trim topics of any cluster'
+    topic:'list, create, describe, alter, trim and delete topics; show their storage'
   )
   _describe 'tierlog commands' _commands
 }
