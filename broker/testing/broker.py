@@ -29,6 +29,10 @@ STARTS_WITHIN_S = 90.0
 
 _TOPIC_WITHIN_S = 10.0
 
+_START = "write `with Broker() as broker:`, or call `start()`"
+_NOT_STARTED = f"The broker is not started: {_START}."
+_NOT_RUNNING = f"The broker does not run: {_START}; after `kill()`, call `restart()`."
+
 
 @contextmanager
 def _noted_at(error: BaseException | None) -> Generator[None]:
@@ -178,7 +182,7 @@ class Broker:
     def port(self) -> int:
         """The port of the first address. Raises BrokerError before the start and after the end."""
         if not self.bootstrap_servers:
-            raise BrokerError("The broker is not started.")
+            raise BrokerError(_NOT_STARTED)
         return int(self.bootstrap_servers.split(",")[0].rpartition(":")[2])
 
     @property
@@ -342,7 +346,7 @@ class Broker:
 
     async def _crash(self) -> None:
         if self._host is None or not self._is_running:
-            raise BrokerError("The broker does not run.")
+            raise BrokerError(_NOT_RUNNING)
         await self._host.crash()
         self._is_running = False
 
@@ -358,18 +362,18 @@ class Broker:
 
     def _accessed(self) -> ClusterAccess:
         if self._access is None or not self._is_running:
-            raise BrokerError("The broker does not run.")
+            raise BrokerError(_NOT_RUNNING)
         return self._access
 
     def _act(self, name: str, topic: str | None) -> None:
         if self._host is None or not self._is_running:
-            raise BrokerError("The broker does not run.")
+            raise BrokerError(_NOT_RUNNING)
         self._run(self._host.act(name, topic))
 
     def _run(self, work: Coroutine[Any, Any, T], timeout_s: float = DONE_WITHIN_S) -> T:
         if self._thread is None:
             work.close()
-            raise BrokerError("The broker is not started.")
+            raise BrokerError(_NOT_STARTED)
         try:
             return self._thread.run(work, timeout_s)
         except KafkaError as error:

@@ -116,3 +116,12 @@ def test_what_cannot_be_used_is_refused_in_a_sentence(tmp_path: Path) -> None:
     with Broker({"auto.create.topics.enable": False, "num.partitions": 3}) as broker:
         with pytest.raises(BrokerError, match="no topic"):
             broker.records("orders")
+
+
+def test_whoever_uses_a_broker_that_does_not_run_reads_what_to_do() -> None:
+    with pytest.raises(BrokerError, match=r"`with Broker\(\) as broker:`"):
+        Broker().create_topic("orders")
+    with Broker() as broker:
+        broker.kill()
+        with pytest.raises(BrokerError, match=r"after `kill\(\)`, call `restart\(\)`"):
+            broker.records("orders")
