@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Coroutine, Generator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ...clients.consumer.completed_fetch import ConsumerRecord
 from ...clients.errors import KafkaError
@@ -17,10 +17,11 @@ from .broker_options import broker_properties, client_config, topic_configs
 from .cluster_access import DONE_WITHIN_S, ClusterAccess
 from .data_directory import DataDirectory, read_tail
 from .faults.faults import Faults
-from .host import Host, ThisProcess
 from .host_external import ExternalCluster
-from .host_process import OtherProcess
 from .loop_thread import LoopThread
+
+if TYPE_CHECKING:
+    from .host import Host
 
 T = TypeVar("T")
 
@@ -319,8 +320,7 @@ class Broker:
         self._starting = asyncio.current_task()
         host = self._host
         if host is None:
-            host = OtherProcess(self._log_path) if self._is_process else ThisProcess(self._faults)
-            self._host = host
+            host = self._host = self._new_host()
         properties: dict[str, str] = {}
         if self._external is None:
             properties = broker_properties(self._stated, self.directory, self._tier)
@@ -331,6 +331,16 @@ class Broker:
         wait_s = 0.0 if self._external is None else _TOPIC_WITHIN_S
         self._access = ClusterAccess(self.bootstrap_servers, wait_s)
         self._is_running = True
+
+    def _new_host(self) -> "Host":
+        # What a broker is made of is loaded when one starts.
+        if self._is_process:
+            from .host_process import OtherProcess
+
+            return OtherProcess(self._log_path)
+        from .host import ThisProcess
+
+        return ThisProcess(self._faults)
 
     async def _stop(self) -> None:
         starting, self._starting = self._starting, None

@@ -1,12 +1,13 @@
 """The faults of one broker: those of its requests, and those of its tier."""
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from ...dependencies import Dependencies
-from .faulty_answers import faulty_answers
-from .faulty_storage import faulty_storage
 from .request_faults import RequestFaults
 from .tier_faults import TierFaults
+
+if TYPE_CHECKING:
+    from ...dependencies import Dependencies
 
 
 class Faults(RequestFaults):
@@ -25,8 +26,13 @@ class Faults(RequestFaults):
         super().clear()
         self.tier.clear()
 
-    def in_place(self, dependencies: Dependencies | None = None) -> Dependencies:
+    def in_place(self, dependencies: "Dependencies | None" = None) -> "Dependencies":
         """The dependencies of a broker that meets these faults."""
+        # Loaded where a broker is: a test module that names `Broker` may never start one.
+        from ...dependencies import Dependencies
+        from .faulty_answers import faulty_answers
+        from .faulty_storage import faulty_storage
+
         return replace(
             dependencies or Dependencies(),
             around_answers=faulty_answers(self),

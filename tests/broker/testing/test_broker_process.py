@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import tierlog
 from tierlog.testing import Broker, BrokerError
 from tierlog.tests.broker.testing.broker_clients import produce, values
 from tierlog.tests.house_rules import ROOT
@@ -70,3 +71,24 @@ def is_listening(port: int) -> bool:
     except ConnectionRefusedError:
         return False
     return True
+
+
+@pytest.mark.slow
+def test_the_name_of_a_broker_loads_nothing_of_one() -> None:
+    program = (
+        "import sys, tierlog, tierlog.testing\n"
+        "assert tierlog.Broker is tierlog.testing.Broker\n"
+        "print([name for name in ('s3fs', 'tierlog.broker.broker') if name in sys.modules])\n"
+    )
+    command = [sys.executable, "-W", "error", "-c", program]
+    done = subprocess.run(
+        command,
+        env={**os.environ, "PYTHONPATH": str(ROOT / ".namespace")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+    with pytest.raises(AttributeError, match="no attribute 'Brokers'"):
+        getattr(tierlog, "Brokers")  # noqa: B009 (a type checker refuses the plain form)
