@@ -312,7 +312,7 @@ class Admin:
             response = await self._network.request_any(request, MetadataResponse)
             for topic in response.topics:
                 if topic.error_code:
-                    raise refusal(topic.error_code, f"There is no topic {topic.name}.")
+                    raise refusal(topic.error_code, _undescribed(topic.name, topic.error_code))
             self._metadata.apply(response)
             return {
                 topic.name: self._metadata.topics[topic.name]
@@ -439,6 +439,13 @@ def _config_source(number: int) -> ConfigSource:
         return ConfigSource(number)
     except ValueError:
         return ConfigSource.UNKNOWN
+
+
+def _undescribed(name: str | None, error_code: int) -> str:
+    """Why a topic cannot be described."""
+    if error_code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION):
+        return f"There is no topic {name}."
+    return f"The topic {name} cannot be described: {refusal(error_code).code.name}."
 
 
 def _raise_for(error_code: int, message: str | None, subject: str) -> None:

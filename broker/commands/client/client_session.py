@@ -69,12 +69,12 @@ class Session:
     def line(self, text: str) -> None:
         """Print a line for people; machines get `result` instead."""
         if not self.as_json:
-            print(text)
+            print(_printable(text))
 
     def table(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Print a table for people."""
         if not self.as_json and rows:
-            print("\n".join(table(head, rows)))
+            print("\n".join(table(head, [[_printable(cell) for cell in row] for row in rows])))
 
     def result(self, content: object) -> None:
         """Print the whole result, for machines; nothing if every item was refused."""
@@ -127,11 +127,18 @@ def run_command(command: Command, parsed: argparse.Namespace, *, asks_first: boo
 
 def print_error(sentence: str) -> None:
     """Print an error, in one line."""
-    words = " ".join(sentence.split()).rstrip(".")
+    words = _printable(" ".join(sentence.split()).rstrip("."))
     if sys.stderr is None:
         # Without a file, `print` takes stdout.
         return
     print(f"tierlog: {words}.", file=sys.stderr, flush=True)
+
+
+def _printable(text: str) -> str:
+    """The text, with escapes for what acts on a terminal: others choose names of groups."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 def print_note(sentence: str) -> None:

@@ -9,7 +9,7 @@ from ....clients.producer.producer import Producer
 from ....clients.producer.sender import ProducerConfig
 from ....clients.record.compression import CompressionType
 from .address import UsageError
-from .client_session import Session, print_note, run_command
+from .client_session import Session, print_error, print_note, run_command
 from .connection_arguments import EXIT_CODES, add_connection
 from .record_format import parse_delimiter
 from .record_json import BadLineError, NewRecord, record_of
@@ -20,6 +20,8 @@ _LINE_BYTES_MAX = 64 * 1024 * 1024
 _UNACKNOWLEDGED_MAX = 10_000
 """How many records may wait for their acknowledgement before the next line is read."""
 _LINGER_MS = 5
+_LEAVES_WITHIN_MS = 1_000
+"""How long an interrupted command waits for what is under way."""
 _ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
 _COMPRESSIONS = {each.name.lower(): each for each in CompressionType}
 
@@ -135,19 +137,29 @@ async def _produce(parsed: argparse.Namespace, session: Session) -> None:
     lines = _Lines(parsed)
     async with _producer(parsed, session) as producer:
         sending = _Sending(producer, parsed.topic, parsed.partition)
-        number = 0
-        async for piece in stdin_pieces():
-            for line in lines.feed(piece) if piece else lines.end():
-                number += 1
-                try:
-                    record = lines.record(line)
-                except BadLineError as error:
-                    await sending.finish()
-                    raise UsageError(f"Line {number} of the input is no record: {error}.") from None
-                if record is not None:
-                    await sending.send(record)
-        await sending.finish()
+        try:
+            await _send_lines(lines, sending)
+        except asyncio.CancelledError:
+            await producer.stop(_LEAVES_WITHIN_MS)
+            await sending.tell_what_is_open()
+            raise
     print_note(f"{sending.count} record{'s' * (sending.count != 1)} sent to {parsed.topic}")
+
+
+async def _send_lines(lines: _Lines, sending: "_Sending") -> None:
+    """Send the lines of stdin. Raises UsageError for a line that is no record."""
+    number = 0
+    async for piece in stdin_pieces():
+        for line in lines.feed(piece) if piece else lines.end():
+            number += 1
+            try:
+                record = lines.record(line)
+            except BadLineError as error:
+                await sending.finish()
+                raise UsageError(f"Line {number} of the input is no record: {error}.") from None
+            if record is not None:
+                await sending.send(record)
+    await sending.finish()
 
 
 class _Sending:
@@ -159,7 +171,9 @@ class _Sending:
         self._partition = partition
         self._waiting: set[asyncio.Future[RecordMetadata]] = set()
         self._failure: KafkaError | None = None
+        self._sent = 0
         self.count = 0
+        """How many records are acknowledged."""
 
     async def send(self, record: NewRecord) -> None:
         """Send a record, once there is room for it. Raises `KafkaError` of this or another one."""
@@ -174,6 +188,7 @@ class _Sending:
             # The buffer is full: it is empty once those before are acknowledged.
             await self.finish()
             future = self._send_now(record)
+        self._sent += 1
         self._waiting.add(future)
         future.add_done_callback(self._on_done)
 
@@ -195,6 +210,14 @@ class _Sending:
             # The callbacks of those that are done run in the next turn of the loop.
             await asyncio.sleep(0)
         self._raise_failure()
+
+    async def tell_what_is_open(self) -> None:
+        """Say how many records were not acknowledged, after the producer has stopped."""
+        # The callbacks of those that are done run in the next turn of the loop.
+        await asyncio.sleep(0)
+        if count := self._sent - self.count:
+            records = "1 record was" if count == 1 else f"{count} records were"
+            print_error(f"{records} not acknowledged before the interruption")
 
     def _on_done(self, future: asyncio.Future[RecordMetadata]) -> None:
         self._waiting.discard(future)

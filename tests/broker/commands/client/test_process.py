@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from tierlog.testing import Broker
 from tierlog.tests.broker.commands.client.command_run import Tierlog
 from tierlog.tests.broker_process import BrokerThread
 from tierlog.tests.house_rules import ROOT
@@ -74,6 +75,25 @@ def test_a_topic_that_is_deleted_while_it_is_read_is_an_end(
     tierlog("topic", "delete", "leaving")
     assert process.returncode == 1
     assert err == b"tierlog: The topic leaving was deleted while it was read.\n"
+
+
+def test_ctrl_c_does_not_wait_for_a_broker_that_hangs() -> None:
+    with Broker() as broker, broker.faults.silence("Produce") as fault:
+        broker.create_topic("hung")
+        command = [sys.executable, "-m", "tierlog.broker", "produce", "hung"]
+        address = ["-b", broker.bootstrap_servers]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(
+            [*command, *address], stdin=pipe, stdout=pipe, stderr=pipe, env=_ENVIRONMENT
+        ) as process:
+            assert process.stdin is not None
+            process.stdin.write(b"line\n")
+            process.stdin.flush()
+            fault.wait(timeout_s=_WITHIN_S)
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=60)
+    said = b"tierlog: 1 record was not acknowledged before the interruption.\n"
+    assert (process.returncode, err) == (130, said)
 
 
 def test_an_output_that_cannot_be_written_is_one_sentence(broker: BrokerThread) -> None:

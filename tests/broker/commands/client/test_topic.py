@@ -2,6 +2,7 @@
 
 import pytest
 
+from tierlog.testing import Broker
 from tierlog.tests.broker.commands.client.command_run import Tierlog
 
 
@@ -19,6 +20,28 @@ def test_a_topic_from_its_creation_to_its_deletion(tierlog: Tierlog) -> None:
     assert len(described["partitions"]) == 4
     assert tierlog.done("topic", "delete", "life").text == "life deleted\n"
     assert ["life"] not in tierlog.done("topic", "ls", "--names").words
+
+
+def test_a_name_does_not_act_on_the_terminal(tierlog: Tierlog) -> None:
+    tierlog.done("topic", "create", "seen", "--if-not-exists")
+    tierlog.done("group", "seek", "\x1b[2Jg\n", "--to", "start", "--topic", "seen")
+    shown = [
+        tierlog.done("group", "ls").text,
+        tierlog.done("group", "ls", "--names").text,
+        tierlog.done("group", "describe", "\x1b[2Jg\n").text,
+        tierlog("group", "describe", "\x1b]0;none").err,
+    ]
+    tierlog.done("group", "delete", "\x1b[2Jg\n")
+    assert all("\x1b" not in each and r"\x1b" in each for each in shown), shown
+
+
+def test_a_topic_that_cannot_be_described_is_not_said_to_be_absent(tierlog: Tierlog) -> None:
+    with Broker() as faulty, faulty.faults.fail("Metadata", "TOPIC_AUTHORIZATION_FAILED"):
+        faulty.create_topic("secret")
+        tierlog.bootstrap = faulty.bootstrap_servers
+        answer = tierlog("topic", "describe", "secret")
+    said = "tierlog: The topic secret cannot be described: TOPIC_AUTHORIZATION_FAILED.\n"
+    assert (answer.code, answer.err) == (1, said)
 
 
 def test_what_is_not_there_is_refused_in_one_line(tierlog: Tierlog) -> None:
