@@ -14,6 +14,13 @@ import pyarrow as pa
 from ..spark.scan import ScanTask, plan_scan, read_task
 from ..spark.scan_options import ScanError, ScanOptions
 
+_ARGUMENTS = {
+    "failOnDataLoss=false": "skip_missing=True",
+    "startingOffsets": "start",
+    "endingOffsets": "end",
+}
+"""What is called otherwise in Spark, and how `scan` calls it."""
+
 
 def record_stream(options: ScanOptions) -> Generator[pa.RecordBatch]:
     """Plan the scan now, and return its batches by partition and offset.
@@ -21,7 +28,10 @@ def record_stream(options: ScanOptions) -> Generator[pa.RecordBatch]:
     Raises ScanError, now or from a later batch.
     """
     thread = ThreadPoolExecutor(1, thread_name_prefix="tables-scan")
-    tasks = thread.submit(plan_scan, options).result()
+    try:
+        tasks = thread.submit(plan_scan, options).result()
+    except ScanError as error:
+        raise _in_words_of_scan(error) from None
     return _in_thread(thread, _all_of(options, tasks))
 
 
@@ -43,13 +53,21 @@ def _in_thread(
             yield batch
     except ScanError as error:
         # DuckDB and Polars print the traceback with the sentence that says it all.
-        raise error.with_traceback(None) from None
+        raise _in_words_of_scan(error) from None
     finally:
         # Nobody waits here: a garbage collection in that very thread may have brought us here.
         # Threads refuse new work once the interpreter ends, and the source ends with it then.
         with suppress(RuntimeError):
             thread.submit(source.close)
         thread.shutdown(wait=False)
+
+
+def _in_words_of_scan(error: ScanError) -> ScanError:
+    """The error with the arguments of `scan` in the place of the options of Spark's format."""
+    sentence = str(error)
+    for option, argument in _ARGUMENTS.items():
+        sentence = sentence.replace(option, argument)
+    return ScanError(sentence)
 
 
 def first_rows(batches: Iterator[pa.RecordBatch], count: int) -> Generator[pa.RecordBatch]:

@@ -44,6 +44,7 @@ def scan(
     start: Position = None,
     end: Position = None,
     isolation: Isolation = "read_uncommitted",
+    skip_missing: bool = False,
     storage_options: Mapping[str, str] | None = None,
 ) -> "TopicScan":
     """A topic of the tier at `url`, to be read as Arrow. Nothing is read before it is used.
@@ -57,12 +58,20 @@ def scan(
             A partition that has none so young contributes nothing.
         end: the same, exclusive.
         isolation: with `read_committed`, records of aborted transactions are left out.
+        skip_missing: read what is there, where offsets are missing: expired, lost, compacted once,
+            or a bound that the tier does not reach. Otherwise they end the reading with an error.
         storage_options: options of the file system, as the broker's `rsm.config.option.<name>`.
 
     Raises:
         ScanError: if an argument names nothing that can be read. A scan's reading raises it too:
             the tier is unreachable, it has no such topic, or offsets are missing or damaged.
     """
+    if not url:
+        raise ScanError("The url is empty: it is the broker's rsm.config.url")
+    if not topic:
+        raise ScanError("The name of the topic is empty")
+    if isinstance(columns, str):
+        raise ScanError(f"columns={columns!r} is one text: write columns=[{columns!r}]")
     stated = {"path": url, "topic": topic, "isolation": isolation}
     if columns is not None:
         stated["columns"] = ",".join(columns)
@@ -77,6 +86,7 @@ def scan(
             starting=_bound("start", topic, start, EARLIEST),
             ending=_bound("end", topic, end, LATEST),
             later_start_is_latest=True,
+            fail_on_data_loss=not skip_missing,
         )
     )
 

@@ -92,7 +92,18 @@ def test_arguments_that_name_nothing_are_refused_in_one_sentence(tier: Tier) -> 
     assert "reads one topic" in sentence(lambda: scan(url, "orders,refunds"))
     assert "no topic 'order'; it holds orders" in sentence(scan(url, "order").reader)
     assert "Offset 50 of orders-1 is not in the tier" in sentence(scan(url, TOPIC, end=50).reader)
-    assert "orders-1 is missing" in sentence(scan(url, TOPIC, end={0: 1}).reader)
+    assert sentence(scan(url, TOPIC, end={0: 1}).reader).startswith("end must name every partition")
+    assert sentence(scan(url, TOPIC, start={0: 1}).reader).startswith("start must name every")
+    assert "url is empty" in sentence(lambda: scan("", TOPIC))
+    assert "topic is empty" in sentence(lambda: scan(url, ""))
+    assert "columns=['key']" in sentence(lambda: scan(url, TOPIC, columns="key"))
+
+
+def test_what_is_missing_is_skipped_where_that_is_stated(tier: Tier) -> None:
+    url = str(tier.directory)
+    with pytest.raises(ScanError, match=r"\(skip_missing=True reads what is there\)$"):
+        scan(url, TOPIC, end=50).reader()
+    assert rows(scan(url, TOPIC, end=50, skip_missing=True)) == both(0, 50)
 
 
 def test_the_tier_is_named_without_its_secrets(tier: Tier) -> None:
