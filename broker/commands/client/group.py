@@ -86,7 +86,7 @@ async def _list(parsed: argparse.Namespace, session: Session) -> None:
 
 async def _describe(parsed: argparse.Namespace, session: Session) -> None:
     async def describe(name: str) -> dict[str, object]:
-        group = await groups.describe(name)
+        group = await _described(groups, name)
         committed = await groups.committed(name)
         assigned = {each for member in group.members for each in member.partitions}
         bounds = await _bounds(admin, {*committed, *assigned})
@@ -102,6 +102,23 @@ async def _describe(parsed: argparse.Namespace, session: Session) -> None:
     async with session.admin() as admin:
         groups = GroupAdmin(admin)
         session.result(await session.each(parsed.names, describe))
+
+
+async def _described(groups: GroupAdmin, name: str) -> GroupDescription:
+    """The group. Raises `KafkaError`, also for a group of a type that has no such description."""
+    try:
+        return await groups.describe(name)
+    except KafkaError as error:
+        if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
+        for listed in await groups.list_groups():
+            if listed.group_id == name:
+                raise KafkaError(
+                    ErrorCode.INVALID_GROUP_ID,
+                    f"The group {name} is of type {listed.group_type.lower()}: only classic and "
+                    "consumer groups have members and offsets that are shown here.",
+                ) from error
+        raise
 
 
 async def _bounds(
@@ -211,7 +228,7 @@ async def _seek(parsed: argparse.Namespace, session: Session) -> None:
 async def _refuse_members(groups: GroupAdmin, name: str, *, may_be_new: bool) -> None:
     """Raise `KafkaError` for a group that has members, or that does not exist."""
     try:
-        group = await groups.describe(name)
+        group = await _described(groups, name)
     except KafkaError as error:
         if error.code is ErrorCode.GROUP_ID_NOT_FOUND and may_be_new:
             return

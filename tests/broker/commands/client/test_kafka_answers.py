@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.bench.kafka_peer import KafkaNode
+from tierlog.bench.kafka_peer import KafkaNode, run_tool
 from tierlog.tests.broker.commands.client.command_run import Answer, Json, Tierlog
 from tierlog.tests.broker_process import BrokerThread
 
@@ -103,5 +103,15 @@ def test_a_story_has_the_same_json_on_both(tmp_path: Path, tierlog: Tierlog) -> 
                 refused.append(" ".join(words))
             if answers[0] != answers[1]:
                 differences.append(f"{' '.join(words)}\n  Kafka {answers[0]}\n  ours  {answers[1]}")
+        tierlog.bootstrap = kafka.bootstrap
+        tierlog.done("topic", "create", "shared")
+        run_tool(
+            "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
+            *("--bootstrap-server", kafka.bootstrap, "--topic", "shared"),
+            *("--group", "sharers", "--timeout-ms", "5000"),
+            check=False,
+        )
+        of_shares = tierlog("group", "describe", "sharers")
+    assert (of_shares.code, "is of type share: " in of_shares.err) == (1, True), of_shares
     assert not differences, "\n".join(differences)
     assert refused == REFUSED
