@@ -5,23 +5,24 @@
     with tierlog.Broker() as broker:
         ...  # broker.bootstrap_servers
 
-`Broker` is that of `tierlog.testing`, loaded when it is first used.
+`Broker` is that of `tierlog.testing`, loaded when it is first used; import it from there where
+types are checked.
 """
 
 TYPE_CHECKING = False
 """As in `typing`, which a plain import does not pay for."""
 
 if TYPE_CHECKING:
-    from .broker.testing.broker import Broker as Broker
+    from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["Broker", "__version__"]
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> "Any":  # noqa: ANN401 (a module has names of any type)
     """Load a public name. Raises AttributeError for what has none."""
     if name != "Broker":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .broker.testing.broker import Broker
+    from importlib import import_module
 
-    return Broker
+    # By its name: every module may import this one, and none of them the broker through it.
+    return import_module(".testing", __name__).Broker

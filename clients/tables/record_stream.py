@@ -15,7 +15,7 @@ from ..spark.scan import ScanTask, plan_scan, read_task
 from ..spark.scan_options import ScanError, ScanOptions
 
 _ARGUMENTS = {
-    "failOnDataLoss=false": "skip_missing=True",
+    "failOnDataLoss=false": "scan(…).lenient()",
     "startingOffsets": "start",
     "endingOffsets": "end",
 }

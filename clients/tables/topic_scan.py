@@ -44,7 +44,6 @@ def scan(
     start: Position = None,
     end: Position = None,
     isolation: Isolation = "read_uncommitted",
-    skip_missing: bool = False,
     storage_options: Mapping[str, str] | None = None,
 ) -> "TopicScan":
     """A topic of the tier at `url`, to be read as Arrow. Nothing is read before it is used.
@@ -58,8 +57,6 @@ def scan(
             A partition that has none so young contributes nothing.
         end: the same, exclusive.
         isolation: with `read_committed`, records of aborted transactions are left out.
-        skip_missing: read what is there, where offsets are missing: expired, lost, compacted once,
-            or a bound that the tier does not reach. Otherwise they end the reading with an error.
         storage_options: options of the file system, as the broker's `rsm.config.option.<name>`.
 
     Raises:
@@ -86,7 +83,6 @@ def scan(
             starting=_bound("start", topic, start, EARLIEST),
             ending=_bound("end", topic, end, LATEST),
             later_start_is_latest=True,
-            fail_on_data_loss=not skip_missing,
         )
     )
 
@@ -121,6 +117,14 @@ class TopicScan:
     def __repr__(self) -> str:
         (topic,) = self._options.topics
         return f"<scan of {topic!r} in {self._options.location}: {', '.join(self.schema.names)}>"
+
+    def lenient(self) -> "TopicScan":
+        """The same scan, which reads what is there where offsets are missing.
+
+        They are missing if they are expired, lost, or compacted once, or if a bound lies beyond
+        the tier. Without this, they end the reading with an error.
+        """
+        return TopicScan(replace(self._options, fail_on_data_loss=False))
 
     @property
     def schema(self) -> pa.Schema:

@@ -101,9 +101,9 @@ def test_arguments_that_name_nothing_are_refused_in_one_sentence(tier: Tier) -> 
 
 def test_what_is_missing_is_skipped_where_that_is_stated(tier: Tier) -> None:
     url = str(tier.directory)
-    with pytest.raises(ScanError, match=r"\(skip_missing=True reads what is there\)$"):
+    with pytest.raises(ScanError, match=r"\(scan\(…\)\.lenient\(\) reads what is there\)$"):
         scan(url, TOPIC, end=50).reader()
-    assert rows(scan(url, TOPIC, end=50, skip_missing=True)) == both(0, 50)
+    assert rows(scan(url, TOPIC, end=50).lenient()) == both(0, 50)
 
 
 def test_the_tier_is_named_without_its_secrets(tier: Tier) -> None:
