@@ -28,7 +28,10 @@ from tierlog.broker.coordinator.transaction.transaction_state import (
     TransactionState,
 )
 from tierlog.broker.dispatch.fetch_pacing import TRANSITIONS as PACING, PacingState
-from tierlog.broker.network.connection import TRANSITIONS as CONNECTION, ConnectionState
+from tierlog.broker.network.connection_states import (
+    TRANSITIONS as CONNECTION,
+    ConnectionState,
+)
 from tierlog.replication.brokers.broker_life import TRANSITIONS as LIFE, BrokerLife
 from tierlog.replication.brokers.broker_states import TRANSITIONS as BROKER, BrokerState
 from tierlog.replication.controller.controller_state import (
@@ -109,7 +112,7 @@ _BY_WHAT_OTHERS_SAY = {RaftEvent.HIGHER_EPOCH, RaftEvent.LEADER_NAMED}
 MACHINES = [
     Machine(
         "A client's connection",
-        "broker/network/connection.py",
+        "broker/network/connection_states.py",
         "TRANSITIONS",
         moves_by_event(ConnectionState.READY, CONNECTION.items()),
     ),

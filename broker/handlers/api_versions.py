@@ -7,7 +7,6 @@ v3: flexible; checks the client's software name and version (KIP-511); returns f
 v4: also features whose lowest version is 0, which older clients cannot read (KAFKA-17011)
 """
 
-import re
 from functools import cache
 
 from ...clients.errors import ErrorCode
@@ -19,11 +18,10 @@ from ...clients.protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
+from ...clients.protocol.software_name import is_software_named_well
 from ...replication.metadata.cluster_image import ConfigResourceType
 from ...replication.metadata.metadata_records import SUPPORTED_FEATURES
 from ..request.context import NodeContext, RequestContext
-
-_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 _KRAFT_VERSION = "kraft.version"
 _TELEMETRY = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
@@ -44,10 +42,7 @@ def handle(
     node: NodeContext, context: RequestContext, request: ApiVersionsRequest
 ) -> ApiVersionsResponse:
     """Announce the APIs and features."""
-    if context.api_version >= 3 and not (
-        _SOFTWARE.fullmatch(request.client_software_name)
-        and _SOFTWARE.fullmatch(request.client_software_version)
-    ):
+    if not is_software_named_well(request, context.api_version):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     image = node.controller.image
     supported, finalized = dict(SUPPORTED_FEATURES), dict(image.features)

@@ -12,18 +12,12 @@ to later ones.
 Requests that arrive together are answered together: responses are queued until the whole read is
 processed, and then sent in one call. A read with more requests than one turn allows takes several
 turns, and other connections have theirs in between (`turns.py`). The rest of a request that arrives
-in pieces is read when there is memory for it (`receive_budget.py`).
-
-    READY --defer--> WAITING --answer--> READY
-    READY --block--> BLOCKED --drain---> READY
-    READY --yield--> QUEUED  --turn----> READY
-    READY --starve-> STARVED --admit---> READY
-    any   --lose---> CLOSED
+in pieces is read when there is memory for it (`receive_budget.py`). The states are in
+`connection_states.py`.
 """
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from enum import Enum
 from typing import NamedTuple, Protocol
 
 from ...clients.errors import ProtocolError
@@ -31,6 +25,7 @@ from ...clients.protocol.connection import FrameBuffers, FrameReader
 from ...clients.protocol.primitives import size_of
 from ...clients.protocol.schema import Chunk
 from ..security.session import PLAINTEXT_SESSION, Session
+from .connection_states import TRANSITIONS, ConnectionEvent, ConnectionState
 from .ordered_answers import Answered, OrderedAnswers, may_go_ahead, put_back
 from .receive_budget import ReceiveBudget, UnsentAnswers
 from .transport import Transport
@@ -44,56 +39,19 @@ _CORK_BYTES = 256 * 1024
 """Responses to requests that arrived together are sent together, up to this size."""
 
 
-class ConnectionState(Enum):
-    """What the connection is doing."""
-
-    READY = "ready"
-    WAITING = "waiting"
-    BLOCKED = "blocked"
-    QUEUED = "queued"
-    STARVED = "starved"
-    CLOSED = "closed"
-
-
-class ConnectionEvent(Enum):
-    """What can happen to a connection."""
-
-    DEFER = "the response is deferred"
-    ANSWER = "the deferred response is ready"
-    BLOCK = "the peer did not read the whole response"
-    DRAIN = "the peer read the rest"
-    YIELD = "its turn ended before its requests were handled"
-    TURN = "its next turn began"
-    STARVE = "there is no memory for the rest of its request"
-    ADMIT = "memory is available again"
-    LOSE = "the connection is lost"
-
-
-_S, _E = ConnectionState, ConnectionEvent
-
-TRANSITIONS: dict[tuple[ConnectionState, ConnectionEvent], ConnectionState] = {
-    (_S.READY, _E.DEFER): _S.WAITING,
-    (_S.WAITING, _E.ANSWER): _S.READY,
-    (_S.READY, _E.BLOCK): _S.BLOCKED,
-    (_S.BLOCKED, _E.DRAIN): _S.READY,
-    (_S.READY, _E.YIELD): _S.QUEUED,
-    (_S.QUEUED, _E.TURN): _S.READY,
-    (_S.READY, _E.STARVE): _S.STARVED,
-    (_S.STARVED, _E.ADMIT): _S.READY,
-    (_S.READY, _E.LOSE): _S.CLOSED,
-    (_S.WAITING, _E.LOSE): _S.CLOSED,
-    (_S.BLOCKED, _E.LOSE): _S.CLOSED,
-    (_S.QUEUED, _E.LOSE): _S.CLOSED,
-    (_S.STARVED, _E.LOSE): _S.CLOSED,
-}
-"""Every legal transition; any other is a bug."""
-
 # In Python 3.11 looking up an enum member takes 0.1 µs, which would slow down every request.
 _READY = ConnectionState.READY
 
 
 class Refused(Exception):
-    """The request cannot be answered: the connection is closed, and `str(error)` is the reason."""
+    """The request cannot be served: the connection is closed, and `str(error)` is the reason.
+
+    `answer` is sent before that, for a client that may know why.
+    """
+
+    def __init__(self, reason: str, answer: Sequence[Chunk] = ()) -> None:
+        super().__init__(reason)
+        self.answer = answer
 
 
 Work = asyncio.Future[object] | Coroutine[object, object, object]
@@ -236,6 +194,10 @@ class Connection:
 
     def _move(self, event: ConnectionEvent) -> None:
         self.state = TRANSITIONS[self.state, event]
+
+    def limit_requests(self, max_bytes: int) -> None:
+        """Accept requests of up to that size from the next one on."""
+        self._frames.max_bytes = max_bytes
 
     @property
     def readable_bytes(self) -> int:
@@ -663,6 +625,8 @@ class Connection:
 
     def _refuse(self, error: Exception) -> None:
         # The client still gets the responses to the requests before the bad frame.
+        if isinstance(error, Refused) and error.answer and not self._is_silenced:
+            self._transport.send(error.answer)
         self._transport.flush()
         if self.state is not ConnectionState.CLOSED:
             self._owner.report(self.client, str(error))

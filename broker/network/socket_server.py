@@ -32,7 +32,7 @@ from .transport import AttachableTransport, Listener, Network
 from .turns import Turns
 
 if TYPE_CHECKING:
-    from .tls_transport import TlsAcceptor
+    from .sasl_gate import SaslListener
 
 _log = logging.getLogger(__name__)
 
@@ -86,6 +86,8 @@ class SocketServer:
         self._per_ip: Tally[str] = Tally()
         # Failures are reported with the response, so the owner need not keep them.
         self._tasks = TaskOwner(_MAX_DEFERRED, on_failure=lambda task, failure: None)
+        self.sasl: Mapping[str, SaslListener] = {}
+        """The listeners at which clients must authenticate, by name; set before they open."""
         self._is_open = False
         self._sweep: asyncio.TimerHandle | None = None
         self.rates = ConnectionRates()
@@ -199,7 +201,7 @@ class SocketServer:
         rest_s = self.rates.rest_s(limits.max_creation_rate, now)
         if rest_s > 0:
             self._rest_for(rest_s)
-        connection = Connection(transport, client, self, limits.max_request_bytes)
+        connection = self._connection(transport, client)
         self._connections[connection] = None
         self._per_ip[host] += 1
         self._created.add()
@@ -216,20 +218,15 @@ class SocketServer:
             )
         transport.attach(connection)
 
-    def _identify(
-        self, tls: "TlsAcceptor", client: ConnectedClient, certificate: bytes | None
-    ) -> str | None:
-        """Note whose connection it is; returns why it is not let in, or None."""
-        session = tls.identify(client.session, certificate)
-        if isinstance(session, str):
-            return session
-        client.session = session
-        return None
-
-    def _report_failed(self, client: ConnectedClient, reason: str) -> None:
-        """Count and log a client that has not proven what its listener requires."""
-        self._failed.add()
-        self.report(client, reason)
+    def _connection(self, transport: AttachableTransport, client: ConnectedClient) -> Connection:
+        sasl = self.sasl.get(client.listener) if self.sasl else None
+        if sasl is None:
+            return Connection(transport, client, self, self._limits.max_request_bytes)
+        gate = sasl.gate(self, client)
+        connection = Connection(transport, client, gate, sasl.limits.max_receive_bytes)
+        gate.connection = connection
+        gate.max_request_bytes = self._limits.max_request_bytes
+        return connection
 
     def _close_later(self, transport: AttachableTransport, delay_s: float) -> None:
         """Close after a delay, without reading; at once if too many are waiting already."""

@@ -18,11 +18,10 @@ from ...clients.protocol.messages.alter_client_quotas import (
 from ...clients.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
 )
-from ...clients.protocol.messages.alter_replica_log_dirs import (
-    AlterReplicaLogDirPartitionResult,
-    AlterReplicaLogDirsRequest,
-    AlterReplicaLogDirsResponse,
-    AlterReplicaLogDirTopicResult,
+from ...clients.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
 )
 from ...clients.protocol.messages.create_acls import (
     AclCreationResult,
@@ -75,6 +74,7 @@ from ...replication.controller.topic_control import (
     refused_deletion,
     refused_partitions,
 )
+from ...replication.metadata.scram_credentials import named_users
 
 M = TypeVar("M", bound=Message)
 _Form = Callable[[Message, KafkaError], Message]
@@ -102,6 +102,17 @@ def _quotas(request: AlterClientQuotasRequest, error: KafkaError) -> Message:
                 error_code=error.code, error_message=error.message, entity=entry.entity
             )
             for entry in request.entries
+        ]
+    )
+
+
+def _scram_credentials(request: AlterUserScramCredentialsRequest, error: KafkaError) -> Message:
+    return AlterUserScramCredentialsResponse(
+        results=[
+            AlterUserScramCredentialsResult(
+                user=name, error_code=error.code, error_message=error.message
+            )
+            for name in named_users(request)
         ]
     )
 
@@ -188,9 +199,7 @@ _FORMS: dict[type[Message], _Form] = {
     AlterPartitionReassignmentsRequest: lambda _, error: refused_reassignments(error),
     ListPartitionReassignmentsRequest: _of_all(ListPartitionReassignmentsResponse),
     AlterClientQuotasRequest: _form(AlterClientQuotasRequest, _quotas),
-    AlterReplicaLogDirsRequest: _form(AlterReplicaLogDirsRequest, _moves),
-    DescribeClientQuotasRequest: _form(DescribeClientQuotasRequest, _no_quotas),
-    WriteTxnMarkersRequest: _form(WriteTxnMarkersRequest, _markers),
+    AlterUserScramCredentialsRequest: _form(AlterUserScramCredentialsRequest, _scram_credentials),
     CreateAclsRequest: _form(CreateAclsRequest, _acl_creations),
     DeleteAclsRequest: _form(DeleteAclsRequest, _acl_deletions),
     UpdateFeaturesRequest: _of_all(UpdateFeaturesResponse),

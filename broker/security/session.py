@@ -1,4 +1,4 @@
-"""What a connection has authenticated: whose it is, how it was proven, and until when it holds.
+"""What a connection has authenticated: its principal, how it was proven, and until when it holds.
 
 Each connection begins as the anonymous session of its listener's protocol. A TLS handshake or a
 SASL exchange that succeeds replaces the session (`KafkaPrincipal`, `DefaultKafkaPrincipalBuilder`).

@@ -93,7 +93,8 @@ class FrameReader:
         """`max_bytes` is the largest body accepted (`socket.request.max.bytes`). With `buffers`, a
         frame that arrived in pieces is valid until `release`; without, it stays valid.
         """
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
+        """The largest body of the frames that begin from now on."""
         self._buffers = buffers
         self._frame_buffer: bytearray | None = None
         """The buffer of the last frame that arrived in pieces, until `release`."""
@@ -126,7 +127,7 @@ class FrameReader:
                 # In the usual case the whole frame is in `view`, so avoid a call.
                 start = position + _SIZE_BYTES
                 stop = start + _SIZE.unpack_from(view, position)[0]
-                if start <= stop <= end and stop - start <= self._max_bytes:
+                if start <= stop <= end and stop - start <= self.max_bytes:
                     self.position = position = stop
                     yield view[start:stop]
                     continue
@@ -142,7 +143,7 @@ class FrameReader:
     def only_frame(self, view: memoryview) -> memoryview | None:
         """The frame if it fills `view` exactly, as most requests do; if None, use `feed`."""
         size = len(view) - _SIZE_BYTES
-        if size < 0 or size > self._max_bytes or self._buffer is not None or self._size_bytes:
+        if size < 0 or size > self.max_bytes or self._buffer is not None or self._size_bytes:
             return None
         return view[_SIZE_BYTES:] if _SIZE.unpack_from(view)[0] == size else None
 
@@ -207,8 +208,8 @@ class FrameReader:
             self._frame_buffer = None
 
     def _checked(self, size: int) -> int:
-        if not 0 <= size <= self._max_bytes:
-            sentence = f"A frame of {size} bytes; the limit is {self._max_bytes}"
+        if not 0 <= size <= self.max_bytes:
+            sentence = f"A frame of {size} bytes; the limit is {self.max_bytes}"
             raise ProtocolError(sentence + _other_protocol(_SIZE.pack(size)))
         return size
 

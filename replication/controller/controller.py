@@ -22,6 +22,9 @@ if TYPE_CHECKING:
         AlterPartitionReassignmentsRequest,
         AlterPartitionReassignmentsResponse,
     )
+    from ...clients.protocol.messages.alter_user_scram_credentials import (
+        AlterUserScramCredentialsRequest,
+    )
     from ...clients.protocol.messages.create_partitions import (
         CreatePartitionsRequest,
         CreatePartitionsResponse,
@@ -38,8 +41,7 @@ if TYPE_CHECKING:
         ElectLeadersRequest,
         ElectLeadersResponse,
     )
-    from ..authorizer.acl import Acl, AclFilter
-    from .access.acl_control import Deletion
+    from ..metadata.scram_credentials import AlterationResults as ScramAlterationResults
     from .alter_configs import AlterationResults, ConfigAlteration
     from .client_quotas import QuotaAlteration
     from .feature_control import FeatureUpdate
@@ -118,24 +120,16 @@ class Controller(ControllerLoop):
         except KafkaError as error:
             return [error for _ in alterations]
 
-    async def create_acls(self, acls: "Sequence[Acl]") -> "Sequence[KafkaError | None]":
-        """Create access control entries; return an error or None for each, in order."""
-        from .access.acl_control import create_acls
-
-        new_id = self._environment.random_uuid
-        try:
-            return await self._write(lambda image: create_acls(image, acls, new_id))
-        except KafkaError as error:
-            return [error for _ in acls]
-
-    async def delete_acls(self, filters: "Sequence[AclFilter]") -> "Sequence[Deletion]":
-        """Delete access control entries; return what each filter has matched, in order."""
-        from .access.acl_control import Deletion, delete_acls
+    async def alter_scram_credentials(
+        self, request: "AlterUserScramCredentialsRequest"
+    ) -> "ScramAlterationResults":
+        """Set and remove users' SCRAM credentials; return an error or None for each user."""
+        from ..metadata.scram_credentials import alter_scram_credentials, named_users
 
         try:
-            return await self._write(lambda image: delete_acls(image, filters))
+            return await self._write(lambda image: alter_scram_credentials(image, request))
         except KafkaError as error:
-            return [Deletion((), error) for _ in filters]
+            return [(name, error) for name in named_users(request)]
 
     async def update_features(
         self,

@@ -26,8 +26,7 @@ from typing import NamedTuple, TypeVar, cast
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import ZERO_UUID, Uuid
 from ...clients.protocol.schema import Message
-from ..authorizer.acl import Acl
-from .access_records import acl_of
+from ...clients.sasl.scram_keys import ScramCredential
 from .metadata_records import (
     NO_LEADER_CHANGE,
     AccessControlEntryRecord,
@@ -48,9 +47,11 @@ from .metadata_records import (
     RegisterControllerRecord,
     RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     TopicRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
+    UserScramCredentialRecord,
 )
 
 
@@ -74,6 +75,9 @@ class ConfigResource(NamedTuple):
 
 QuotaEntity = tuple[tuple[str, str | None], ...]
 """The entity of a quota: (type, name) pairs sorted by type; None is the default of the type."""
+
+ScramUser = tuple[str, int]
+"""A user's name, and the number of a SCRAM mechanism."""
 
 
 DELETED_TOPICS_MAX = 10_000
@@ -182,7 +186,9 @@ class ClusterImage:
         default_factory=dict[QuotaEntity, Mapping[str, float]]
     )
     controllers: Mapping[int, ControllerImage] = field(default_factory=dict[int, ControllerImage])
-    acls: Mapping[Uuid, Acl] = field(default_factory=dict[Uuid, Acl])
+    scram_credentials: Mapping[ScramUser, ScramCredential] = field(
+        default_factory=dict[ScramUser, ScramCredential]
+    )
     # Topics with a RemoveTopicRecord, and their names; the oldest deletion is the first.
     deleted_topics: Mapping[Uuid, str] = field(default_factory=dict[Uuid, str])
 
@@ -236,7 +242,7 @@ class ClusterDelta:
         self.changed_controllers: dict[int, ControllerImage | None] = {}
         self.features: dict[str, int] = {}
         self.changed_quotas: dict[QuotaEntity, dict[str, float]] = {}
-        self.changed_acls: dict[Uuid, Acl | None] = {}
+        self.changed_scram_credentials: dict[ScramUser, ScramCredential | None] = {}
         self.next_producer_id = base.next_producer_id
 
     @staticmethod
@@ -262,7 +268,9 @@ class ClusterDelta:
                 for entity, values in _changes(base.client_quotas, image.client_quotas)
             }
         )
-        delta.changed_acls.update(_differences(base.acls, image.acls))
+        delta.changed_scram_credentials.update(
+            _differences(base.scram_credentials, image.scram_credentials)
+        )
         delta.next_producer_id = image.next_producer_id
         return delta
 
@@ -343,6 +351,21 @@ class ClusterDelta:
             case UnfenceBrokerRecord():
                 self.changed_brokers[record.id] = replace(self._broker(record.id), fenced=False)
             case _:
+                self._replay_scram_record(record)
+
+    def _replay_scram_record(self, record: Message) -> None:
+        match record:
+            case UserScramCredentialRecord():
+                self.changed_scram_credentials[record.name, record.mechanism] = ScramCredential(
+                    record.salt, record.stored_key, record.server_key, record.iterations
+                )
+            case RemoveUserScramCredentialRecord():
+                user = record.name, record.mechanism
+                base = self.base.scram_credentials
+                if self.changed_scram_credentials.get(user, base.get(user)) is None:
+                    raise _contradiction("it removes a SCRAM credential that does not exist")
+                self.changed_scram_credentials[user] = None
+            case _:
                 # No-ops and transaction brackets do not change the image.
                 pass
 
@@ -376,7 +399,7 @@ class ClusterDelta:
                 {entity: values or None for entity, values in self.changed_quotas.items()},
             ),
             controllers=_merge(base.controllers, self.changed_controllers),
-            acls=_merge(base.acls, self.changed_acls),
+            scram_credentials=_merge(base.scram_credentials, self.changed_scram_credentials),
             deleted_topics=self._new_deleted_topics(),
         )
 

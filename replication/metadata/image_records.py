@@ -32,6 +32,7 @@ from .metadata_records import (
     RegisterControllerRecord,
     RemoveTopicRecord,
     TopicRecord,
+    UserScramCredentialRecord,
 )
 
 _NO_BROKER = -1
@@ -57,8 +58,7 @@ def image_records(image: ClusterImage) -> Iterator[Message]:
         yield ProducerIdsRecord(
             broker_id=_NO_BROKER, broker_epoch=-1, next_producer_id=image.next_producer_id
         )
-    for entry_id, acl in sorted(image.acls.items()):
-        yield acl_record(entry_id, acl)
+    yield from _scram_records(image)
 
 
 def _feature_records(image: ClusterImage) -> Iterator[Message]:
@@ -153,3 +153,15 @@ def _quota_records(image: ClusterImage) -> Iterator[Message]:
                 key=key,
                 value=value,
             )
+
+
+def _scram_records(image: ClusterImage) -> Iterator[Message]:
+    for (name, mechanism), credential in sorted(image.scram_credentials.items()):
+        yield UserScramCredentialRecord(
+            name=name,
+            mechanism=mechanism,
+            salt=credential.salt,
+            stored_key=credential.stored_key,
+            server_key=credential.server_key,
+            iterations=credential.iterations,
+        )

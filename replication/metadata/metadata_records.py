@@ -152,6 +152,22 @@ class RemoveTopicRecord(Message, key=9, versions="0", flexible="0+"):
     topic_id: Uuid = field("0+")
 
 
+class UserScramCredentialRecord(Message, key=11, versions="0", flexible="0+"):
+    """A user has this SCRAM credential for a mechanism (KIP-900). Its keys are secret."""
+
+    name: str = field("0+")
+    mechanism: int8 = field("0+")
+    salt: bytes = field("0+")
+    stored_key: bytes = field("0+")
+    server_key: bytes = field("0+")
+    iterations: int32 = field("0+")
+
+    def __repr__(self) -> str:
+        return (
+            f"UserScramCredentialRecord(name={self.name!r}, mechanism={self.mechanism}, ********)"
+        )
+
+
 class FeatureLevelRecord(Message, key=12, versions="0", flexible="0+"):
     """The cluster runs a feature at this level; zero is off."""
 
@@ -221,6 +237,13 @@ class NoOpRecord(Message, key=20, versions="0", flexible="0+"):
     """Advances the end of the log and changes nothing."""
 
 
+class RemoveUserScramCredentialRecord(Message, key=22, versions="0", flexible="0+"):
+    """A user's SCRAM credential for a mechanism is removed."""
+
+    name: str = field("0+")
+    mechanism: int8 = field("0+")
+
+
 class BeginTransactionRecord(Message, key=23, versions="0", flexible="0+"):
     """The records that follow take effect only when the transaction ends (KIP-868)."""
 
@@ -280,6 +303,7 @@ _CLASSES: tuple[type[Message], ...] = (
     FenceBrokerRecord,
     UnfenceBrokerRecord,
     RemoveTopicRecord,
+    UserScramCredentialRecord,
     FeatureLevelRecord,
     ClientQuotaRecord,
     ProducerIdsRecord,
@@ -287,6 +311,7 @@ _CLASSES: tuple[type[Message], ...] = (
     AccessControlEntryRecord,
     RemoveAccessControlEntryRecord,
     NoOpRecord,
+    RemoveUserScramCredentialRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
     AbortTransactionRecord,

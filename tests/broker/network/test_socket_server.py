@@ -10,13 +10,15 @@ from hypothesis import given, settings, strategies as st
 
 from tierlog.broker.network import receive_budget
 from tierlog.broker.network.connection import (
-    TRANSITIONS,
     ConnectedClient,
-    ConnectionEvent,
-    ConnectionState,
     DeferredResponse,
     Refused,
     Response,
+)
+from tierlog.broker.network.connection_states import (
+    TRANSITIONS,
+    ConnectionEvent,
+    ConnectionState,
 )
 from tierlog.broker.network.socket_listener import SocketNetwork, SocketOptions
 from tierlog.broker.network.socket_server import ConnectionLimits

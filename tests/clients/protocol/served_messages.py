@@ -98,7 +98,7 @@ class RandomMessages:
                 setattr(message, spec.name, None)
             elif spec.name.endswith("error_code"):
                 setattr(message, spec.name, self._random.randint(-1, 119))
-            elif spec.name.endswith("_time_ms") and spec.type.kind == "int64":
+            elif spec.name.endswith(("_time_ms", "_lifetime_ms")) and spec.type.kind == "int64":
                 # kio makes datetimes of these, which end in the year 9999.
                 setattr(message, spec.name, self._random.randint(0, 1 << 41))
             else:

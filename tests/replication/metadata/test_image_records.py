@@ -69,7 +69,7 @@ def test_the_kinds_come_in_kafkas_order() -> None:
         "ConfigRecord",
         "ClientQuotaRecord",
         "ProducerIdsRecord",
-        "AccessControlEntryRecord",
+        "UserScramCredentialRecord",
     ]
 
 

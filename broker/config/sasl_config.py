@@ -1,0 +1,136 @@
+"""The properties of listeners with SASL: Kafka's `sasl.*` for one listener and one mechanism.
+
+A key's value is that of `listener.name.<listener>.<mechanism>.<key>`, or else that of
+`listener.name.<listener>.<key>`, or else that of `<key>`. What protects and cannot be obeyed
+refuses the start. No sentence holds a password.
+"""
+
+from collections.abc import Mapping
+
+from ...clients.config_def import parse_value
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.sasl.jaas import JaasEntry, LoginModule, parse_jaas
+from ...clients.sasl.scram_keys import SCRAM_BY_NAME
+from ..security.sasl.settings import MechanismSettings, SaslSettings
+from .config_safety import LISTENER_PREFIX
+from .config_values import TABLES
+
+_PLAIN = "PLAIN"
+_MECHANISMS = (_PLAIN, *SCRAM_BY_NAME)
+_JAAS = "sasl.jaas.config"
+_CALLBACK_HANDLER = "sasl.server.callback.handler.class"
+_USER_PREFIX = "user_"
+_PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+
+
+def _refuse(listener: str, sentence: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, f"Listener {listener} cannot use SASL: {sentence}.")
+
+
+class _Values:
+    """The values of one listener, for one of its mechanisms or for all."""
+
+    def __init__(self, stated: Mapping[str, str], listener: str, mechanism: str = "") -> None:
+        self._stated = stated
+        of_listener = f"{LISTENER_PREFIX}{listener.lower()}."
+        of_mechanism = f"{of_listener}{mechanism.lower()}." if mechanism else of_listener
+        self._prefixes = dict.fromkeys((of_mechanism, of_listener, ""))
+
+    def full_name(self, key: str) -> str:
+        """The name under which a key is set, to be shown."""
+        names = (f"{prefix}{key}" for prefix in self._prefixes)
+        return next((name for name in names if name in self._stated), key)
+
+    def value(self, key: str) -> object:
+        """The value that is set, checked, or the default. Raises KafkaError(INVALID_CONFIG)."""
+        definition = TABLES.find(key)
+        assert definition is not None, f"{key} is in no table of properties"
+        name = self.full_name(key)
+        return parse_value(definition._replace(name=name), self._stated.get(name))
+
+    def integer(self, key: str) -> int:
+        """The value of a number."""
+        value = self.value(key)
+        assert isinstance(value, int), f"{key} has no integer"
+        return value
+
+
+def read_sasl(stated: Mapping[str, str], listener: str) -> SaslSettings:
+    """The SASL settings of one listener. Raises KafkaError(INVALID_CONFIG)."""
+    values = _Values(stated, listener)
+    enabled = values.value("sasl.enabled.mechanisms")
+    names = [str(each).strip() for each in enabled] if isinstance(enabled, list) else []
+    shown = values.full_name("sasl.enabled.mechanisms")
+    if not names:
+        raise _refuse(listener, f"{shown} is empty; the mechanisms are {', '.join(_MECHANISMS)}")
+    for name in names:
+        if name not in _MECHANISMS:
+            raise _refuse(
+                listener,
+                f"{shown} holds {name}, which tierlog does not have; the mechanisms are "
+                f"{', '.join(_MECHANISMS)}",
+            )
+    return SaslSettings(
+        listener,
+        tuple(_mechanism(stated, listener, name) for name in dict.fromkeys(names)),
+        values.integer("sasl.server.max.receive.size"),
+        values.integer("connection.failed.authentication.delay.ms"),
+    )
+
+
+def _mechanism(stated: Mapping[str, str], listener: str, name: str) -> MechanismSettings:
+    values = _Values(stated, listener, name)
+    if values.value(_CALLBACK_HANDLER):
+        raise _refuse(
+            listener,
+            f"{values.full_name(_CALLBACK_HANDLER)} names a Java class that decides who is let in, "
+            "which tierlog cannot load",
+        )
+    entry = _entry(stated, listener, name)
+    wanted = LoginModule.PLAIN if name == _PLAIN else LoginModule.SCRAM
+    if entry is not None and entry.module is not wanted:
+        raise _refuse(
+            listener, f"{_jaas_name(listener, name)} names {entry.module.value}, not {wanted.value}"
+        )
+    max_reauth_ms = max(0, values.integer("connections.max.reauth.ms"))
+    if name != _PLAIN:
+        return MechanismSettings(name, max_reauth_ms)
+    if entry is None:
+        raise _refuse(
+            listener,
+            f"{_jaas_name(listener, name)} has to name the users of PLAIN, such as "
+            f'{_PLAIN_MODULE} required user_alice="...";',
+        )
+    users = {
+        option.removeprefix(_USER_PREFIX): password
+        for option, password in entry.options.items()
+        if option.startswith(_USER_PREFIX)
+    }
+    return MechanismSettings(name, max_reauth_ms, users)
+
+
+def _jaas_name(listener: str, mechanism: str) -> str:
+    return f"{LISTENER_PREFIX}{listener.lower()}.{mechanism.lower()}.{_JAAS}"
+
+
+def _entry(stated: Mapping[str, str], listener: str, mechanism: str) -> JaasEntry | None:
+    """The login module of a mechanism; it counts only with listener and mechanism, as in Kafka."""
+    name = _jaas_name(listener, mechanism)
+    text = stated.get(name, "")
+    if not text.strip():
+        return None
+    try:
+        return parse_jaas(text)
+    except KafkaError as error:
+        raise KafkaError(error.code, error.message.replace(_JAAS, name, 1)) from None
+
+
+def ignored_logins(stated: Mapping[str, str]) -> list[str]:
+    """The names of login modules that no listener reads: without listener and mechanism."""
+    return [
+        name
+        for name in stated
+        if name.endswith(_JAAS)
+        and name.startswith(LISTENER_PREFIX)
+        and name.removeprefix(LISTENER_PREFIX).count(".") - _JAAS.count(".") < 2
+    ]

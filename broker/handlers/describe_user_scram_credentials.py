@@ -1,0 +1,32 @@
+"""DescribeUserScramCredentials (key 50), version 0: mechanisms and iterations, never a key."""
+
+from ...clients.errors import ErrorCode
+from ...clients.protocol.messages.describe_user_scram_credentials import (
+    CredentialInfo,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+from ...replication.metadata.scram_credentials import describe_scram_credentials
+from ..request.context import BrokerContext, RequestContext
+
+
+def handle(
+    broker: BrokerContext, context: RequestContext, request: DescribeUserScramCredentialsRequest
+) -> DescribeUserScramCredentialsResponse:
+    """Describe the users, or all of them."""
+    names = None if request.users is None else [each.name for each in request.users]
+    return DescribeUserScramCredentialsResponse(
+        results=[
+            DescribeUserScramCredentialsResult(
+                user=user.name,
+                error_code=ErrorCode.NONE if user.error is None else user.error.code,
+                error_message=None if user.error is None else user.error.message,
+                credential_infos=[
+                    CredentialInfo(mechanism=mechanism, iterations=iterations)
+                    for mechanism, iterations in user.iterations
+                ],
+            )
+            for user in describe_scram_credentials(broker.controller.image, names)
+        ]
+    )

@@ -1,0 +1,40 @@
+"""The mechanisms of a listener, made of its settings."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from ....clients.kafka_uuid import Uuid
+from ....clients.sasl.scram_keys import SCRAM_BY_NAME
+from .authenticator import OfferedMechanism
+from .exchange import Mechanism
+from .plain import PlainMechanism
+from .scram import CredentialOf, ScramServer
+from .settings import MechanismSettings, SaslSettings
+
+
+class Verifiers(NamedTuple):
+    """What a broker knows that the properties do not say."""
+
+    credential_of: CredentialOf
+    cluster_id: str
+    """Makes the salts of unknown users, which are the same on all brokers."""
+    random_uuid: Callable[[], Uuid]
+
+
+def offered_mechanisms(
+    settings: SaslSettings, verifiers: Verifiers
+) -> Mapping[str, OfferedMechanism]:
+    """By name, in the order of the properties."""
+    return {
+        each.name: OfferedMechanism(_mechanism(each, verifiers), each.max_reauth_ms)
+        for each in settings.mechanisms
+    }
+
+
+def _mechanism(settings: MechanismSettings, verifiers: Verifiers) -> Mechanism:
+    scram = SCRAM_BY_NAME.get(settings.name)
+    if scram is None:
+        return PlainMechanism(settings.users)
+    cluster_secret = hashlib.sha256(verifiers.cluster_id.encode()).digest()
+    return ScramServer(scram, verifiers.credential_of, cluster_secret, verifiers.random_uuid)

@@ -1,0 +1,145 @@
+"""Decides on users' SCRAM credentials (KIP-554, `ScramControlManager`), and describes them.
+
+A request holds salted passwords; what is kept of one are the two keys that verify a login. Each
+user has one result, in the order in which the request names it first. The changes of all users
+whose changes are valid are one batch.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ...clients.errors import ErrorCode, KafkaError
+from ...clients.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from ...clients.protocol.schema import Message
+from ...clients.sasl.scram_keys import (
+    CREDENTIAL_ITERATIONS_MAX,
+    CREDENTIAL_ITERATIONS_MIN,
+    SCRAM_BY_CODE,
+    ScramCredential,
+    ScramMechanism,
+    credential_of,
+)
+from .cluster_image import ClusterImage
+from .decision import Decision
+from .metadata_records import (
+    RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
+)
+
+_DUPLICATE = "A user credential cannot be altered twice in the same request"
+
+AlterationResults = Sequence[tuple[str, KafkaError | None]]
+"""Each user's name, with the error that its changes met."""
+
+
+def alter_scram_credentials(
+    image: ClusterImage, request: AlterUserScramCredentialsRequest
+) -> Decision[AlterationResults]:
+    """Decide on each user separately."""
+    results: dict[str, KafkaError | None] = {}
+    records: dict[str, Message] = {}
+    for change in _changes(request):
+        name = change.name
+        if name in results:
+            # An error stays as it is; a change that seemed valid is void.
+            if records.pop(name, None) is not None:
+                results[name] = KafkaError(ErrorCode.DUPLICATE_RESOURCE, _DUPLICATE)
+            continue
+        try:
+            records[name] = _decide(image, change)
+            results[name] = None
+        except KafkaError as error:
+            results[name] = error
+    return Decision(list(records.values()), list(results.items()))
+
+
+_Change = ScramCredentialDeletion | ScramCredentialUpsertion
+
+
+def _changes(request: AlterUserScramCredentialsRequest) -> list[_Change]:
+    deletions: list[_Change] = list(request.deletions)
+    return deletions + list(request.upsertions)
+
+
+def named_users(request: AlterUserScramCredentialsRequest) -> list[str]:
+    """The users that a request names, each once."""
+    return list(dict.fromkeys(each.name for each in _changes(request)))
+
+
+def _decide(image: ClusterImage, change: _Change) -> Message:
+    if not change.name:
+        raise _unacceptable("Username must not be empty")
+    mechanism = SCRAM_BY_CODE.get(change.mechanism)
+    if mechanism is None:
+        raise KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
+    if isinstance(change, ScramCredentialDeletion):
+        if (change.name, change.mechanism) not in image.scram_credentials:
+            raise KafkaError(
+                ErrorCode.RESOURCE_NOT_FOUND,
+                "Attempt to delete a user credential that does not exist",
+            )
+        return RemoveUserScramCredentialRecord(name=change.name, mechanism=change.mechanism)
+    if change.iterations < CREDENTIAL_ITERATIONS_MIN:
+        raise _unacceptable("Too few iterations")
+    if change.iterations > CREDENTIAL_ITERATIONS_MAX:
+        raise _unacceptable("Too many iterations")
+    salted = bytes(change.salted_password)
+    credential = credential_of(mechanism, salted, bytes(change.salt), change.iterations)
+    return credential_record(change.name, mechanism, credential)
+
+
+def credential_record(
+    name: str, mechanism: ScramMechanism, credential: ScramCredential
+) -> UserScramCredentialRecord:
+    """The record of a user's credential."""
+    return UserScramCredentialRecord(
+        name=name,
+        mechanism=mechanism.code,
+        salt=credential.salt,
+        stored_key=credential.stored_key,
+        server_key=credential.server_key,
+        iterations=credential.iterations,
+    )
+
+
+def _unacceptable(sentence: str) -> KafkaError:
+    return KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, sentence)
+
+
+class UserCredentials(NamedTuple):
+    """A user's mechanisms with their iterations, or why there are none."""
+
+    name: str
+    iterations: Sequence[tuple[int, int]]
+    error: KafkaError | None = None
+
+
+def describe_scram_credentials(
+    image: ClusterImage, names: Sequence[str] | None
+) -> list[UserCredentials]:
+    """The credentials of these users, or of all without names (`ScramImage.describe`)."""
+    by_name: dict[str, list[tuple[int, int]]] = {}
+    for (name, mechanism), credential in sorted(image.scram_credentials.items()):
+        by_name.setdefault(name, []).append((mechanism, credential.iterations))
+    if not names:
+        return [UserCredentials(name, infos) for name, infos in by_name.items()]
+    described: list[UserCredentials] = []
+    for name in dict.fromkeys(names):
+        error = None
+        if names.count(name) > 1:
+            error = KafkaError(
+                ErrorCode.DUPLICATE_RESOURCE,
+                "Cannot describe SCRAM credentials for the same user twice in a single request:"
+                f" {name}",
+            )
+        elif name not in by_name:
+            error = KafkaError(
+                ErrorCode.RESOURCE_NOT_FOUND,
+                f"Attempt to describe a user credential that does not exist: {name}",
+            )
+        described.append(UserCredentials(name, () if error else by_name[name], error))
+    return described
