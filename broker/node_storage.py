@@ -13,7 +13,11 @@ from ..clients.protocol.schema import Message
 from ..replication.housekeeping.clean_stop import FLUSH_THREADS, close_logs
 from ..replication.metadata.cluster_image import ClusterImage
 from ..replication.metadata.metadata_log import MetadataLog, open_metadata_log
-from ..replication.metadata.metadata_records import SUPPORTED_FEATURES, FeatureLevelRecord
+from ..replication.metadata.metadata_records import (
+    SUPPORTED_FEATURES,
+    FeatureLevelRecord,
+    UserScramCredentialRecord,
+)
 from ..storage.config import LogConfig
 from ..storage.directory.log_dir import LogDirError
 from ..storage.files import Files
@@ -123,7 +127,8 @@ class NodeStorage:
                 directory,
                 names,
             )
-        return list[Message](served)
+        users = (each for each in records if isinstance(each, UserScramCredentialRecord))
+        return [*served, *users]
 
     def check(self, image: ClusterImage) -> None:
         """Raise LogDirError if a log belongs to a lost topic: it would be deleted as a stray."""

@@ -34,6 +34,7 @@ from .formatted_directories import (
     show_info,
 )
 from .initial_controllers import InitialController, parse_initial_controllers
+from .scram_users import scram_user
 
 _KRAFT_VERSION = "kraft.version"
 _DYNAMIC_FLAGS = "--standalone, --initial-controllers, or --no-initial-controllers"
@@ -65,6 +66,15 @@ def add_storage_arguments(command: str, parser: argparse.ArgumentParser) -> None
         action="append",
         default=[],
         help="the level of a feature; can be repeated",
+    )
+    parser.add_argument(
+        "--add-scram",
+        "-S",
+        metavar="MECHANISM=[name=USER,password=TEXT]",
+        action="append",
+        default=[],
+        help="a user with SCRAM of the new cluster, such as"
+        " 'SCRAM-SHA-512=[name=alice,password=secret]'; can be repeated",
     )
     voters = parser.add_mutually_exclusive_group()
     voters.add_argument(
@@ -143,6 +153,7 @@ def _plan(config: BrokerConfig, parsed: argparse.Namespace, environment: Environ
         voters,
         parsed.ignore_formatted,
         levels,
+        tuple(scram_user(each, environment) for each in parsed.add_scram),
     )
 
 

@@ -15,7 +15,11 @@ from ...replication.metadata.bootstrap_snapshot import (
     first_snapshot,
 )
 from ...replication.metadata.metadata_log import METADATA_PARTITION
-from ...replication.metadata.metadata_records import METADATA_VERSION, FeatureLevelRecord
+from ...replication.metadata.metadata_records import (
+    METADATA_VERSION,
+    FeatureLevelRecord,
+    UserScramCredentialRecord,
+)
 from ...replication.raft.raft_options import SUPPORTED_KRAFT_VERSIONS
 from ...replication.raft.voter_set import Address, Voter, VoterKey, VoterSet
 from ...storage.directory.log_dir import LogDir, LogDirError, MetaProperties
@@ -41,6 +45,8 @@ class FormatPlan(NamedTuple):
     ignore_formatted: bool = False
     levels: Mapping[str, int] = MappingProxyType({})
     """Features of which a new cluster gets another level than the highest."""
+    users: tuple[UserScramCredentialRecord, ...] = ()
+    """The first users with SCRAM."""
 
     @property
     def directory_id(self) -> Uuid | None:
@@ -115,7 +121,8 @@ def _format(plan: FormatPlan, path: str, files: Files, environment: Environment)
     now_ms = environment.wall_clock_ms()
     make_durably(files, path)
     files.atomic_replace(
-        f"{path}/{BOOTSTRAP_FILE}", bootstrap_snapshot(bootstrap_records(plan.levels), now_ms)
+        f"{path}/{BOOTSTRAP_FILE}",
+        bootstrap_snapshot([*bootstrap_records(plan.levels), *plan.users], now_ms),
     )
     if has_metadata and plan.voters:
         directory = f"{path}/{METADATA_PARTITION}"

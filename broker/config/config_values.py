@@ -14,6 +14,9 @@ from .config_safety import split_listener_name
 _OTHERS_PREFIXES = ("tierlog.mount.", "config.providers.")
 """Properties with these prefixes are checked by the code that reads them."""
 
+_OF_MECHANISM = ".connections.max.reauth.ms"
+"""The text after the mechanism in the only such property without `sasl`."""
+
 _BEFORE_MECHANISM = ".sasl."
 """The text after the mechanism in `listener.name.<listener>.<mechanism>.sasl.jaas.config`."""
 
@@ -149,7 +152,9 @@ def _definition(name: str) -> ConfigDef | None:
     """The definition of a name, which may be for a single listener or SASL mechanism."""
     listener, own_name = split_listener_name(name)
     definition = TABLES.find(own_name)
-    if definition is None and listener and _BEFORE_MECHANISM in own_name:
+    if definition is None and listener and own_name.endswith(_OF_MECHANISM):
+        definition = TABLES.find(_OF_MECHANISM.removeprefix("."))
+    elif definition is None and listener and _BEFORE_MECHANISM in own_name:
         definition = TABLES.find(own_name[own_name.index(_BEFORE_MECHANISM) + 1 :])
     return definition
 
