@@ -199,7 +199,32 @@ def _read_tls(
     from .security_config import check_names, read_tls
 
     check_names(stated)
-    return {name: read_tls(stated, name, needs_key=name in own) for name in secured}
+    return {
+        name: read_tls(stated, name, needs_key=name in own, has_sasl=protocols[name] == "SASL_SSL")
+        for name in secured
+    }
+
+
+def _read_sasl(
+    stated: Mapping[str, str], protocols: Mapping[str, str]
+) -> "dict[str, SaslSettings]":
+    """The settings of each listener with SASL. Raises KafkaError(INVALID_CONFIG)."""
+    names = [name for name, protocol in protocols.items() if protocol.startswith("SASL_")]
+    if not names:
+        return {}
+    from .sasl_config import read_sasl
+
+    return {name: read_sasl(stated, name) for name in names}
+
+
+def _check_own_listener(endpoint: Endpoint, sasl: Collection[str]) -> None:
+    """Refuse a listener that this broker's own clients cannot log in to."""
+    if endpoint.name in sasl:
+        raise _refuse(
+            f"Listener {endpoint} has SASL, but this broker itself reaches the tier's metadata"
+            " through it, and does not speak SASL so far: set"
+            " remote.log.metadata.manager.listener.name to the name of another listener."
+        )
 
 
 def _node_id(values: ConfigValues) -> int:

@@ -66,11 +66,16 @@ class _Listener:
         return _refuse(f"Listener {self.name} cannot use TLS: {sentence}.")
 
 
-def read_tls(stated: Mapping[str, str], listener: str, *, needs_key: bool = True) -> TlsSettings:
+def read_tls(
+    stated: Mapping[str, str], listener: str, *, needs_key: bool = True, has_sasl: bool = False
+) -> TlsSettings:
     """The TLS settings of one listener. Raises KafkaError(INVALID_CONFIG).
 
-    A node `needs_key` for a listener of its own, but not to connect to other nodes.
+    A node `needs_key` for a listener of its own, but not to connect to other nodes. A client of a
+    listener that `has_sasl` needs no certificate, unless the file says so for this listener.
     """
+    if has_sasl:
+        stated = {name: text for name, text in stated.items() if name != "ssl.client.auth"}
     values = _Listener(listener, stated)
     _refuse_java(values)
     client_auth = _CLIENT_AUTH[values.text("ssl.client.auth").lower() or "none"]

@@ -25,13 +25,11 @@ class TlsListeners:
     """The TLS listeners of one process."""
 
     def __init__(
-        self,
-        acceptors: "Mapping[str, TlsAcceptor]",
-        node_contexts: "Mapping[str, ClientContext]",
+        self, acceptors: "Mapping[str, TlsAcceptor]", with_sasl: Collection[str] = ()
     ) -> None:
         self.acceptors = acceptors
         """What the connections of each listener share."""
-        self._node_contexts = node_contexts
+        self._with_sasl = with_sasl
 
     @property
     def names(self) -> Collection[str]:
@@ -69,7 +67,7 @@ class TlsListeners:
         from .security_config import read_tls
 
         current = self.acceptors[name].current
-        settings = read_tls(values.stated, name)
+        settings = read_tls(values.stated, name, has_sasl=name in self._with_sasl)
         if settings == current.settings and modification_times(settings) == current.read_at:
             return current
         renewed = server_context(settings)
@@ -91,7 +89,7 @@ def tls_listeners(config: BrokerConfig) -> TlsListeners | None:
             name: TlsAcceptor(server_context(settings), handshake_s)
             for name, settings in config.tls.items()
         },
-        config.node_contexts,
+        config.sasl.keys(),
     )
 
 
