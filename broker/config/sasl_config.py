@@ -87,10 +87,10 @@ def _mechanism(stated: Mapping[str, str], listener: str, name: str) -> Mechanism
             "which tierlog cannot load",
         )
     entry = _entry(stated, listener, name)
-    wanted = LoginModule.PLAIN if name == _PLAIN else LoginModule.SCRAM
-    if entry is not None and entry.module is not wanted:
+    module = LoginModule.PLAIN if name == _PLAIN else LoginModule.SCRAM
+    if entry is not None and entry.module is not module:
         raise _refuse(
-            listener, f"{_jaas_name(listener, name)} names {entry.module.value}, not {wanted.value}"
+            listener, f"{_jaas_name(listener, name)} names {entry.module.value}, not {module.value}"
         )
     max_reauth_ms = max(0, values.integer("connections.max.reauth.ms"))
     if name != _PLAIN:

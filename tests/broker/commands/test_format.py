@@ -7,44 +7,13 @@ import pytest
 from tierlog.broker.command_line import run
 from tierlog.broker.commands.initial_controllers import parse_initial_controllers
 from tierlog.clients.kafka_uuid import uuid_from_string
-from tierlog.replication.metadata.bootstrap_snapshot import FIRST_SNAPSHOT_FILE
 from tierlog.storage.directory.log_dir import LogDir, MetaProperties
 from tierlog.storage.files import OsFiles
 
+from .formatted_node import Node
+
 STATIC = "controller.quorum.voters=1@localhost:9093,2@localhost:9193,3@localhost:9293"
 DIRECTORY = "JEXY6aqzQY-32P5TStzaFg"
-
-
-class Node:
-    """A properties file, and the directories it names."""
-
-    def __init__(self, directory: Path, *more: str) -> None:
-        self.log_dirs = [directory / "a", directory / "b"]
-        self.file = directory / "node.properties"
-        lines = (
-            "process.roles=broker,controller",
-            "node.id=1",
-            "listeners=PLAINTEXT://:9092,CONTROLLER://:9093",
-            "controller.listener.names=CONTROLLER",
-            f"log.dirs={','.join(map(str, self.log_dirs))}",
-            *more,
-        )
-        self.file.write_text("\n".join(lines))
-
-    def run(self, command: str, *arguments: str) -> int:
-        return run([command, "-c", str(self.file), *arguments], 0)
-
-    def format(self, *arguments: str) -> int:
-        return self.run("format", "-t", "a-cluster", *arguments)
-
-    def meta(self, index: int) -> MetaProperties:
-        meta = LogDir(OsFiles(), str(self.log_dirs[index])).read_meta_properties()
-        assert meta is not None
-        return meta
-
-    @property
-    def first_snapshot(self) -> Path:
-        return self.log_dirs[0] / "__cluster_metadata-0" / FIRST_SNAPSHOT_FILE
 
 
 def test_every_directory_gets_its_id_and_the_cluster_s(tmp_path: Path) -> None:

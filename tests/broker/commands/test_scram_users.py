@@ -19,7 +19,7 @@ from tierlog.clients.sasl.scram_keys import (
 from tierlog.replication.metadata.metadata_records import UserScramCredentialRecord
 from tierlog.tests.broker_process import BrokerThread
 
-from .test_format import Node
+from .formatted_node import Node
 
 SALT = b"a salt of many bytes"
 
