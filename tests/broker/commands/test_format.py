@@ -7,6 +7,7 @@ import pytest
 from tierlog.broker.command_line import run
 from tierlog.broker.commands.initial_controllers import parse_initial_controllers
 from tierlog.clients.kafka_uuid import uuid_from_string
+from tierlog.replication.metadata.bootstrap_snapshot import FIRST_SNAPSHOT_FILE
 from tierlog.storage.directory.log_dir import LogDir, MetaProperties
 from tierlog.storage.files import OsFiles
 
