@@ -21,7 +21,7 @@ def handle(
             DescribeUserScramCredentialsResult(
                 user=user.name,
                 error_code=ErrorCode.NONE if user.error is None else user.error.code,
-                error_message=None if user.error is None else user.error.message,
+                error_message="" if user.error is None else user.error.message,
                 credential_infos=[
                     CredentialInfo(mechanism=mechanism, iterations=iterations)
                     for mechanism, iterations in user.iterations

@@ -232,3 +232,33 @@ def describe_client_quotas(twins: Twins, version: int) -> Ask:
     twins.same(slowing("described", 1), 1)
     component = {"entity_type": "client-id", "match_type": 0, "match": "described"}
     return always(ApiKey.DESCRIBE_CLIENT_QUOTAS, version, components=[component], strict=True)
+
+
+_ILLEGAL_SASL_STATE = 34
+
+
+@story(ApiKey.SASL_HANDSHAKE, errors=(_ILLEGAL_SASL_STATE,))
+def sasl_handshake(_: Twins, version: int) -> Ask:
+    return always(ApiKey.SASL_HANDSHAKE, version, mechanism="PLAIN")
+
+
+@story(ApiKey.SASL_AUTHENTICATE, errors=(_ILLEGAL_SASL_STATE,))
+def sasl_authenticate(_: Twins, version: int) -> Ask:
+    return always(ApiKey.SASL_AUTHENTICATE, version, auth_bytes=b"")
+
+
+@story(ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
+def alter_user_scram_credentials(_: Twins, version: int) -> Ask:
+    credential = {
+        "name": "alice",
+        "mechanism": 1,
+        "iterations": 4096,
+        "salt": b"salt",
+        "salted_password": bytes(32),
+    }
+    return always(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, version, upsertions=[credential])
+
+
+@story(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS)
+def describe_user_scram_credentials(_: Twins, version: int) -> Ask:
+    return always(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, version, users=[])
