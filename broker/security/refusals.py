@@ -17,6 +17,9 @@ from ...clients.protocol.messages.alter_client_quotas import (
 )
 from ...clients.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
 )
 from ...clients.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -46,6 +49,8 @@ from ...clients.protocol.messages.elect_leaders import ElectLeadersRequest, Elec
 from ...clients.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
 )
 from ...clients.protocol.messages.remove_raft_voter import (
     RemoveRaftVoterRequest,
@@ -68,7 +73,6 @@ from ...clients.protocol.messages.write_txn_markers import (
 )
 from ...clients.protocol.schema import Message
 from ...replication.controller.leader_election import refused_election
-from ...replication.controller.reassignment import refused_reassignments
 from ...replication.controller.topic_control import (
     refused_creation,
     refused_deletion,
@@ -167,6 +171,44 @@ def _markers(request: WriteTxnMarkersRequest, error: KafkaError) -> Message:
     )
 
 
+def _reassignments(request: AlterPartitionReassignmentsRequest, error: KafkaError) -> Message:
+    return AlterPartitionReassignmentsResponse(
+        error_code=error.code,
+        error_message=error.message or None,
+        responses=[
+            ReassignableTopicResponse(
+                name=topic.name,
+                partitions=[
+                    ReassignablePartitionResponse(
+                        partition_index=partition.partition_index,
+                        error_code=error.code,
+                        error_message=error.message or None,
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+def _no_reassignments(request: ListPartitionReassignmentsRequest, error: KafkaError) -> Message:
+    return ListPartitionReassignmentsResponse(
+        error_code=error.code,
+        error_message=error.message or None,
+        topics=[
+            OngoingTopicReassignment(
+                name=topic.name,
+                partitions=[
+                    OngoingPartitionReassignment(partition_index=index)
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics or ()
+        ],
+    )
+
+
 def _no_quotas(_: DescribeClientQuotasRequest, error: KafkaError) -> Message:
     return DescribeClientQuotasResponse(
         error_code=error.code, error_message=error.message, entries=None
@@ -196,8 +238,8 @@ _FORMS: dict[type[Message], _Form] = {
     DeleteTopicsRequest: _form(DeleteTopicsRequest, refused_deletion),
     CreatePartitionsRequest: _form(CreatePartitionsRequest, refused_partitions),
     ElectLeadersRequest: _form(ElectLeadersRequest, refused_election),
-    AlterPartitionReassignmentsRequest: lambda _, error: refused_reassignments(error),
-    ListPartitionReassignmentsRequest: _of_all(ListPartitionReassignmentsResponse),
+    AlterPartitionReassignmentsRequest: _form(AlterPartitionReassignmentsRequest, _reassignments),
+    ListPartitionReassignmentsRequest: _form(ListPartitionReassignmentsRequest, _no_reassignments),
     AlterClientQuotasRequest: _form(AlterClientQuotasRequest, _quotas),
     AlterUserScramCredentialsRequest: _form(AlterUserScramCredentialsRequest, _scram_credentials),
     CreateAclsRequest: _form(CreateAclsRequest, _acl_creations),

@@ -12,6 +12,7 @@ from tierlog.clients.protocol.api import ApiKey, ListenerKind
 from tierlog.clients.protocol.codec import decode, encode_bytes
 from tierlog.clients.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from tierlog.clients.protocol.schema import Message
+from tierlog.replication.authorizer.authorizer import Authorizer
 from tierlog.replication.controller.controller import Controller
 from tierlog.replication.metadata.quorum_member import QuorumMember
 
@@ -31,12 +32,14 @@ _NO_QUORUM = cast("QuorumMember", None)
 _NO_CHANNEL = cast("ControllerChannel", None)
 
 
-def controller_node(controller: Controller) -> NodeContext:
+def controller_node(controller: Controller, authorizer: Authorizer | None = None) -> NodeContext:
     """A process whose controller handles envelopes."""
     member = Member(_NO_QUORUM, None, _NO_CHANNEL)
     return cast(
         "NodeContext",
-        SimpleNamespace(controller=controller, config=_CONFIG, member=member, authorizer=None),
+        SimpleNamespace(
+            controller=controller, config=_CONFIG, member=member, authorizer=authorizer
+        ),
     )
 
 

@@ -1,5 +1,7 @@
 """Topics are looked up for patterns a stretch at a time."""
 
+from collections.abc import Iterable
+
 from tierlog.broker.coordinator.consumer.regex_lookup import NAMES_PER_STRETCH, RegexLookup
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.replication.metadata.cluster_image import ClusterImage, TopicImage
@@ -37,3 +39,21 @@ def test_many_topics_take_several_stretches() -> None:
     assert not lookup.is_done_after_next()
     assert lookup.is_done_after_next()
     assert list(lookup.result(0)["t.*"].topics) == names
+
+
+def test_a_topic_that_the_client_may_not_describe_is_no_match() -> None:
+    asked: list[str] = []
+
+    def describable(names: Iterable[str]) -> set[str]:
+        asked.extend(names)
+        return {"aa", "b"}
+
+    lookup = RegexLookup(["a.*", ".*b"], cluster("b", "ab", "aa", "c"), describable)
+    assert lookup.is_done_after_next()
+    found = lookup.result(now_ms=5)
+    assert {regex: value.topics for regex, value in found.items()} == {
+        "a.*": ("aa",),
+        ".*b": ("b",),
+    }
+    # Only what matches is decided.
+    assert set(asked) == {"ab", "aa", "b"}
