@@ -43,7 +43,8 @@ def handle(
     page = _Page(image, context.listener, room, access)
     denied: list[str] = []
     for name in topics:
-        if access is not None and not access.allows(DESCRIBE, TOPIC, name):
+        is_named = bool(request.topics)
+        if access is not None and not access.allows(DESCRIBE, TOPIC, name, audited=is_named):
             denied.append(name)
             continue
         first = cursor.partition_index if cursor is not None and name == start else 0

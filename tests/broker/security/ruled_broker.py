@@ -2,14 +2,15 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from tierlog.broker.broker import Broker
 from tierlog.broker.dependencies import Dependencies
 from tierlog.broker.dispatch.apis import Apis
 from tierlog.broker.dispatch.quota_switch import Answer
+from tierlog.broker.network.connection import ConnectedClient, Response
 from tierlog.broker.request.context import BrokerContext
+from tierlog.broker.security.session import Session
 from tierlog.clients.protocol.api import ApiKey
 from tierlog.clients.protocol.messages.metadata import MetadataResponse
 from tierlog.clients.protocol.schema import Message
@@ -59,16 +60,24 @@ class RuledBroker(BrokerThread):
     def __init__(self, directory: Path, properties: dict[str, str] | None = None) -> None:
         super().__init__(directory, PROPERTIES | (properties or {}))
         self.rules = Rules()
+        self.session: Session | None = None
+        """What the client of the next request has authenticated; None leaves it as it is."""
+
+    def _authenticated(self, answer: Answer) -> Answer:
+        def answered(client: ConnectedClient, frame: memoryview) -> Response:
+            if self.session is not None:
+                client.session = self.session
+            return answer(client, frame)
+
+        return answered
 
     async def _start(self) -> Broker:
-        around = partial(_ruled, self.rules)
+        def around(context: BrokerContext, _: Answer) -> Answer:
+            return self._authenticated(Apis(replace(context, authorizer=self.rules)).answer)
+
         broker = Broker(self._config, dependencies=Dependencies(around_answers=around))
         await broker.start()
         return broker
-
-
-def _ruled(rules: Rules, context: BrokerContext, _: Answer) -> Answer:
-    return Apis(replace(context, authorizer=rules)).answer
 
 
 def ask(client: RawClient, key: ApiKey, version: int, /, **values: object) -> Plain:

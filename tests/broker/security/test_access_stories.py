@@ -2,11 +2,12 @@
 
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tierlog.broker.request.authorized_operations import OPERATIONS_NOT_REQUESTED
-from tierlog.broker.security.audit import LINES_A_SECOND_MAX
+from tierlog.broker.security.session import Session
 from tierlog.clients.protocol.api import ApiKey
 from tierlog.clients.protocol.messages.fetch import FetchResponse
 from tierlog.clients.protocol.messages.create_topics import CreateTopicsResponse
@@ -111,6 +112,23 @@ def test_a_repeated_fetch_is_decided_when_the_entries_change(stage: Stage, versi
             assert [code_of(each) for each in answers] == [code] * 5
             has_records = [bool(each.responses[0].partitions[0].records) for each in answers]
             assert has_records == [not code] * 5
+
+
+def test_a_repeated_request_is_decided_when_its_client_is_another(tmp_path: Path) -> None:
+    with RuledBroker(tmp_path) as broker, RawClient(broker.port) as client:
+        names = prepare(client)[EXISTING]
+        session = Session()
+        for name in ("User:alice", "User:bob", "User:alice"):
+            session = session.authenticated(name, "PLAIN", None)
+            broker.session = session
+            broker.rules.decisions.clear()
+            # Requests that repeat are answered from memory, but for the first of each client.
+            assert [produce(client, names, 9) for _ in range(5)] == [0] * 5
+            answers = [fetch(client, 12, names, session_epoch=-1) for _ in range(5)]
+            assert [code_of(each) for each in answers] == [0] * 5
+            decided = [principal for principal, _, _ in broker.rules.decisions]
+            assert set(decided) == {name}
+            assert len(decided) < 10
 
 
 def test_a_fetch_that_was_denied_is_not_remembered_as_allowed(stage: Stage) -> None:
@@ -308,14 +326,3 @@ def test_a_denial_is_one_line_whatever_the_name(
     )
     assert lines[-1].count("x") < 400
     assert not any("\n" in line for line in lines)
-
-
-def test_the_audit_is_bounded(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
-    client, rules, _ = stage
-    rules.allow([])
-    with caplog.at_level(logging.INFO, "kafka.authorizer.logger"):
-        many = [f"group-{number}" for number in range(20 * LINES_A_SECOND_MAX)]
-        ask(client, ApiKey.DESCRIBE_GROUPS, 5, groups=many)
-    lines = [each for each in caplog.records if each.name == "kafka.authorizer.logger"]
-    # The request takes a few seconds at most.
-    assert len(lines) < 10 * LINES_A_SECOND_MAX

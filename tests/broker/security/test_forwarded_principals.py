@@ -36,10 +36,11 @@ from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 ALICE = CLIENT._replace(principal="User:alice")
 
 
-async def forwarded(channel: DirectChannel, request: Message) -> Message:
+async def forwarded(channel: DirectChannel, request: Message, version: int = 7) -> Message:
     """The answer to Alice's request, sent to a broker that is not the controller."""
     handle = forwarding(create_topics.handle)  # type: ignore[arg-type]  # of one API
-    answer = handle(forwarding_broker(channel), ALICE, request)
+    context = ALICE._replace(api_key=request.api_key, api_version=version)
+    answer = handle(forwarding_broker(channel), context, request)
     return await cast("Coroutine[object, object, Message]", answer)
 
 
@@ -73,7 +74,7 @@ def test_a_forwarded_request_of_the_whole_cluster_is_checked_in_its_envelope() -
         rules.allow([])
         channel = DirectChannel(controller_node(node.controller, rules))
         request = ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=5_000)
-        response = await forwarded(channel, request)
+        response = await forwarded(channel, request, version=2)
         assert isinstance(response, ElectLeadersResponse)
         assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         await node.stop()
