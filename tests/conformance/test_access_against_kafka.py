@@ -36,7 +36,12 @@ from ..broker_process import BrokerThread, RawClient
 from ..waiting import wait_until
 from .side_by_side import Plain, differences
 
-pytestmark = [pytest.mark.requires("java", "mvn"), pytest.mark.long]
+pytestmark = [
+    pytest.mark.requires("java", "mvn"),
+    pytest.mark.long,
+    # About seven thousand requests to each: minutes on a machine that does much else.
+    pytest.mark.timeout(1800),
+]
 
 NODE = {
     **PROPERTIES,

@@ -641,6 +641,18 @@ def _enter_cluster() -> None:
         ALTER_CONFIGS,
         lambda _: {"entries": [entry], "validate_only": True},
     )
+    needs(
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        (0,),
+        DESCRIBE,
+        lambda n: {"users": [{"name": n.name}]},
+    )
+    needs(
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        (0,),
+        ALTER,
+        lambda n: {"deletions": [{"name": n.name, "mechanism": 1}], "upsertions": []},
+    )
     needs(ApiKey.LIST_CONFIG_RESOURCES, (0, 1), DESCRIBE_CONFIGS, nothing)
     needs(
         ApiKey.DESCRIBE_QUORUM,
