@@ -45,6 +45,11 @@ from ...clients.protocol.messages.describe_client_quotas import (
 )
 from ...clients.protocol.messages.describe_quorum import DescribeQuorumResponse
 from ...clients.protocol.messages.describe_quorum_request import DescribeQuorumRequest
+from ...clients.protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
 from ...clients.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from ...clients.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -118,6 +123,20 @@ def _scram_credentials(request: AlterUserScramCredentialsRequest, error: KafkaEr
             )
             for name in named_users(request)
         ]
+    )
+
+
+def _no_scram_credentials(
+    request: DescribeUserScramCredentialsRequest, error: KafkaError
+) -> Message:
+    # Kafka answers for each user, and leaves the name out.
+    result = DescribeUserScramCredentialsResult(
+        error_code=error.code, error_message=error.message or None
+    )
+    return DescribeUserScramCredentialsResponse(
+        error_code=error.code,
+        error_message=error.message or None,
+        results=[result] * len(request.users or ()),
     )
 
 
@@ -241,6 +260,12 @@ _FORMS: dict[type[Message], _Form] = {
     AlterPartitionReassignmentsRequest: _form(AlterPartitionReassignmentsRequest, _reassignments),
     ListPartitionReassignmentsRequest: _form(ListPartitionReassignmentsRequest, _no_reassignments),
     AlterClientQuotasRequest: _form(AlterClientQuotasRequest, _quotas),
+    AlterReplicaLogDirsRequest: _form(AlterReplicaLogDirsRequest, _moves),
+    DescribeClientQuotasRequest: _form(DescribeClientQuotasRequest, _no_quotas),
+    WriteTxnMarkersRequest: _form(WriteTxnMarkersRequest, _markers),
+    DescribeUserScramCredentialsRequest: _form(
+        DescribeUserScramCredentialsRequest, _no_scram_credentials
+    ),
     AlterUserScramCredentialsRequest: _form(AlterUserScramCredentialsRequest, _scram_credentials),
     CreateAclsRequest: _form(CreateAclsRequest, _acl_creations),
     DeleteAclsRequest: _form(DeleteAclsRequest, _acl_deletions),
