@@ -53,7 +53,6 @@ from .config.listeners import with_bound_ports
 from .config.mount_config import MOUNTED_TOPICS_FILE
 from .config.remedies import listening_sentence, storage_sentence, with_remedy
 from .config.settings import (
-    cleaner_config,
     connection_limits,
     controller_config,
     housekeeping_config,
@@ -74,7 +73,7 @@ from .metrics.tier_metrics import forget_deleted_topics, register_purgatories, r
 from .network.socket_listener import SocketNetwork
 from .network.socket_server import SocketServer
 from .network.transport import Network
-from .node_storage import NodeStorage
+from .node_storage import NodeStorage, configure_logs
 from .request.context import BrokerContext
 from .request.fetch_session import FetchSessionCache
 from .request.groups import Groups
@@ -305,19 +304,9 @@ class Broker:
             self._follow_leaders(self._member, replica_manager, dynamic_config, log_manager)
         else:
             controller.subscribe(dynamic_config.publish)
-            if self._authorizer is not None:
-                from .cluster.acl_following import follow_acls
+            self._follow_acls(controller)
 
-                follow_acls(controller, self._authorizer)
-                self._authorizer.complete_load()
-
-        def configure_logs(values: ConfigValues) -> None:
-            log_manager.default_config = topic_defaults.log_config()
-            controller.use_topic_defaults(log_manager.default_config)
-            log_manager.producer_expiration_ms = values.integer("producer.id.expiration.ms")
-            compaction.config = cleaner_config(values)
-
-        dynamic_config.subscribe(configure_logs)
+        configure_logs(dynamic_config, controller, log_manager, compaction)
         self._subscribe_to_config(dynamic_config, replica_manager, server)
         # Subscribed after the dynamic configuration: new logs use the topic defaults it updates.
         controller.subscribe(replica_manager.publish)
@@ -354,6 +343,13 @@ class Broker:
     def _fetch_sessions(self) -> FetchSessionCache:
         slots = self.config.values.integer("max.incremental.fetch.session.cache.slots")
         return FetchSessionCache(slots, self._dependencies.environment.random)
+
+    def _follow_acls(self, controller: Controller) -> None:
+        if self._authorizer is not None:
+            from .cluster.acl_following import follow_acls
+
+            follow_acls(controller, self._authorizer)
+            self._authorizer.complete_load()
 
     def _follow_leaders(
         self,
@@ -605,7 +601,7 @@ class Broker:
         self, server: SocketServer, storage: NodeStorage, dynamic_config: DynamicConfig
     ) -> Controller:
         """The controller of a member of a cluster; it has caught up when this returns."""
-        from .cluster_member import ClusterMember
+        from .cluster_member import ClusterMember, MemberTools
         from .metrics.quorum_metrics import register_controller_metrics, register_quorum_metrics
 
         # Of its own: a vote must not wait until partitions are flushed.
@@ -615,11 +611,7 @@ class Broker:
             self.config,
             self.listeners,
             storage,
-            flusher,
-            self._supervisor,
-            dynamic_config,
-            self.metrics,
-            self._authorizer,
+            MemberTools(flusher, self._supervisor, dynamic_config, self.metrics, self._authorizer),
         )
         member.on_fatal(lambda sentence: self.on_fatal(sentence))
         self._started.push_async_callback(self._close_logs, storage)

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Collection
 from concurrent.futures import Executor
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import Uuid
@@ -57,21 +57,26 @@ _OTHERS_LEAVE_S = 3.0
 """How long an active controller that stops waits for brokers that stop at the same time."""
 
 
+class MemberTools(NamedTuple):
+    """What the process gives its member."""
+
+    executor: Executor
+    """It syncs the metadata log."""
+    supervisor: Supervisor
+    dynamic_config: DynamicConfig
+    metrics: Metrics
+    authorizer: "StandardAuthorizer | None"
+    """What decides about requests; None if everything is allowed."""
+
+
 class ClusterMember:
     """See the top of this file."""
 
     def __init__(
-        self,
-        config: BrokerConfig,
-        listeners: Listeners,
-        storage: NodeStorage,
-        executor: Executor,
-        supervisor: Supervisor,
-        dynamic_config: DynamicConfig,
-        metrics: Metrics,
-        authorizer: "StandardAuthorizer | None" = None,
+        self, config: BrokerConfig, listeners: Listeners, storage: NodeStorage, tools: MemberTools
     ) -> None:
-        """`executor` syncs the metadata log. Reads the voters from the disk; raises OSError."""
+        """Read the voters from the disk. Raises OSError."""
+        executor, supervisor, dynamic_config, metrics, authorizer = tools
         self._config = config
         self._storage = storage
         environment = self._environment = storage.environment

@@ -10,7 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from ..clients.environment import Environment
 from ..clients.kafka_uuid import Uuid, uuid_to_string
 from ..clients.protocol.schema import Message
+from ..replication.controller.controller import Controller
 from ..replication.housekeeping.clean_stop import FLUSH_THREADS, close_logs
+from ..replication.housekeeping.log_compaction import LogCompaction
 from ..replication.metadata.cluster_image import ClusterImage
 from ..replication.metadata.metadata_log import MetadataLog, open_metadata_log
 from ..replication.metadata.metadata_records import (
@@ -23,7 +25,9 @@ from ..storage.directory.log_dir import LogDirError
 from ..storage.files import Files
 from ..storage.manager.log_manager import LogManager
 from .config.config import BrokerConfig
-from .config.settings import metadata_log_config
+from .config.config_values import ConfigValues
+from .config.dynamic_config import DynamicConfig
+from .config.settings import cleaner_config, metadata_log_config
 
 _log = logging.getLogger(__name__)
 
@@ -188,3 +192,21 @@ class NodeStorage:
         for log_dir in self.log_manager.log_dirs:
             while log_dir.losses:
                 _log.warning("Data loss: %s", log_dir.losses.pop(0))
+
+
+def configure_logs(
+    dynamic_config: DynamicConfig,
+    controller: Controller,
+    log_manager: LogManager,
+    compaction: LogCompaction,
+) -> None:
+    """Keep the logs and what looks after them at the settings of the configuration."""
+    topic_defaults = dynamic_config.topic_defaults
+
+    def configure(values: ConfigValues) -> None:
+        log_manager.default_config = topic_defaults.log_config()
+        controller.use_topic_defaults(log_manager.default_config)
+        log_manager.producer_expiration_ms = values.integer("producer.id.expiration.ms")
+        compaction.config = cleaner_config(values)
+
+    dynamic_config.subscribe(configure)

@@ -32,6 +32,8 @@ from tierlog.broker.network.connection_states import (
     TRANSITIONS as CONNECTION,
     ConnectionState,
 )
+from tierlog.broker.security.sasl.transitions import TRANSITIONS as SASL, SaslState
+from tierlog.broker.security.tls.engine import TRANSITIONS as TLS, TlsState
 from tierlog.replication.brokers.broker_life import TRANSITIONS as LIFE, BrokerLife
 from tierlog.replication.brokers.broker_states import TRANSITIONS as BROKER, BrokerState
 from tierlog.replication.controller.controller_state import (
@@ -115,6 +117,18 @@ MACHINES = [
         "broker/network/connection_states.py",
         "TRANSITIONS",
         moves_by_event(ConnectionState.READY, CONNECTION.items()),
+    ),
+    Machine(
+        "A connection over TLS",
+        "broker/security/tls/engine.py",
+        "TRANSITIONS",
+        moves_by_event(TlsState.SHAKING, TLS.items()),
+    ),
+    Machine(
+        "A connection that proves its name by SASL; any other event leads to FAILED",
+        "broker/security/sasl/transitions.py",
+        "TRANSITIONS",
+        moves_by_event(SaslState.VERSIONS_OR_HANDSHAKE, SASL.items()),
     ),
     Machine(
         "The pacing of a connection's Fetch responses",

@@ -8,8 +8,11 @@ import pytest
 from tierlog.tests.house_rules import ROOT, source_files
 
 DOCS = sorted((ROOT / "docs").glob("*.md"))
-PAGES = [*DOCS, *sorted((ROOT / "docs" / "decisions").glob("*.md"))]
-PAGES += [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md")]
+PAGES = [
+    *DOCS,
+    *sorted((ROOT / "docs" / "decisions").glob("*.md")),
+    *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md")),
+]
 _LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]+))?\)")
 _ACTIVATION = "source .venv/bin/activate"
 _BARE_COMMAND = re.compile(r"^ *tierlog(?:-bench|-spark)? (?:serve|tier|run|audit|[A-Z]+)\b")

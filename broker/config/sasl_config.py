@@ -6,6 +6,7 @@ refuses the start. No sentence holds a password.
 """
 
 from collections.abc import Mapping
+from typing import cast
 
 from ...clients.config_def import parse_value
 from ...clients.errors import ErrorCode, KafkaError
@@ -59,7 +60,7 @@ def read_sasl(stated: Mapping[str, str], listener: str) -> SaslSettings:
     """The SASL settings of one listener. Raises KafkaError(INVALID_CONFIG)."""
     values = _Values(stated, listener)
     enabled = values.value("sasl.enabled.mechanisms")
-    names = [str(each).strip() for each in enabled] if isinstance(enabled, list) else []
+    names = [str(each).strip() for each in cast("list[object]", enabled or [])]
     shown = values.full_name("sasl.enabled.mechanisms")
     if not names:
         raise _refuse(listener, f"{shown} is empty; the mechanisms are {', '.join(_MECHANISMS)}")

@@ -39,7 +39,11 @@ def handle(
     outcome = broker.replica_manager.delete_records(list(offsets.items()), request.timeout_ms)
     if isinstance(outcome, list):
         return _response([*outcome, *denied])
-    return Deferred(outcome, lambda results: _response([*results, *denied]))
+
+    def respond(results: Sequence[DeleteRecordsResult]) -> DeleteRecordsResponse:
+        return _response([*results, *denied])
+
+    return Deferred(outcome, respond)
 
 
 def _denied(partition: TopicPartition) -> DeleteRecordsResult:

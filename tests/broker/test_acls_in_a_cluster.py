@@ -11,8 +11,8 @@ from tierlog.replication.authorizer.standard_authorizer import StandardAuthorize
 
 from ..broker_process import RawClient
 from ..waiting import wait_until
+from .acl_requests import create, creation, delete, describe, everything
 from .guarded_broker import GuardedBroker
-from .test_acl_requests import create, creation, delete, describe, everything
 
 pytestmark = pytest.mark.long
 

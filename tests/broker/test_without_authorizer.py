@@ -21,7 +21,7 @@ from tierlog.clients.protocol.messages.metadata import (
 )
 
 from ..broker_process import BrokerThread, RawClient
-from .test_acl_requests import creation, everything, sought
+from .acl_requests import creation, everything, sought
 
 
 def test_acl_requests_are_announced_and_refused(tmp_path: Path) -> None:

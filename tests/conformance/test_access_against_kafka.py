@@ -18,8 +18,7 @@ import pytest
 from tierlog.bench.kafka_peer import KafkaNode
 from tierlog.clients.protocol.api import ApiKey
 
-from ..broker.security.access_matrix import (
-    CASES,
+from ..broker.security.access_cases import (
     DESCRIBE,
     EXISTING,
     MISSING,
@@ -31,6 +30,7 @@ from ..broker.security.access_matrix import (
     topic,
     transaction,
 )
+from ..broker.security.access_matrix import CASES
 from ..broker.security.ruled_broker import PROPERTIES, answer_to, ask, denials, prepare
 from ..broker_process import BrokerThread, RawClient
 from ..waiting import wait_until

@@ -36,8 +36,8 @@ from tierlog.clients.protocol.messages.describe_acls import (
 )
 from tierlog.clients.protocol.schema import Message
 
+from ..broker.acl_requests import describe, everything, sought
 from ..broker.guarded_broker import GuardedBroker
-from ..broker.test_acl_requests import describe, everything, sought
 from ..broker_process import RawClient
 from ..house_rules import ROOT
 from ..waiting import wait_until

@@ -44,7 +44,7 @@ from tierlog.clients.protocol.messages.metadata import (
     MetadataResponse,
 )
 
-from ..broker.test_acl_requests import Line, describe, everything
+from ..broker.acl_requests import Line, describe, everything
 from ..broker_process import RawClient
 from ..waiting import wait_until
 from .side_by_side import both_brokers

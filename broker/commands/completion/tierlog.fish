@@ -51,7 +51,7 @@ function _shtab_tierlog_using
 end
 
 set -g _shtab_tierlog_commands serve tier 'tier ls' 'tier verify' 'tier scrub' 'tier owner' 'tier rebuild' topic 'topic ls' 'topic create' 'topic describe' 'topic alter' 'topic delete' 'topic trim' 'topic storage' produce consume group 'group ls' 'group describe' 'group seek' 'group delete' config 'config get' 'config set' 'config unset' cluster 'cluster up' 'cluster info' 'cluster ping' 'cluster wait' 'cluster status' 'cluster kill' 'cluster pause' 'cluster resume' 'cluster start' 'cluster add' 'cluster remove' 'cluster roll' 'cluster stop' format info random-uuid completion
-set -g _shtab_tierlog_opts_with_value --announce --bootstrap --brokers --cluster-id --compression --config --controllers --count --delete-config --delimiter --dir --feature --format --grace --group --header --initial-controllers --key --key-delimiter --log-format --log-level --offset --override --partition --partitions --profile --properties --rack --release-version --replicas --timeout --to --topic --topic-id -D -H -I -K -X -b -c -d -f -g -k -n -o -p -r -t -z
+set -g _shtab_tierlog_opts_with_value --add-scram --announce --bootstrap --brokers --cluster-id --compression --config --controllers --count --delete-config --delimiter --dir --feature --format --grace --group --header --initial-controllers --key --key-delimiter --log-format --log-level --offset --override --partition --partitions --profile --properties --rack --release-version --replicas --timeout --to --topic --topic-id -D -H -I -K -S -X -b -c -d -f -g -k -n -o -p -r -t -z
 
 complete -c tierlog -e
 complete -c tierlog -f
@@ -322,6 +322,7 @@ complete -c tierlog -n '_shtab_tierlog_using format' -l cluster-id -s t -x -d 't
 complete -c tierlog -n '_shtab_tierlog_using format' -l ignore-formatted -s g -d 'pass over formatted directories'
 complete -c tierlog -n '_shtab_tierlog_using format' -l release-version -s r -x -d 'only 4.3-IV0'
 complete -c tierlog -n '_shtab_tierlog_using format' -l feature -s f -x -d 'the level of a feature; can be repeated'
+complete -c tierlog -n '_shtab_tierlog_using format' -l add-scram -s S -x -d 'a user with SCRAM of the new cluster, such as '"'"'SCRAM-SHA-512=[name=alice,password=secret]'"'"'; can be repeated'
 complete -c tierlog -n '_shtab_tierlog_using format' -l standalone -s s -d 'this controller is the only voter'
 complete -c tierlog -n '_shtab_tierlog_using format' -l no-initial-controllers -s N -d 'this node joins a cluster that has voters'
 complete -c tierlog -n '_shtab_tierlog_using format' -l initial-controllers -s I -x -d 'the first voters, the same for every node'

@@ -315,6 +315,7 @@ _shtab_tierlog_format_options=(
   {--ignore-formatted,-g}"[pass over formatted directories]"
   {--release-version,-r}"[only 4.3-IV0]:release_version:"
   "*"{--feature,-f}"[the level of a feature\; can be repeated]:NAME=LEVEL:"
+  "*"{--add-scram,-S}"[a user with SCRAM of the new cluster, such as \'SCRAM-SHA-512\=\[name\=alice,password\=secret\]\'\; can be repeated]:MECHANISM=[name=USER,password=TEXT]:"
   {--standalone,-s}"[this controller is the only voter]"
   {--no-initial-controllers,-N}"[this node joins a cluster that has voters]"
   {--initial-controllers,-I}"[the first voters, the same for every node]:ID@HOST:PORT:DIRECTORY,...:"

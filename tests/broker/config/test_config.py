@@ -136,7 +136,7 @@ def test_an_unknown_name_is_a_warning_that_suggests_the_nearest() -> None:
         ({"listeners": "9092"}, "NAME://host:port"),
         ({"listeners": "PLAINTEXT://h:99999"}, "larger than 65535"),
         ({"listeners": "SSL://:9093"}, "it has no private key"),
-        ({"listeners": "SASL_SSL://:9093"}, "supports only PLAINTEXT and SSL so far"),
+        ({"listeners": "SASL_SSL://:9093"}, "it has no private key"),
         ({"listeners": "INSIDE://:9093"}, "no entry in listener.security.protocol.map"),
         ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "must have a different name"),
         (

@@ -19,7 +19,7 @@ from tierlog.replication.authorizer.authorizer import AclOperation, Resource, Re
 from ...broker_process import BrokerThread, RawClient
 from ...conformance.meaningful_requests import request
 from ...conformance.side_by_side import OUR_OWN, Plain, plain
-from .access_matrix import DENIALS, EXISTING, MISSING, Case, Names, Right, batch
+from .access_cases import DENIALS, EXISTING, MISSING, Case, Names, Right, batch
 
 PROPERTIES = {"node.id": "1", "num.partitions": "1", "transaction.state.log.num.partitions": "1"}
 

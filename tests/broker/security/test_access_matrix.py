@@ -11,8 +11,7 @@ from tierlog.clients.protocol.api import SERVED_ON, ApiKey, ListenerKind, served
 
 from ...broker_process import RawClient
 from ...conformance.side_by_side import Plain
-from .access_matrix import (
-    CASES,
+from .access_cases import (
     DESCRIBE,
     EXISTING,
     MISSING,
@@ -23,6 +22,7 @@ from .access_matrix import (
     topic,
     transaction,
 )
+from .access_matrix import CASES
 from .ruled_broker import RuledBroker, Rules, answer_to, denials, prepare
 
 CHANGES_WHAT_IS_THERE = frozenset({ApiKey.DELETE_TOPICS, ApiKey.DELETE_GROUPS})

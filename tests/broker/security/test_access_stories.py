@@ -26,7 +26,7 @@ from tierlog.replication.authorizer.authorizer import AclOperation
 
 from ...broker_process import RawClient
 from ...conformance.meaningful_requests import request
-from .access_matrix import (
+from .access_cases import (
     CREATE,
     DELETE,
     DESCRIBE,

@@ -7,7 +7,7 @@ import pytest
 from tierlog.clients.protocol.api import ApiKey
 
 from ...broker_process import BrokerThread, RawClient
-from .access_matrix import TOPIC_DENIED
+from .access_cases import TOPIC_DENIED
 from .ruled_broker import ask, denials
 
 STANDARD = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
@@ -18,9 +18,9 @@ STANDARD = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.Stand
     [
         (STANDARD, {TOPIC_DENIED}),
         ({**STANDARD, "super.users": "User:root;User:alice"}, {TOPIC_DENIED}),
-        ({**STANDARD, "super.users": "User:root;User:ANONYMOUS"}, set()),
-        ({**STANDARD, "allow.everyone.if.no.acl.found": "true"}, set()),
-        ({"super.users": "User:root"}, set()),
+        ({**STANDARD, "super.users": "User:root;User:ANONYMOUS"}, set[int]()),
+        ({**STANDARD, "allow.everyone.if.no.acl.found": "true"}, set[int]()),
+        ({"super.users": "User:root"}, set[int]()),
     ],
 )
 def test_who_may_create_a_topic(

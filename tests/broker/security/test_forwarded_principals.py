@@ -5,6 +5,7 @@ from typing import cast
 
 from tierlog.broker.dispatch.forwarding import forwarding
 from tierlog.broker.handlers import create_topics
+from tierlog.broker.request.context import NodeContext, RequestContext
 from tierlog.broker.security.api_checks import guarded
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.api import ApiKey, ListenerKind
@@ -25,7 +26,7 @@ from tierlog.tests.broker.cluster.forwarded_requests import (
     controller_node,
     forwarding_broker,
 )
-from tierlog.tests.broker.security.access_matrix import CLUSTER_ACTION, CREATE, cluster, topic
+from tierlog.tests.broker.security.access_cases import CLUSTER_ACTION, CREATE, cluster, topic
 from tierlog.tests.broker.security.ruled_broker import Rules
 from tierlog.tests.replication.broker_node import BrokerNode
 from tierlog.tests.replication.node import creation
@@ -86,7 +87,7 @@ def test_only_a_node_of_the_cluster_may_forward() -> None:
     rules = Rules()
     handled: list[Message] = []
 
-    def handle(_: object, __: object, request: Message) -> Message:
+    def handle(_: NodeContext, __: RequestContext, request: Message) -> Message:
         handled.append(request)
         return EnvelopeResponse()
 

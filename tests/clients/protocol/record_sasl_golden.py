@@ -12,12 +12,12 @@ from pathlib import Path
 
 from tierlog.bench.kafka_peer import KafkaNode, run_tool
 from tierlog.bench.probe import free_port
-from tierlog.clients.protocol.api import APIS, ApiKey
+from tierlog.clients.protocol.api import APIS, Api, ApiKey
 
 from .golden import Golden
 from .record_golden import CLIENTS, KAFKA, Recorder
 
-SASL_APIS = {
+SASL_APIS: dict[int, Api] = {
     key: APIS[key]
     for key in (
         ApiKey.SASL_HANDSHAKE,

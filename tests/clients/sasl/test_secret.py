@@ -1,6 +1,7 @@
 """A secret shows itself to nobody who does not ask for it by name."""
 
 import pickle
+import re
 import traceback
 
 import pytest
@@ -21,11 +22,10 @@ def test_a_traceback_with_its_variables_shows_stars() -> None:
         raise ValueError(passed)
 
     secret = Secret("hidden-" + "value")
-    try:
+    with pytest.raises(ValueError, match=re.escape("********")) as failure:
         fails(secret)
-    except ValueError as error:
-        told = traceback.TracebackException.from_exception(error, capture_locals=True)
-    assert "hidden-value" not in "".join(told.format())
+    shown = traceback.TracebackException.from_exception(failure.value, capture_locals=True)
+    assert "hidden-value" not in "".join(shown.format())
 
 
 def test_secrets_are_equal_by_value() -> None:

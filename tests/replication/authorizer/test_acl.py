@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
-from tierlog.replication.authorizer.acl import Acl, AclFilter, check_filter, check_new, matching
+from tierlog.replication.authorizer.acl import Acl, check_filter, check_new, matching
 from tierlog.replication.authorizer.authorizer import (
     AclOperation,
     AclPermission,
@@ -13,24 +13,8 @@ from tierlog.replication.authorizer.authorizer import (
     ResourceType,
 )
 
-ANY = AclFilter(
-    ResourceType.ANY,
-    None,
-    PatternType.ANY,
-    None,
-    None,
-    AclOperation.ANY,
-    AclPermission.ANY,
-)
-ONE = Acl(
-    ResourceType.TOPIC,
-    "foo-bar",
-    PatternType.LITERAL,
-    "User:a",
-    "10.0.0.1",
-    AclOperation.READ,
-    AclPermission.ALLOW,
-)
+from .acls import ANY, ONE
+
 WILDCARD = ONE._replace(name="*")
 PREFIX = ONE._replace(name="foo-", pattern=PatternType.PREFIXED)
 STAR_PREFIX = ONE._replace(name="*", pattern=PatternType.PREFIXED)

