@@ -9,7 +9,7 @@ from typing import NamedTuple, cast
 
 from ....clients.errors import ErrorCode, KafkaError, ProtocolError
 from ....clients.protocol.api import APIS, Api, ApiKey, response_class
-from ....clients.protocol.codec import decode, encode_bytes
+from ....clients.protocol.codec import decoder_of, encode_bytes
 from ....clients.protocol.connection import frame
 from ....clients.protocol.header import (
     RequestHeader,
@@ -32,6 +32,16 @@ from ....clients.protocol.software_name import is_software_named_well
 _READ: Mapping[int, Api] = {
     key: APIS[key] for key in (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 }
+
+_BODIES: Mapping[int, type[Message]] = {
+    ApiKey.API_VERSIONS: ApiVersionsRequest,
+    ApiKey.SASL_HANDSHAKE: SaslHandshakeRequest,
+    ApiKey.SASL_AUTHENTICATE: SaslAuthenticateRequest,
+}
+
+ELEMENTS_MAX = 1_000
+"""The most tagged fields of a request before authentication; clients send none. A frame of
+`sasl.server.max.receive.size` has room for as many as take half a second to decode."""
 
 
 class SaslRequest(NamedTuple):
@@ -60,12 +70,9 @@ def read_request(view: memoryview) -> SaslRequest | None:
 def _body(
     header: RequestHeader, view: memoryview, position: int
 ) -> ApiVersionsRequest | SaslHandshakeRequest | SaslAuthenticateRequest:
-    version = header.api_version
-    if header.api_key == ApiKey.API_VERSIONS:
-        return decode(ApiVersionsRequest, version, view, position)[0]
-    if header.api_key == ApiKey.SASL_HANDSHAKE:
-        return decode(SaslHandshakeRequest, version, view, position)[0]
-    return decode(SaslAuthenticateRequest, version, view, position)[0]
+    decode = decoder_of(_BODIES[header.api_key], header.api_version)
+    body, _ = decode(view, position, ELEMENTS_MAX)
+    return cast("ApiVersionsRequest | SaslHandshakeRequest | SaslAuthenticateRequest", body)
 
 
 def is_readable(header: RequestHeader) -> bool:

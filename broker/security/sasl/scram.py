@@ -36,6 +36,10 @@ _CLIENT_FINAL = re.compile(
     rf"(?P<unproven>c=(?P<binding>[A-Za-z0-9+/=]+),r=(?P<nonce>{_NONCE})(?:,[A-Za-z]+=[^,\0]+)*)"
     r",p=(?P<proof>[A-Za-z0-9+/=]+)"
 )
+MESSAGE_BYTES_MAX = 8 * 1024
+"""A client's longer message is refused before it is parsed. Strangers send them, and parsing one of
+`sasl.server.max.receive.size` would hold up everybody for seconds; Kafka has no such bound."""
+
 _NONCE_BYTES = 24
 _USUAL_BINDING = "biws"
 """Base64 of `n,,`; franz-go sends it even if its header names an authorization id."""
@@ -101,6 +105,8 @@ class ScramExchange:
 
     def evaluate(self, token: bytes) -> Step:
         """Answer the client's first or final message. Raises SaslFailure."""
+        if len(token) > MESSAGE_BYTES_MAX:
+            raise SaslFailure(f"the message is longer than {MESSAGE_BYTES_MAX} bytes")
         try:
             message = token.decode()
         except UnicodeDecodeError:

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tierlog.broker.security.sasl.exchange import Proven, SaslFailure
-from tierlog.broker.security.sasl.scram import ScramExchange, ScramServer
+from tierlog.broker.security.sasl.scram import MESSAGE_BYTES_MAX, ScramExchange, ScramServer
 from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.sasl.scram_keys import (
     SCRAM_BY_NAME,
@@ -202,3 +202,18 @@ def test_no_key_proves_an_unknown_user() -> None:
 def test_a_credential_shows_no_key() -> None:
     kept = credential(SCRAM_SHA_256)
     assert repr(kept) == str(kept) == "ScramCredential(iterations=4096, keys=********)"
+
+
+@pytest.mark.parametrize("first", [b"n,,n=%s,r=mine", b"n,,n=user,r=%s", b"n,,n=user,r=a,x=%s"])
+def test_a_message_of_a_stranger_is_short(first: bytes) -> None:
+    """Half a megabyte, which SASL's limit lets through, would take seconds to parse."""
+    server().begin().evaluate(first % (b"a" * 1_000))
+    with pytest.raises(SaslFailure, match="longer than 8192 bytes"):
+        server().begin().evaluate(first % (b"a" * MESSAGE_BYTES_MAX))
+
+
+def test_the_final_message_is_short_too() -> None:
+    exchange = rfc_exchange()
+    exchange.evaluate(_FIRST)
+    with pytest.raises(SaslFailure, match="longer than 8192 bytes"):
+        exchange.evaluate(_FINAL[:-3] + b",x=" + b"a" * MESSAGE_BYTES_MAX + b",p=" + _PROOF)
