@@ -21,6 +21,10 @@ never shrinks, and every connection has one."""
 RECORD_BYTES_MAX: Final = 16 * 1024 + 2048 + 5
 """The largest record with its header: as much as may be left of earlier cipher text."""
 
+SILENT_BYTES_MAX: Final = RECORD_BYTES_MAX
+"""A peer that sends more than this without data is not let go on. It can only be key updates and
+empty records: 256 KiB of them, one read, take OpenSSL 0.3 s, and are answered by as many bytes."""
+
 _HANDSHAKE_RECORD = 0x16
 
 
@@ -64,7 +68,7 @@ class NotTlsError(TlsError):
 class TlsEngine:
     """The server's side of one connection."""
 
-    __slots__ = ("_feed", "_incoming", "_is_first", "_outgoing", "_tls", "state")
+    __slots__ = ("_feed", "_incoming", "_is_first", "_outgoing", "_silent", "_tls", "state")
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self._incoming = ssl.MemoryBIO()
@@ -72,6 +76,8 @@ class TlsEngine:
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._feed = self._incoming.write
         self._is_first = True
+        self._silent = 0
+        """How much cipher text has arrived since the last data."""
         self.state = TlsState.SHAKING
 
     def _move(self, event: TlsEvent) -> None:
@@ -109,25 +115,33 @@ class TlsEngine:
         size, room = len(cipher), len(into)
         while filled < room and self.state is TlsState.OPEN:
             if used < size and not incoming.pending and not tls.pending():
-                used += self._feed(cipher[used : used + FEED_BYTES])
+                used += self._fed(cipher[used : used + FEED_BYTES])
             try:
                 # A read returns one record at most.
                 count = cast("int", tls.read(room - filled, cast("bytearray", into[filled:])))
             except ssl.SSLWantReadError:
+                if self._silent > SILENT_BYTES_MAX:
+                    self._move(TlsEvent.FAIL)
+                    raise TlsError("it sends TLS records without data") from None
                 if used == size:
                     break
-                used += self._feed(cipher[used : used + FEED_BYTES])
+                used += self._fed(cipher[used : used + FEED_BYTES])
                 continue
             except ssl.SSLError as error:
                 self._move(TlsEvent.FAIL)
                 raise TlsError(f"its TLS data is invalid: {reason_of(error)}") from None
             filled += count
+            self._silent = 0
             if not count:
                 self._move(TlsEvent.END)
             elif used == size and not incoming.pending and not tls.pending():
                 # Another read would only raise.
                 break
         return used, filled
+
+    def _fed(self, cipher: memoryview) -> int:
+        self._silent += len(cipher)
+        return self._feed(cipher)
 
     def encrypt(self, plain: bytes | bytearray | memoryview) -> None:
         """Encrypt; the cipher text is in `outgoing`. Raises TlsError."""

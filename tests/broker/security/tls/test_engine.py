@@ -1,5 +1,7 @@
 """The engine without sockets: whatever way cipher text is cut, the same plain text comes out."""
 
+import _ssl
+import ctypes
 import ssl
 from contextlib import suppress
 
@@ -7,6 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tierlog.broker.security.tls.engine import (
+    FEED_BYTES,
     TRANSITIONS,
     NotTlsError,
     TlsEngine,
@@ -123,6 +126,38 @@ def test_the_end_is_heard_after_what_came_before_it() -> None:
     into = bytearray(10)
     _, filled = engine.decrypt(memoryview(client.outgoing.read()), memoryview(into))
     assert (bytes(into[:filled]), engine.state) == (b"last", TlsState.ENDED)
+
+
+_OPENSSL = ctypes.CDLL(_ssl.__file__)
+_POINTER_BYTES = ctypes.sizeof(ctypes.c_void_p)
+_ANSWERED = 1
+
+
+def update_keys(client: Client, *, is_answered: bool) -> bytes:
+    """A key update's record. Python has no function for it: OpenSSL is behind its object's head."""
+    at = id(vars(client.tls)["_sslobj"]) + object.__basicsize__ + _POINTER_BYTES
+    connection = ctypes.c_void_p.from_address(at)
+    assert _OPENSSL.SSL_key_update(connection, _ANSWERED if is_answered else 0) == 1
+    assert _OPENSSL.SSL_do_handshake(connection) == 1
+    return client.outgoing.read()
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_key_updates_without_data_end_the_connection(is_answered: bool) -> None:
+    """Each costs far more than it takes to send, and its answer is memory."""
+    client = Client()
+    engine = shaken(client)
+    into = memoryview(bytearray(100))
+    for _ in range(100):
+        engine.decrypt(memoryview(update_keys(client, is_answered=is_answered)), into)
+    client.tls.write(b"data")
+    assert engine.decrypt(memoryview(client.outgoing.read()), into)[1] == len(b"data")
+    flood = b"".join(update_keys(client, is_answered=is_answered) for _ in range(5_000))
+    answered = engine.outgoing_bytes
+    with pytest.raises(TlsError, match="records without data"):
+        engine.decrypt(memoryview(flood), into)
+    assert engine.outgoing_bytes - answered <= 2 * FEED_BYTES
+    assert engine.state is TlsState.FAILED
 
 
 def test_every_state_and_event() -> None:
