@@ -195,9 +195,13 @@ class Connection:
     def _move(self, event: ConnectionEvent) -> None:
         self.state = TRANSITIONS[self.state, event]
 
-    def limit_requests(self, max_bytes: int) -> None:
-        """Accept requests of up to that size from the next one on."""
+    def trust(self, max_bytes: int, budget: ReceiveBudget) -> None:
+        """Accept requests of up to that size from the next one on, and charge them to `budget`."""
         self._frames.max_bytes = max_bytes
+        former, self._budget = self._budget, budget
+        charged, self._charged_bytes, self._admitted = self._charged_bytes, 0, 0
+        former.unwatch(self)
+        former.finish(self, charged)
 
     @property
     def readable_bytes(self) -> int:

@@ -21,7 +21,7 @@ from typing import Protocol
 from ...clients.protocol.connection import FrameBuffers
 from .transport import SCRATCH_BYTES
 
-_SHORT_READ_BYTES = 16 * 1024
+SHORT_READ_BYTES = 16 * 1024
 """The size of one read while memory is short: most requests are smaller."""
 
 _SMALL_BYTES = 64 * 1024
@@ -81,9 +81,12 @@ class Parked(Protocol):
 class ReceiveBudget:
     """The budget of one server."""
 
-    def __init__(self, max_bytes: int, buffers: FrameBuffers) -> None:
+    def __init__(
+        self, max_bytes: int, buffers: FrameBuffers, read_bytes_max: int = SCRATCH_BYTES
+    ) -> None:
         self.used = 0
-        self.read_bytes = SCRATCH_BYTES
+        self._read_bytes_max = read_bytes_max
+        self.read_bytes = read_bytes_max
         """The most that a connection may read at a time."""
         self._buffers = buffers
         self._max_bytes = max_bytes
@@ -122,7 +125,7 @@ class ReceiveBudget:
         is_short = self.used > self._max_bytes // 2
         if is_short is not self._is_short:
             self._is_short = self._buffers.is_short = is_short
-            self.read_bytes = _SHORT_READ_BYTES if is_short else SCRATCH_BYTES
+            self.read_bytes = SHORT_READ_BYTES if is_short else self._read_bytes_max
 
     def hold(self, nbytes: int, until: "asyncio.Future[object]") -> None:
         """Charge a request that has fully arrived until its processing has ended."""

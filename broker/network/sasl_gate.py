@@ -71,10 +71,15 @@ class SaslListener(NamedTuple):
     metrics: SaslMetrics
     wall_clock_ms: Callable[[], int]
 
-    def gate(self, owner: ConnectionOwner, client: ConnectedClient) -> "SaslGate":
-        """The gate of a new connection, whose session becomes that of nobody."""
+    def gate(
+        self, owner: ConnectionOwner, client: ConnectedClient, strangers: ReceiveBudget
+    ) -> "SaslGate":
+        """The gate of a new connection, whose session becomes that of nobody.
+
+        `strangers` is charged for what the client sends before it is authenticated.
+        """
         client.session = Session(protocol=self.protocol)
-        return SaslGate(self, owner, client)
+        return SaslGate(self, owner, client, strangers)
 
 
 class SaslGate:
@@ -87,14 +92,20 @@ class SaslGate:
         "_listener",
         "_loop",
         "_owner",
+        "_strangers",
         "connection",
         "max_request_bytes",
     )
 
     def __init__(
-        self, listener: SaslListener, owner: ConnectionOwner, client: ConnectedClient
+        self,
+        listener: SaslListener,
+        owner: ConnectionOwner,
+        client: ConnectedClient,
+        strangers: ReceiveBudget,
     ) -> None:
         self._listener = listener
+        self._strangers = strangers
         self._owner = owner
         self._client = client
         self._authenticator = SaslAuthenticator(client.session, listener.offered)
@@ -146,8 +157,8 @@ class SaslGate:
         self._client.session = self._authenticator.session
         self._is_open = True
         self._count(has_failed=False)
-        if self.connection is not None:
-            self.connection.limit_requests(self.max_request_bytes)
+        if self.connection is not None and not self._authenticator.is_reauthenticating:
+            self.connection.trust(self.max_request_bytes, self._owner.receive_budget)
 
     def _fail(self, reply: Reply) -> Response:
         self._count(has_failed=True)
@@ -189,8 +200,8 @@ class SaslGate:
 
     @property
     def receive_budget(self) -> ReceiveBudget:
-        """The server's budget for requests."""
-        return self._owner.receive_budget
+        """The server's budget for requests before authentication."""
+        return self._strangers
 
     @property
     def unsent_answers(self) -> UnsentAnswers:

@@ -26,7 +26,7 @@ from ...clients.task_owner import TaskOwner
 from ..metrics.metrics import Metrics
 from .connection import ConnectedClient, Connection, Response, Work
 from .connection_rates import UNLIMITED, ConnectionRates
-from .receive_budget import ReceiveBudget, UnsentAnswers
+from .receive_budget import SHORT_READ_BYTES, ReceiveBudget, UnsentAnswers
 from .socket_listener import Endpoint
 from .transport import AttachableTransport, Listener, Network
 from .turns import Turns
@@ -39,6 +39,10 @@ _log = logging.getLogger(__name__)
 _REPORT_INTERVAL_S = 1.0
 _MAX_DEFERRED = 100_000
 _KEPT_WAITING_MAX = 1_000
+STRANGERS_BYTES_MAX = 16 * 1024 * 1024
+"""The memory for partial requests of all clients of SASL listeners that are not authenticated yet.
+They cannot use up the budget of those who are. A login that arrives whole needs none of it."""
+
 _SERVER = "kafka.server:type=socket-server-metrics"
 
 
@@ -82,6 +86,8 @@ class SocketServer:
         self.buffers = FrameBuffers()
         self.turns = Turns()
         self.receive_budget = ReceiveBudget(limits.receive_max_bytes, self.buffers)
+        # With buffers of its own: they are marked short without regard to those of others.
+        self.strangers = ReceiveBudget(STRANGERS_BYTES_MAX, FrameBuffers(), SHORT_READ_BYTES)
         self.unsent_answers = UnsentAnswers(limits.max_unsent_bytes)
         self._per_ip: Tally[str] = Tally()
         # Failures are reported with the response, so the owner need not keep them.
@@ -107,7 +113,7 @@ class SocketServer:
         metrics.gauge("kafka.network:type=SocketServer,name=MemoryPoolAvailable", self._memory_left)
 
     def _memory_used(self) -> int:
-        return self.receive_budget.used
+        return self.receive_budget.used + self.strangers.used
 
     def _memory_left(self) -> int:
         return max(0, self._limits.receive_max_bytes - self.receive_budget.used)
@@ -222,7 +228,7 @@ class SocketServer:
         sasl = self.sasl.get(client.listener) if self.sasl else None
         if sasl is None:
             return Connection(transport, client, self, self._limits.max_request_bytes)
-        gate = sasl.gate(self, client)
+        gate = sasl.gate(self, client, self.strangers)
         connection = Connection(transport, client, gate, sasl.limits.max_receive_bytes)
         gate.connection = connection
         gate.max_request_bytes = self._limits.max_request_bytes
@@ -301,6 +307,7 @@ class SocketServer:
             transport.close()
         self._kept_waiting.clear()
         self.receive_budget.stop()
+        self.strangers.stop()
         for connection in list(self._connections):
             connection.close()
         await self._tasks.stop()
