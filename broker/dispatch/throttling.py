@@ -10,7 +10,8 @@ are only throttled, never refused.
 
 What nodes of the cluster ask of each other on the listener of controllers is never throttled: the
 quorum would not survive it. A request in an Envelope counts against the quota of its own client;
-the broker that forwarded it mutes the client.
+the broker that forwarded it mutes the client. What a client asks before it has authenticated with
+SASL counts against no quota: all who have not share a name, and could keep each other out.
 """
 
 import asyncio
@@ -26,6 +27,7 @@ from ...clients.protocol.schema import Chunk, Message
 from ..network.connection import ConnectedClient, DeferredResponse, Response
 from ..quota.quotas import ClientQuotas, Kept, Quota
 from ..request.context import BrokerContext, Deferred, NodeContext, RequestContext
+from ..security.session import ANONYMOUS
 from .apis import Apis
 from .handler import Handler, HandlerResult, Outcome
 from .mutation_quotas import MutationCharge, TokenBucket
@@ -94,11 +96,14 @@ class ThrottlingApis(Apis):
     def _handler(self, key: ApiKey, handle: Handler) -> Handler:
         if APIS[key].listeners == CONTROLLER_ONLY:
             return self._exempt(handle)
+        strangers = self._broker.config.sasl if key == ApiKey.API_VERSIONS else {}
 
         def measured(
             broker: BrokerContext, context: RequestContext, request: Message
         ) -> HandlerResult:
             if isinstance(request, FetchRequest) and _is_of_the_quorum(context):
+                return handle(broker, context, request)
+            if context.listener in strangers and context.principal == ANONYMOUS:
                 return handle(broker, context, request)
             request_bytes = self._request_bytes
             started = self._loop.time()
