@@ -190,7 +190,11 @@ class SaslGate:
         return self._owner.adopt(work)
 
     def forget(self, connection: Connection) -> None:
-        """Remove a closed connection."""
+        """Remove a closed connection.
+
+        Its buffers are freed at once: a cycle would keep them until the next garbage collection.
+        """
+        self.connection = None
         self._owner.forget(connection)
 
     @property

@@ -1,6 +1,7 @@
 """The gate of a SASL listener over real sockets: delays, bounds, sessions that end."""
 
 import asyncio
+import gc
 import logging
 import struct
 from collections.abc import AsyncGenerator
@@ -10,7 +11,7 @@ import pytest
 
 from tierlog.broker.metrics.metrics import Metrics
 from tierlog.broker.network.connection import ConnectedClient, Response
-from tierlog.broker.network.sasl_gate import SaslLimits, SaslListener, SaslMetrics
+from tierlog.broker.network.sasl_gate import SaslGate, SaslLimits, SaslListener, SaslMetrics
 from tierlog.broker.network.socket_server import STRANGERS_BYTES_MAX, ConnectionLimits
 from tierlog.broker.security.sasl.authenticator import OfferedMechanism
 from tierlog.clients.protocol.connection import frame as framed
@@ -262,6 +263,33 @@ def test_strangers_above_their_memory_are_closed() -> None:
             await until(lambda: server.strangers.used == 0)
 
     asyncio.run(story())
+
+
+def gates_in_memory() -> int:
+    return sum(isinstance(each, SaslGate) for each in gc.get_objects())
+
+
+def test_a_closed_connection_is_freed_without_a_garbage_collection() -> None:
+    """A broker collects seldom: strangers who come and go must not leave their buffers behind."""
+
+    async def story() -> None:
+        async with gated() as (broker, metrics):
+            stranger, alice = await broker.connect(), await broker.connect()
+            await stranger.ask(handshake())
+            await log_in(alice)
+            assert gates_in_memory() == 2
+            for each in (stranger, alice):
+                each.writer.write(frame(metadata())[:9])
+                each.writer.close()
+            await until(lambda: not gates_in_memory())
+            assert count(metrics, "successful-authentication-total") == 1
+
+    gc.collect()
+    gc.disable()
+    try:
+        asyncio.run(story())
+    finally:
+        gc.enable()
 
 
 async def announce(broker: Running) -> Peer:
