@@ -96,7 +96,7 @@ class ThrottlingApis(Apis):
     def _handler(self, key: ApiKey, handle: Handler) -> Handler:
         if APIS[key].listeners == CONTROLLER_ONLY:
             return self._exempt(handle)
-        strangers = self._broker.config.sasl if key == ApiKey.API_VERSIONS else {}
+        strangers = frozenset(self._broker.config.sasl if key == ApiKey.API_VERSIONS else ())
 
         def measured(
             broker: BrokerContext, context: RequestContext, request: Message
