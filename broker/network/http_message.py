@@ -16,6 +16,7 @@ from urllib.parse import unquote
 
 PLAIN = "text/plain; charset=utf-8"
 JSON = "application/json"
+HTML = "text/html; charset=utf-8"
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "

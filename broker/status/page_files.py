@@ -8,12 +8,12 @@ import hashlib
 import os
 
 from ...storage.files import Files, OsFiles
-from ..network.http_message import Response, plain
+from ..network.http_message import HTML, Response, plain
 
 _FOLDER = os.path.join(os.path.dirname(__file__), "page")
 
 FILES = {
-    "/": ("index.html", "text/html; charset=utf-8"),
+    "/": ("index.html", HTML),
     "/status.js": ("status.js", "text/javascript; charset=utf-8"),
     "/status.css": ("status.css", "text/css; charset=utf-8"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),

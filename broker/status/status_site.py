@@ -2,6 +2,7 @@
 
     /metrics  /healthz  /ready          wherever HTTP is served
     /  and the page's files  /api/v1/   at tierlog.status.port
+    /tables                             there too, for browsers without JavaScript
 
 `/healthz` answers 200 while the event loop runs. `/ready` answers 200 when clients are served and
 the controllers answer this broker; otherwise 503 and why not. A broker that is cut off from the
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from .status_api import StatusApi
 
 _API = "/api/v1/"
+_TABLES = "/tables"
 
 
 class StatusSite:
@@ -77,6 +79,8 @@ class StatusSite:
             return self.answer_health(request)
         if request.path.startswith(_API):
             return self._answer_api(request)
+        if request.path == _TABLES or request.path.startswith(f"{_TABLES}/"):
+            return self._answer_tables(request)
         if self._files is None:
             from .page_files import PageFiles
 
@@ -84,14 +88,25 @@ class StatusSite:
         return self._files.answer(request.path)
 
     def _answer_api(self, request: Request) -> Answer:
-        from .status_api import StatusApi, problem
+        from .status_api import problem
 
-        if self.sources is None:
-            reason = self._obstacle() or "This process is no broker."
-            return problem(503, reason)
-        if self._api is None:
+        api = self._running_api()
+        return problem(503, self._reason()) if api is None else api.answer(request)
+
+    def _answer_tables(self, request: Request) -> Answer:
+        api = self._running_api()
+        return plain(503, self._reason()) if api is None else api.answer_tables(request)
+
+    def _running_api(self) -> "StatusApi | None":
+        """What answers for the broker; None while there is nothing to collect from."""
+        if self._api is None and self.sources is not None:
+            from .status_api import StatusApi
+
             self._api = StatusApi(self.sources, self._collecting())
-        return self._api.answer(request)
+        return self._api
+
+    def _reason(self) -> str:
+        return self._obstacle() or "This process is no broker."
 
     def _collecting(self) -> "Collector":
         if self._collector is None:

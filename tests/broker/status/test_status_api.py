@@ -1,6 +1,7 @@
 """The status API of a broker: it answers as documented, to whom it should, once nothing changes."""
 
 import asyncio
+import html
 import json
 import re
 import socket
@@ -154,8 +155,27 @@ def test_a_list_goes_on_where_it_is_told_to(client: StatusClient) -> None:
     assert client.ask("/api/v1/else").json.keys() == {"error"}
 
 
+def test_the_tables_stand_without_a_script(client: StatusClient) -> None:
+    hostile = html.escape(HOSTILE.replace("\u2028", "\ufffd"))
+    for path in ("/tables", "/tables/topics", "/tables/topics/orders", "/tables/groups"):
+        answer = client.ask(path)
+        assert (answer.status, answer.fields["Content-Type"]) == (200, "text/html; charset=utf-8")
+        assert hostile in answer.body.decode()
+    assert b"<h2>Partition 2</h2>" in client.ask("/tables/topics/orders?from=2").body
+    assert b"<h2>Partition 1</h2>" not in client.ask("/tables/topics/orders?from=2").body
+    brokers = client.ask("/tables/brokers")
+    assert b" (controller)" in brokers.body
+    assert client.ask("/tables/brokers", {"If-None-Match": brokers.fields["ETag"]}).status == 304
+    missing = client.ask("/tables/topics/%3Cimg%20src=x%3E")
+    assert (missing.status, missing.body) == (404, b"There is no topic <img src=x>.\n")
+    assert missing.fields["Content-Type"] == "text/plain; charset=utf-8"
+    for path in ("/tables/", "/tables/tier", "/tables/topics/orders/fetch", "/tablesx"):
+        assert client.ask(path).status == 404
+    assert client.ask("/tables?from=x").status == 400
+
+
 def test_a_web_page_cannot_ask_through_a_browser(client: StatusClient) -> None:
-    for path in ("/metrics", "/api/v1/topics", "/", "/ready"):
+    for path in ("/metrics", "/api/v1/topics", "/", "/ready", "/tables", "/tables/topics/orders"):
         assert client.ask(path, {"Host": "evil.example"}).status == 421
         assert client.ask(path, {"Sec-Fetch-Site": "cross-site"}).status == 403
         assert client.ask(path, method="POST").status == 405
@@ -222,7 +242,7 @@ def test_during_a_recovery_the_broker_is_healthy_and_not_ready(
         started = starter.submit(starting.__enter__)
         try:
             wait_until(lambda: is_healthy(client), 30, "no health while it starts")
-            for path in ("/ready", "/api/v1/overview"):
+            for path in ("/ready", "/api/v1/overview", "/tables"):
                 answer = client.ask(path)
                 assert (answer.status, b"This node is starting." in answer.body) == (503, True)
         finally:

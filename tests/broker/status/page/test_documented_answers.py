@@ -184,12 +184,3 @@ def test_nothing_moves_for_those_who_want_it_so(chromium: Browser, url: str) -> 
             opened.open(url + _TOPIC)
             copying = opened.page.locator(".plot .copying").first
             assert copying.evaluate("e => getComputedStyle(e).animationName") == name
-
-
-def test_without_javascript_it_says_where_the_json_is(chromium: Browser, url: str) -> None:
-    with tab(chromium, scripts=False) as opened:
-        opened.page.goto(url)
-        expect(opened.page.locator("main")).to_contain_text("needs JavaScript")
-        link = opened.page.get_by_role("link", name="/api/v1/topics", exact=True)
-        address = link.get_attribute("href")
-        assert opened.page.request.get(f"{url}{address}").json()["topics"][0]["name"] == "orders"

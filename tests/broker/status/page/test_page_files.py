@@ -35,3 +35,10 @@ def test_without_javascript_it_names_the_addresses_of_the_documented_api() -> No
     named = set(re.findall(r'href="(api/v1/\w+)"', html))
     documented = set(re.findall(r"^## `GET /(api/v1/\w+)`", DOCUMENT.read_text(), re.MULTILINE))
     assert named == documented
+
+
+def test_without_javascript_it_leads_to_the_tables() -> None:
+    html = (PAGE / "index.html").read_text()
+    head, _, body = html.partition("</head>")
+    assert '<noscript><meta http-equiv="refresh" content="0; url=tables"></noscript>' in head
+    assert '<a href="tables">tables</a>' in body

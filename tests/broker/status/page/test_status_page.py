@@ -12,13 +12,16 @@ from confluent_kafka.cimpl import NewTopic
 from playwright.sync_api import Browser, Locator, expect
 
 from tierlog.tests.broker.status.page.browser import COMMAND, THEMES, browser, tab
+from tierlog.tests.broker.status.status_client import StatusClient
 from tierlog.tests.broker_process import BrokerThread
+from tierlog.tests.waiting import wait_until
 
 pytestmark = [pytest.mark.long, pytest.mark.requires(COMMAND)]
 
 _TOPIC = "orders"
 _GROUP = "<img src=x onerror=alert(1)>"
 _WITHIN_S = 60.0
+_GROUNDS = {"light": "rgb(247, 248, 250)", "dark": "rgb(17, 22, 29)"}
 _PROPERTIES = {
     "tierlog.status.port": "0",
     "remote.log.storage.system.enable": "true",
@@ -132,3 +135,40 @@ def test_a_segment_goes_to_the_tier_before_the_eyes_of_who_looks(
                 opened.open(url + route)
                 assert opened.violations() == [], route
                 assert opened.page.locator("#trouble").inner_text() == ""
+
+
+def test_without_javascript_the_tables_of_a_tiered_topic_stand(
+    chromium: Browser, broker: BrokerThread
+) -> None:
+    assert broker.broker is not None
+    status = StatusClient(broker.broker.status_url)
+    owner = _Owner(broker.bootstrap)
+    owner.create()
+    owner.set(remote_log_copy_disable="false", local_retention_bytes="1")
+    owner.produce(5)
+    owner.commit(1)
+
+    def places() -> list[str]:
+        (partition,) = status.get(f"topics/{_TOPIC}")["partitions"]
+        return [each["where"] for each in partition["segments"]]
+
+    wait_until(lambda: places() == ["remote", "remote", "active"], _WITHIN_S, lambda: str(places()))
+    for theme in THEMES:
+        with tab(chromium, theme, scripts=False) as opened:
+            page = opened.page
+            page.goto(broker.broker.status_url)
+            expect(page).to_have_url(f"{broker.broker.status_url}/tables")
+            expect(page.get_by_role("region", name="Brokers of the cluster")).to_be_visible()
+            topics = page.get_by_role("region", name="Topics, with the groups that read them")
+            expect(topics.get_by_text(f"{_GROUP} 4")).to_be_visible()
+            topics.get_by_role("link", name=_TOPIC, exact=True).click()
+            expect(page.locator("h1")).to_have_text(_TOPIC)
+            segments = page.get_by_role("table", name="Partition 0: segments")
+            rows = segments.locator("tbody tr")
+            expect(rows.nth(0)).to_contain_text("tier only")
+            expect(rows.nth(2)).to_contain_text("active, local")
+            group = page.get_by_role("table", name="Partition 0: groups").locator("tbody tr")
+            expect(group).to_contain_text(_GROUP)
+            assert page.locator("img").count() == 0
+            ground = page.locator("body").evaluate("e => getComputedStyle(e).backgroundColor")
+            assert ground == _GROUNDS[theme]
