@@ -25,7 +25,14 @@ from ...tiering.config import (
     RemoteLogManagerConfig,
 )
 from ...tiering.store.remote_url import RemoteUrl, remote_url
-from .config_safety import check_protections, split_listener_name, unknown_listener_warnings
+from ..network.socket_listener import Endpoint
+from .authorizer_config import configured_authorizer
+from .config_safety import (
+    check_lower_case,
+    check_protections,
+    split_listener_name,
+    unknown_listener_warnings,
+)
 from .config_values import ConfigValues, is_property, unknown_name_warnings, unused_names
 from .listeners import Listeners, is_whole_cluster, listener_protocols, read_listeners
 from .mount_config import MOUNT_PREFIX, MountConfig, read_mounts
@@ -145,7 +152,8 @@ def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -
     node_id = _node_id(values)
     quorum = read_quorum(values, node_id)
     protocols = listener_protocols(values, quorum)
-    secured = [name for name, protocol in protocols.items() if protocol == "SSL"]
+    secured = [name for name, protocol in protocols.items() if protocol in ("SSL", "SASL_SSL")]
+    check_lower_case(stated, protocols)
     check_protections(stated, values.text(METADATA_PREFIX_NAME), secured)
     if "log.dirs" in stated and not stated["log.dirs"].strip():
         raise _refuse("At least one log directory must be defined via log.dirs or log.dir.")

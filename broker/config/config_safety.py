@@ -43,6 +43,9 @@ _PROTECTIONS: Mapping[str, Protection] = {
 _OF_TLS = ("ssl.client.auth",)
 """Protections that listeners with TLS have."""
 
+_OF_SECURED = ("ssl.", "sasl.", "connections.max.reauth.ms")
+"""What the names of all properties of a secured listener hold, a mechanism's too."""
+
 _LIMITS = ("max.connections", "max.connection.creation.rate")
 """Limits that Kafka can also set per listener; here each is for all listeners together."""
 
@@ -81,6 +84,20 @@ def check_protections(
                 "remove the property if the broker may run without it, and allow only trusted "
                 "machines to reach the port."
             )
+
+
+def check_lower_case(stated: Iterable[str], listeners: Collection[str]) -> None:
+    """Refuse a protection of a listener that is not written in lower case, as Kafka reads it.
+
+    It would have no effect. `listeners` are names in upper case. Raises KafkaError(INVALID_CONFIG).
+    """
+    for name in stated:
+        lower = name.lower()
+        listener, own_name = split_listener_name(lower)
+        if name == lower or not name.startswith(LISTENER_PREFIX):
+            continue
+        if listener.upper() in listeners and any(each in own_name for each in _OF_SECURED):
+            raise _refusal(f"{name} has no effect, because it is not in lower case: write {lower}.")
 
 
 def unknown_listener_warnings(stated: Iterable[str], listeners: Iterable[str]) -> list[str]:

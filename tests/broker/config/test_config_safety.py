@@ -54,6 +54,31 @@ def test_protection_that_is_not_served_refuses_the_start(name: str, value: str) 
     assert "remove the property" in message or "set max.connection" in message
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "listener.name.OUTSIDE.ssl.client.auth",
+        "listener.name.Outside.ssl.truststore.location",
+        "listener.name.outside.SCRAM-SHA-256.connections.max.reauth.ms",
+        "listener.name.OUTSIDE.sasl.enabled.mechanisms",
+    ],
+)
+def test_a_protection_in_capitals_refuses_the_start(name: str) -> None:
+    stated = {
+        "listeners": "INSIDE://127.0.0.1:9092,OUTSIDE://127.0.0.1:9093",
+        "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:SASL_SSL",
+        "inter.broker.listener.name": "INSIDE",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": "broker.pem",
+    }
+    read_config(stated)
+    message = refusal({**stated, name: "0"})
+    assert message == (
+        f"{name} has no effect, because it is not in lower case: write {name.lower()}."
+    )
+
+
 def test_protection_that_is_switched_off_is_no_reason_to_refuse() -> None:
     builder = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
     off = {
