@@ -30,6 +30,7 @@ from .authorizer_config import configured_authorizer
 from .config_safety import (
     check_lower_case,
     check_protections,
+    idle_protection_warnings,
     split_listener_name,
     unknown_listener_warnings,
 )
@@ -275,6 +276,9 @@ def config_warnings(config: BrokerConfig) -> list[str]:
     strangers = unknown_listener_warnings(stated, listeners)
     served = [name for name in stated if not any(each.startswith(name) for each in strangers)]
     warnings = strangers + unknown_name_warnings(served, _plugin_names(config))
+    warnings += idle_protection_warnings(
+        stated, [name for name in config.sasl if name in config.tls]
+    )
     unused = _without_effect(config, served)
     if unused:
         # List every name: a user may rely on one of them.

@@ -17,6 +17,10 @@ LISTENER_PREFIX = "listener.name."
 
 _PRINCIPALS = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
 _BETWEEN_BROKERS = "security.inter.broker.protocol"
+_AUTHORIZER = "authorizer.class.name"
+_SUPER_USERS = "super.users"
+_CLIENT_AUTH = "ssl.client.auth"
+_STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _METADATA_CLIENT_PROTOCOL = "remote.log.metadata.common.client.security.protocol"
 
 
@@ -34,13 +38,13 @@ _PROTECTIONS: Mapping[str, Protection] = {
     "create.topic.policy.class.name": Protection("a policy that checks new topics"),
     "principal.builder.class": Protection("principals built by a Java class", _PRINCIPALS),
     _BETWEEN_BROKERS: Protection("encryption between brokers", "PLAINTEXT"),
-    "ssl.client.auth": Protection("certificates of clients of a listener without TLS", "none"),
+    _CLIENT_AUTH: Protection("certificates of clients of a listener without TLS", "none"),
     _METADATA_CLIENT_PROTOCOL: Protection(
         "encryption of the metadata topic apart from that of its listener", "PLAINTEXT"
     ),
 }
 
-_OF_TLS = ("ssl.client.auth",)
+_OF_TLS = (_CLIENT_AUTH,)
 """Protections that listeners with TLS have."""
 
 _OF_SECURED = ("ssl.", "sasl.", "connections.max.reauth.ms")
@@ -108,6 +112,25 @@ def unknown_listener_warnings(stated: Iterable[str], listeners: Iterable[str]) -
         listener, _ = split_listener_name(name)
         if listener and listener not in names:
             warnings.append(f"{name} has no effect: listener {listener} is not in listeners.")
+    return warnings
+
+
+def idle_protection_warnings(stated: Mapping[str, str], with_both: Iterable[str]) -> list[str]:
+    """A warning for each protection that Kafka ignores, too; `with_both` speak SASL over TLS."""
+    warnings: list[str] = []
+    if not stated.get(_AUTHORIZER, "").strip() and stated.get(_SUPER_USERS, "").strip():
+        warnings.append(
+            f"{_SUPER_USERS} has no effect without {_AUTHORIZER}: everybody may do everything."
+        )
+    text = stated.get(_CLIENT_AUTH, "none").strip()
+    if text not in ("", "none"):
+        for name in with_both:
+            own = f"{LISTENER_PREFIX}{name.lower()}.{_CLIENT_AUTH}"
+            if own not in stated:
+                warnings.append(
+                    f"{_CLIENT_AUTH}={text} has no effect on listener {name}, whose clients prove"
+                    f" who they are with SASL: to ask them for certificates as well, set {own}."
+                )
     return warnings
 
 

@@ -79,6 +79,32 @@ def test_a_protection_in_capitals_refuses_the_start(name: str) -> None:
     )
 
 
+def test_super_users_without_an_authorizer_are_no_protection() -> None:
+    stated = {**dev_properties(), "super.users": "User:admin"}
+    assert warnings_of(stated) == [
+        "super.users has no effect without authorizer.class.name: everybody may do everything."
+    ]
+    authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    assert not warnings_of({**stated, "authorizer.class.name": authorizer})
+
+
+def test_certificates_for_all_listeners_are_not_asked_for_beside_sasl() -> None:
+    stated = {
+        "listeners": "PLAINTEXT://127.0.0.1:9092,SASL_SSL://127.0.0.1:9093",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": "broker.pem",
+        "ssl.client.auth": "required",
+    }
+    assert read_config(stated).tls["SASL_SSL"].client_auth == "none"
+    assert warnings_of(stated) == [
+        "ssl.client.auth=required has no effect on listener SASL_SSL, whose clients prove who they"
+        " are with SASL: to ask them for certificates as well, set"
+        " listener.name.sasl_ssl.ssl.client.auth."
+    ]
+    assert not warnings_of({**stated, "listener.name.sasl_ssl.ssl.client.auth": "required"})
+
+
 def test_protection_that_is_switched_off_is_no_reason_to_refuse() -> None:
     builder = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
     off = {
