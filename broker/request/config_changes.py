@@ -8,7 +8,9 @@ In a cluster of several processes that request goes to the active controller, wh
 the properties of brokers are not checked again: they are another broker's.
 
 Whether the client may alter a resource is decided where the change is: for logger levels by the
-broker, before it looks at them; for the rest by the controller, after the broker's checks.
+broker, before it looks at them; for the rest by the controller, after the broker's checks. Those of
+a broker's own properties compare them with others and read key stores, so that a client that may
+not alter them is refused before (Kafka checks first, and its answers tell what files there are).
 """
 
 import asyncio
@@ -175,6 +177,10 @@ def _preprocess(
         )
     kind, name = alteration.resource
     if kind == ConfigResourceType.BROKER and not _is_of_other_brokers(broker, context):
+        access = access_of(broker, context)
+        error = None if access is None else denial(access, ALTER_CONFIGS, kind, name)
+        if error is not None:
+            raise error
         image = broker.controller.image
         broker.dynamic_config.check(image, name, changes, alteration.replaces)
     elif kind == ConfigResourceType.BROKER_LOGGER and not alteration.replaces:

@@ -27,6 +27,8 @@ from tierlog.replication.authorizer.authorizer import AclOperation
 from ...broker_process import RawClient
 from ...conformance.meaningful_requests import request
 from .access_cases import (
+    ALTER_CONFIGS,
+    CLUSTER_DENIED,
     CREATE,
     DELETE,
     DESCRIBE,
@@ -44,7 +46,7 @@ from .access_cases import (
     topic,
     transaction,
 )
-from .ruled_broker import RuledBroker, Rules, ask, prepare
+from .ruled_broker import RuledBroker, Rules, ask, denials, prepare
 
 Stage = tuple[RawClient, Rules, dict[str, Names]]
 
@@ -307,6 +309,22 @@ def test_configurations_of_a_new_topic_are_shown_to_those_who_may_see_them(stage
     create, see = topic(CREATE, "modest"), topic(DESCRIBE_CONFIGS, "modest")
     assert created(create) == (0, TOPIC_DENIED, -1, False)
     assert created(create, see) == (0, 0, 2, True)
+
+
+@pytest.mark.parametrize("key", [ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS])
+def test_a_value_of_the_broker_is_not_looked_at_for_a_client_that_may_not_set_it(
+    stage: Stage, key: ApiKey
+) -> None:
+    """Checking one reads key stores: the objection would tell which files there are."""
+    client, rules, _ = stage
+    changes = [{"name": "log.cleaner.threads", "value": "many"}]
+    resource = {"resource_type": 4, "resource_name": "1", "configs": changes}
+    rules.allow([])
+    assert denials(ask(client, key, 1, resources=[resource])) == {CLUSTER_DENIED}
+    rules.allow([cluster(ALTER_CONFIGS)])
+    answer = ask(client, key, 1, resources=[resource])
+    assert "many" in str(answer)
+    assert not denials(answer)
 
 
 def test_a_denial_is_one_line_whatever_the_name(
