@@ -33,6 +33,8 @@ _REASONS = {
     " features: does another broker of the cluster have a copy of these directories?",
     ErrorCode.UNSUPPORTED_VERSION: "it does not support the cluster's finalized features or the"
     " controller's version of BrokerRegistration",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "this broker's principal may not act for the cluster:"
+    " name it in super.users of the controllers; it is tried again",
     ErrorCode.DUPLICATE_BROKER_REGISTRATION: "another process with this node.id is registered, or"
     " the session of this broker's previous process has not expired yet; it is tried again",
 }

@@ -51,6 +51,12 @@ _OF_A_QUORUM = frozenset(
 """What a node of this quorum answers while leaders change."""
 
 
+def _hint(code: ErrorCode) -> str:
+    if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        return "its super.users do not name this node's principal"
+    return "is it a controller's listener?"
+
+
 class _Outage(NamedTuple):
     """Requests to a node that found no connection, one after the other; times of the loop."""
 
@@ -142,7 +148,7 @@ class QuorumChannel:
         if code is ErrorCode.INCONSISTENT_CLUSTER_ID:
             self._refused(address, f"{address} belongs to a cluster with another id")
         elif code not in _OF_A_QUORUM:
-            self._refused(address, f"{address} answers {code.name}: is it a controller's listener?")
+            self._refused(address, f"{address} answers {code.name}: {_hint(code)}")
         else:
             self.refusals.pop(str(address), None)
         return response

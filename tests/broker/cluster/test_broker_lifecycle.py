@@ -209,6 +209,18 @@ async def test_a_refused_registration_is_tried_again_and_named_once(
         assert cluster.fatal.empty()
 
 
+@story
+async def test_a_refusal_by_the_authorizer_says_where_to_name_the_broker(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with _cluster() as cluster:
+        cluster.refusals = [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
+        cluster.lifecycle.start()
+        await cluster.lifecycle.caught_up.wait()
+        assert "name it in super.users of the controllers" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("code", "sentence"),
     [
