@@ -1,7 +1,9 @@
 """The properties of the authorizer: `authorizer.class.name`, and those that Kafka's class reads."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ..security.session import ANONYMOUS
 from .config_values import ConfigValues
 
 if TYPE_CHECKING:
@@ -23,3 +25,22 @@ def configured_authorizer(values: ConfigValues) -> "StandardAuthorizer | None":
         super_users(values.text("super.users")),
         values.boolean("allow.everyone.if.no.acl.found"),
     )
+
+
+def anonymous_node_warnings(values: ConfigValues, in_plain_text: Iterable[str]) -> list[str]:
+    """A warning if entries decide about nodes that come without a name.
+
+    `in_plain_text` are the listeners at which this node or others connect like that.
+    """
+    if not values.text("authorizer.class.name").strip():
+        return []
+    names = {each.strip() for each in values.text("super.users").split(";")}
+    listeners = sorted(set(in_plain_text))
+    is_open = values.boolean("allow.everyone.if.no.acl.found")
+    if not listeners or is_open or ANONYMOUS in names:
+        return []
+    return [
+        f"Nodes connect to {' and '.join(listeners)} in plain text, so as {ANONYMOUS}, which"
+        " super.users does not name: unless entries allow it, they cannot replicate, register or"
+        " reach the tier's metadata."
+    ]

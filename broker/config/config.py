@@ -26,7 +26,7 @@ from ...tiering.config import (
 )
 from ...tiering.store.remote_url import RemoteUrl, remote_url
 from ..network.socket_listener import Endpoint
-from .authorizer_config import configured_authorizer
+from .authorizer_config import anonymous_node_warnings, configured_authorizer
 from .config_safety import (
     check_lower_case,
     check_protections,
@@ -35,7 +35,13 @@ from .config_safety import (
     unknown_listener_warnings,
 )
 from .config_values import ConfigValues, is_property, unknown_name_warnings, unused_names
-from .listeners import Listeners, is_whole_cluster, listener_protocols, read_listeners
+from .listeners import (
+    Listeners,
+    is_whole_cluster,
+    listener_of_brokers,
+    listener_protocols,
+    read_listeners,
+)
 from .mount_config import MOUNT_PREFIX, MountConfig, read_mounts
 from .quorum_config import PORT_MAX, QuorumConfig, read_quorum
 from .remote_plugins import (
@@ -279,6 +285,7 @@ def config_warnings(config: BrokerConfig) -> list[str]:
     warnings += idle_protection_warnings(
         stated, [name for name in config.sasl if name in config.tls]
     )
+    warnings += anonymous_node_warnings(config.values, _plain_listeners_of_nodes(config))
     unused = _without_effect(config, served)
     if unused:
         # List every name: a user may rely on one of them.
@@ -321,6 +328,19 @@ def config_warnings(config: BrokerConfig) -> list[str]:
             f" segments go to {config.remote_storage} through fsspec."
         )
     return warnings
+
+
+def _plain_listeners_of_nodes(config: BrokerConfig) -> list[str]:
+    """The names of the listeners without TLS to which nodes connect, this one too."""
+    values, listeners = config.values, config.listeners
+    names: list[str] = []
+    if config.is_member:
+        names += config.quorum.controller_listeners
+        names += [each.name for each in listeners.bound if each.name == listener_of_brokers(values)]
+    if config.keeps_tier_metadata and listeners.bound:
+        names.append(metadata_listener(values, listeners, is_member=config.is_member).name)
+    secured = {*config.tls, *config.tls_of_others, *config.sasl}
+    return [name for name in names if name not in secured]
 
 
 def _without_effect(config: BrokerConfig, served: Sequence[str]) -> list[str]:

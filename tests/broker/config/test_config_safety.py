@@ -1,5 +1,7 @@
 """A file that asks for protection which is not served is refused; what has no effect is named."""
 
+from pathlib import Path
+
 import pytest
 
 from tierlog.broker.config.config import config_warnings, dev_properties, read_config
@@ -80,7 +82,7 @@ def test_a_protection_in_capitals_refuses_the_start(name: str) -> None:
 
 
 def test_super_users_without_an_authorizer_are_no_protection() -> None:
-    stated = {**dev_properties(), "super.users": "User:admin"}
+    stated = {**dev_properties(), "super.users": "User:ANONYMOUS"}
     assert warnings_of(stated) == [
         "super.users has no effect without authorizer.class.name: everybody may do everything."
     ]
@@ -218,3 +220,30 @@ def test_no_connections_at_all_are_allowed_only_beside_exceptions_as_by_kafka() 
 )
 def test_what_kafka_refuses_at_its_start_is_refused(stated: dict[str, str], sentence: str) -> None:
     assert sentence in refusal(stated)
+
+
+def test_nodes_without_a_name_are_warned_of_unless_they_are_super_users(tmp_path: Path) -> None:
+    """A broker is a client of its own tier's metadata, and would wait for ever."""
+    stated = {
+        **dev_properties(str(tmp_path)),
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:admin",
+    }
+    sentence = (
+        "Nodes connect to PLAINTEXT in plain text, so as User:ANONYMOUS, which super.users does"
+        " not name: unless entries allow it, they cannot replicate, register or reach the tier's"
+        " metadata."
+    )
+    assert warnings_of(stated) == [sentence]
+    assert not warnings_of({**stated, "super.users": "User:admin; User:ANONYMOUS"})
+    assert not warnings_of({**stated, "allow.everyone.if.no.acl.found": "true"})
+    alone = {name: text for name, text in stated.items() if name != "rsm.config.url"}
+    assert not warnings_of(alone)
+    cluster = {
+        **alone,
+        "process.roles": "broker",
+        "node.id": "2",
+        "controller.quorum.voters": "1@127.0.0.1:9095",
+        "controller.listener.names": "CONTROLLER",
+    }
+    assert sentence.replace("PLAINTEXT", "CONTROLLER and PLAINTEXT") in warnings_of(cluster)
