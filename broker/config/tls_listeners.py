@@ -30,6 +30,7 @@ class TlsListeners:
         self.acceptors = acceptors
         """What the connections of each listener share."""
         self._with_sasl = with_sasl
+        self._is_started = False
 
     @property
     def names(self) -> Collection[str]:
@@ -44,7 +45,9 @@ class TlsListeners:
     def apply(self, values: ConfigValues) -> None:
         """Let new connections use the stores that these values name; keep those that are bad.
 
-        So do new connections that this node opens to such a listener of other nodes.
+        So do new connections that this node opens to such a listener of other nodes. The first
+        call, before any client is let in, raises KafkaError(INVALID_CONFIG) for a bad store: those
+        of the file may trust whom the altered ones keep out.
         """
         from ..security.tls.context import renew_node_side
 
@@ -55,11 +58,14 @@ class TlsListeners:
                 if context is not None and renewed is not acceptor.current:
                     renew_node_side(context, renewed.settings)
             except KafkaError as error:
+                if not self._is_started:
+                    raise
                 _log.warning("Keeping the certificate of listener %s: %s", name, error.message)
                 continue
             if renewed is not acceptor.current:
                 acceptor.current = renewed
                 _log.info("Listener %s has read its stores: it is %s", name, renewed.subject)
+        self._is_started = True
 
     def _renewed(self, name: str, values: ConfigValues) -> "ServerContext":
         """The current context, or a new one if settings or files have changed."""
@@ -71,7 +77,8 @@ class TlsListeners:
         if settings == current.settings and modification_times(settings) == current.read_at:
             return current
         renewed = server_context(settings)
-        check_replacement(current, renewed)
+        if self._is_started:
+            check_replacement(current, renewed)
         return renewed
 
 

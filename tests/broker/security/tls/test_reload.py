@@ -10,6 +10,7 @@ import pytest
 import trustme
 from confluent_kafka import KafkaException
 
+from tierlog.broker.broker import StartError
 from tierlog.clients.errors import KafkaError
 from tierlog.replication.controller.alter_configs import ConfigChange, ConfigOperation
 from tierlog.tests.broker.security.tls.certificates import (
@@ -107,6 +108,32 @@ def test_the_same_path_is_read_again_if_its_file_has_changed(listener: Listener)
     os.utime(path, (2_000_000_000, 2_000_000_000))
     assert listener.alter({LOCATION: str(path)}) == ""
     assert listener.serial() == serial_of(new)
+
+
+@pytest.mark.long
+def test_a_start_uses_the_altered_stores_or_none(tmp_path: Path) -> None:
+    """The file's trust store would let in whom the altered one keeps out."""
+    write_authority(tmp_path)
+    narrower = tmp_path / "narrower.pem"
+    narrower.write_bytes((tmp_path / "ca-ours.pem").read_bytes())
+    write_identity(tmp_path, "first", issued())
+    properties = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(tmp_path / "first.pem"),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(tmp_path / "ca-ours.pem"),
+        "ssl.client.auth": "required",
+    }
+    with BrokerThread(tmp_path / "data", properties) as running:
+        listener = Listener(running, tmp_path)
+        trust = "listener.name.ssl.ssl.truststore.location"
+        assert listener.alter({trust: str(narrower)}) == ""
+    with BrokerThread(tmp_path / "data", properties):
+        pass
+    narrower.unlink()
+    with pytest.raises(StartError, match=r"narrower\.pem cannot be read"):
+        BrokerThread(tmp_path / "data", properties).__enter__()
 
 
 @pytest.mark.long
