@@ -7,12 +7,12 @@ from ...clients.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
-from ...replication.metadata.scram_credentials import describe_scram_credentials
-from ..request.context import BrokerContext, RequestContext
+from ...replication.controller.access.scram_control import describe_scram_credentials
+from ..request.context import NodeContext, RequestContext
 
 
 def handle(
-    broker: BrokerContext, context: RequestContext, request: DescribeUserScramCredentialsRequest
+    node: NodeContext, context: RequestContext, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
     """Describe the users, or all of them."""
     names = None if request.users is None else [each.name for each in request.users]
@@ -27,6 +27,6 @@ def handle(
                     for mechanism, iterations in user.iterations
                 ],
             )
-            for user in describe_scram_credentials(broker.controller.image, names)
+            for user in describe_scram_credentials(node.controller.image, names)
         ]
     )

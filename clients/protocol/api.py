@@ -195,7 +195,7 @@ APIS: Final[dict[int, Api]] = {
         Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "AlterPartitionReassignments", 0, 1, 0, BOTH),
         Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, "ListPartitionReassignments", 0, 0, 0, BOTH),
         Api(ApiKey.OFFSET_DELETE, "OffsetDelete", 0, 0, 1),
-        Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "DescribeUserScramCredentials", 0, 0, 0),
+        Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "DescribeUserScramCredentials", 0, 0, 0, BOTH),
         Api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "AlterUserScramCredentials", 0, 0, 0, BOTH),
         Api(ApiKey.VOTE, "Vote", 0, 2, 0, CONTROLLER_ONLY),
         Api(ApiKey.BEGIN_QUORUM_EPOCH, "BeginQuorumEpoch", 0, 1, 1, CONTROLLER_ONLY),

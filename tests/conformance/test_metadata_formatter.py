@@ -59,6 +59,7 @@ def printed(node: TierlogNode) -> list[str]:
     return answer.stdout.splitlines()
 
 
+@pytest.mark.long
 def test_every_kind_of_event_is_printed(tmp_path: Path) -> None:
     with TierlogNode(tmp_path, properties=PROPERTIES) as node:
         create(node.bootstrap, TOPIC, CONFIG)
@@ -66,6 +67,8 @@ def test_every_kind_of_event_is_printed(tmp_path: Path) -> None:
         wait_until(lambda: bool(objects(node)), 60, lambda: node.output)
         run_tool("kafka-topics", "--bootstrap-server", node.bootstrap, "--delete", "--topic", TOPIC)
         wait_until(lambda: not objects(node), 60, lambda: node.output)
+        # A minute later, when no upload can arrive any more.
+        wait_until(lambda: "Removed all remote data" in node.output, 180, lambda: node.output)
         lines = printed(node)
     found = [LINE.match(line) for line in lines]
     assert all(found), lines
