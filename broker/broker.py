@@ -68,6 +68,7 @@ from .coordinator.transaction.producer_ids import ProducerIds
 from .dependencies import Dependencies
 from .dispatch.apis import Apis
 from .dispatch.quota_switch import serve_within_quotas
+from .dispatch.sasl_listeners import sasl_listeners
 from .metrics.metrics import Metrics, failures_of_loops
 from .metrics.tier_metrics import forget_deleted_topics, register_purgatories, register_tier_metrics
 from .network.socket_listener import SocketNetwork
@@ -179,6 +180,9 @@ class Broker:
         if self._member is not None:
             self._started.push_async_callback(self._member.leave)
             await self._member.become_unfenced()
+        server.sasl = sasl_listeners(
+            self.config, lambda: context.controller.image, context.environment, self.metrics
+        )
         around = partial(self._dependencies.around_answers, context)
         server.open(around(Apis(context).answer))
         serve_within_quotas(server, context, around)

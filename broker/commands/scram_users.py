@@ -20,8 +20,8 @@ from ...clients.sasl.scram_keys import (
     random_text,
     salted_password,
 )
+from ...replication.controller.access.scram_control import credential_record
 from ...replication.metadata.metadata_records import UserScramCredentialRecord
-from ...replication.metadata.scram_credentials import credential_record
 
 _KEYS = frozenset({"name", "salt", "iterations", "password", "saltedpassword"})
 

@@ -56,9 +56,11 @@ def serve(
 
     `announced` are further lines to print once clients can connect.
     """
-    # Before the loop runs and after it has ended, the signal would end the process.
+    # Before the loop runs and after it has ended, this signal would end the process.
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    _log_to_stderr(log_format)
+    # The image holds these back until somebody listens, who is `__main__` now.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+    _log_to_stderr(log.format)
     try:
         if log.levels:
             _set_levels(log.levels)

@@ -50,6 +50,7 @@ from .remote_plugins import (
     STORAGE_CLASS,
     check_listener,
     local_storage_url,
+    metadata_listener,
     metadata_plugin,
     stated_bootstrap,
     storage_plugin,
@@ -58,6 +59,7 @@ from .value_rules import check_values
 
 if TYPE_CHECKING:
     from ...clients.network.network import ClientContext
+    from ..security.sasl.settings import SaslSettings
     from ..security.tls.settings import TlsSettings
 
 
@@ -77,7 +79,7 @@ def dev_properties(directory: str = "data") -> dict[str, str]:
 
 
 STATUS_PORT = "tierlog.status.port"
-_PLAINTEXT, _SSL = 0, 1
+_PLAINTEXT, _SSL, _SASL_PLAINTEXT, _SASL_SSL = range(4)
 _ENABLE = "remote.log.storage.system.enable"
 
 
@@ -108,6 +110,8 @@ class BrokerConfig:
         default_factory=dict[str, "ClientContext"], compare=False, repr=False
     )
     """What connects to each listener of other nodes, by its name; `node_context` fills it."""
+    sasl: "Mapping[str, SaslSettings]" = field(default_factory=dict[str, "SaslSettings"])
+    """The settings of the listeners with SASL, by name."""
 
     @property
     def node_id(self) -> int:
@@ -127,7 +131,10 @@ class BrokerConfig:
 
     def protocol_code(self, listener: str) -> int:
         """The code of a listener's security protocol in registrations (`SecurityProtocol.id`)."""
-        return _SSL if listener in self.tls else _PLAINTEXT
+        with_tls = listener in self.tls
+        if listener in self.sasl:
+            return _SASL_SSL if with_tls else _SASL_PLAINTEXT
+        return _SSL if with_tls else _PLAINTEXT
 
     def internal_topic_replication_factor(self, name: str) -> int:
         """The replication factor that property `name` sets; 1 if this is the only broker.
@@ -162,6 +169,7 @@ def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -
     secured = [name for name, protocol in protocols.items() if protocol in ("SSL", "SASL_SSL")]
     check_lower_case(stated, protocols)
     check_protections(stated, values.text(METADATA_PREFIX_NAME), secured)
+    configured_authorizer(values)
     if "log.dirs" in stated and not stated["log.dirs"].strip():
         raise _refuse("At least one log directory must be defined via log.dirs or log.dir.")
     named = values.texts("log.dirs") or values.texts("log.dir")
@@ -172,12 +180,15 @@ def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -
         raise _refuse("log.dirs names the same directory twice.")
     listeners = read_listeners(values, quorum, local_host_name)
     own = {endpoint.name for endpoint in (*listeners.bound, *listeners.controllers)}
-    tls = _read_tls(stated, secured, own)
+    tls = _read_tls(stated, secured, own, protocols)
+    sasl = _read_sasl(stated, protocols)
     is_member = not is_whole_cluster(quorum, listeners)
     tier = _remote_storage(values)
     remote_storage = tier if isinstance(tier, RemoteUrl) else None
     if tier is not None:
         check_listener(values, listeners)
+        if sasl and not stated_bootstrap(values):
+            _check_own_listener(metadata_listener(values, listeners, is_member=is_member), sasl)
         # Set explicitly even if implied by the URL: administrators look up this property.
         values = ConfigValues({**stated, _ENABLE: "true"})
     mounts = read_mounts(stated, remote_storage)
@@ -199,11 +210,15 @@ def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -
         is_member,
         tls={name: each for name, each in tls.items() if name in own},
         tls_of_others={name: each for name, each in tls.items() if name not in own},
+        sasl=sasl,
     )
 
 
 def _read_tls(
-    stated: Mapping[str, str], secured: Sequence[str], own: Collection[str]
+    stated: Mapping[str, str],
+    secured: Sequence[str],
+    own: Collection[str],
+    protocols: Mapping[str, str],
 ) -> "dict[str, TlsSettings]":
     """The settings of each listener that speaks TLS, also those that are not this node's `own`.
 
@@ -351,6 +366,10 @@ def _without_effect(config: BrokerConfig, served: Sequence[str]) -> list[str]:
         from .security_config import without_effect
 
         of_tls = without_effect(of_tls, (*config.tls, *config.tls_of_others))
+    if config.sasl:
+        from .sasl_config import is_obeyed
+
+        unused -= {name for name in unused if is_obeyed(name, config.sasl)}
     return [name for name in served if name in unused or (name in of_tls and is_property(name))]
 
 

@@ -82,7 +82,9 @@ def check_protections(
         value = text.strip()
         if name == _BETWEEN_BROKERS and value.upper() in secured:
             continue
-        if protection and value and value.lower() != protection.harmless.lower():
+        is_elsewhere = own_name == _AUTHORIZER and name != _AUTHORIZER
+        is_harmless = value.lower() == protection.harmless.lower() if protection else True
+        if protection and value and (is_elsewhere or not is_harmless):
             raise _refusal(
                 f"{name}={value} asks for {protection.purpose}, which is not supported yet: "
                 "remove the property if the broker may run without it, and allow only trusted "

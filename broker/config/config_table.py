@@ -33,8 +33,13 @@ compression.type | STRING | producer | [uncompressed, zstd, lz4, snappy, gzip, p
     The codec for stored batches; 'producer' keeps the producer's codec.
 config.providers | LIST | ""
     The providers that resolve variables in values, such as ${env:NAME}: file, env, dir.
+connection.failed.authentication.delay.ms | INT | 100 | [0,...]
+    How long a client of a SASL listener that has failed to authenticate waits for the answer.
 connections.max.idle.ms | LONG | 600000
     Connections that are idle for longer than this are closed.
+connections.max.reauth.ms | LONG | 0
+    How long a session of a SASL listener lasts before the client must authenticate again; 0 for
+    ever. Also for one listener and one mechanism.
 controlled.shutdown.enable | BOOLEAN | true
     Whether a broker that stops lets the controller move its leaders away first.
 controller.listener.names | LIST | -
@@ -368,6 +373,14 @@ share.coordinator.state.topic.replication.factor | SHORT | 3 | [1,...]
     The replication factor of __share_group_state, at most the number of brokers.
 share.coordinator.state.topic.segment.bytes | INT | 104857600 | [1,...]
     The segment.bytes of __share_group_state.
+sasl.enabled.mechanisms | LIST | GSSAPI
+    The mechanisms of SASL listeners: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512. Has to be set for them,
+    because the default is none of these.
+sasl.jaas.config | PASSWORD | -
+    The login module of a mechanism of a listener, with the users of PLAIN. Counts only as
+    listener.name.<listener>.<mechanism>.sasl.jaas.config.
+sasl.server.max.receive.size | INT | 524288
+    The largest request, in bytes, of a client that has not authenticated yet.
 socket.listen.backlog.size | INT | 50 | [1,...]
     The maximum length of the queue of pending connections. If not set, tierlog uses 2048.
 socket.receive.buffer.bytes | INT | 102400
@@ -406,6 +419,8 @@ ssl.truststore.location | STRING | -
     The PEM file with the certificates that vouch for clients; if not set, the system's.
 ssl.truststore.type | STRING | JKS
     The format of the trust store: tierlog reads PEM only.
+super.users | STRING | ""
+    The principals that may do everything, such as User:alice, separated by semicolons.
 tierlog.broker.clean.restart | BOOLEAN | false
     Whether a broker that the controller has let stop may register again at once, instead of
     after broker.session.timeout.ms. Applies on controllers. A tierlog property.

@@ -50,8 +50,6 @@ def listener_of_brokers(values: ConfigValues) -> str:
 
 _PROTOCOL_MAP = "listener.security.protocol.map"
 _PROTOCOLS = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
-SERVED_PROTOCOLS = ("PLAINTEXT", "SSL")
-"""The protocols that listeners may have."""
 
 
 def _refuse(sentence: str) -> KafkaError:
@@ -112,19 +110,23 @@ def _effective_protocols(
     return protocols
 
 
-def _require_served(protocols: Mapping[str, str], endpoints: list[Endpoint]) -> None:
-    """Refuse a listener whose protocol is not served."""
+def _require_served(
+    protocols: Mapping[str, str], endpoints: list[Endpoint], for_nodes: Collection[str]
+) -> None:
+    """Refuse a listener without a protocol, or with one that nodes cannot speak to it."""
     for endpoint in endpoints:
         protocol = protocols.get(endpoint.name)
         if protocol is None:
             raise _refuse(f"Listener {endpoint.name} has no entry in {_PROTOCOL_MAP}.")
-        if protocol not in SERVED_PROTOCOLS:
-            raise _refuse(_not_served(str(endpoint), protocol))
+        if protocol.startswith("SASL_") and endpoint.name in for_nodes:
+            raise _refuse(_not_for_nodes(str(endpoint), protocol))
 
 
-def _not_served(listener: str, protocol: str) -> str:
-    served = " and ".join(SERVED_PROTOCOLS)
-    return f"Listener {listener} needs {protocol}; tierlog supports only {served} so far."
+def _not_for_nodes(listener: str, protocol: str) -> str:
+    return (
+        f"Listener {listener} needs {protocol}, but nodes connect to it, and they do not speak SASL"
+        " so far: give clients a listener of their own."
+    )
 
 
 def listener_protocols(values: ConfigValues, quorum: QuorumConfig) -> dict[str, str]:
@@ -137,8 +139,8 @@ def listener_protocols(values: ConfigValues, quorum: QuorumConfig) -> dict[str, 
     own = {each.name: protocols.get(each.name, "") for each in named}
     for name in quorum.controller_listeners:
         protocol = own.setdefault(name, protocols.get(name, ""))
-        if protocol and protocol not in SERVED_PROTOCOLS:
-            raise _refuse(_not_served(name, protocol))
+        if protocol.startswith("SASL_"):
+            raise _refuse(_not_for_nodes(name, protocol))
     return own
 
 
@@ -147,7 +149,8 @@ def read_listeners(values: ConfigValues, quorum: QuorumConfig, local_host_name: 
     require_controller_listeners(quorum)
     named = _endpoints(values, "listeners")
     protocols = _effective_protocols(values, named, quorum.controller_listeners)
-    _require_served(protocols, named)
+    for_nodes = (*quorum.controller_listeners, listener_of_brokers(values))
+    _require_served(protocols, named, for_nodes)
     inter_broker = values.text("inter.broker.listener.name").upper()
     check_roles(quorum, {endpoint.name for endpoint in named}, protocols, inter_broker)
     stated = (

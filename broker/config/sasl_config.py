@@ -13,7 +13,7 @@ from ...clients.errors import ErrorCode, KafkaError
 from ...clients.sasl.jaas import JaasEntry, LoginModule, parse_jaas
 from ...clients.sasl.scram_keys import SCRAM_BY_NAME
 from ..security.sasl.settings import MechanismSettings, SaslSettings
-from .config_safety import LISTENER_PREFIX
+from .config_safety import LISTENER_PREFIX, split_listener_name
 from .config_values import TABLES
 
 _PLAIN = "PLAIN"
@@ -21,6 +21,14 @@ _MECHANISMS = (_PLAIN, *SCRAM_BY_NAME)
 _JAAS = "sasl.jaas.config"
 _CALLBACK_HANDLER = "sasl.server.callback.handler.class"
 _USER_PREFIX = "user_"
+_REAUTH = "connections.max.reauth.ms"
+_OF_LISTENER = (
+    "sasl.enabled.mechanisms",
+    "sasl.server.max.receive.size",
+    "connection.failed.authentication.delay.ms",
+    _REAUTH,
+)
+_OF_MECHANISM = (_JAAS, _REAUTH)
 _PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 
@@ -47,7 +55,8 @@ class _Values:
         definition = TABLES.find(key)
         assert definition is not None, f"{key} is in no table of properties"
         name = self.full_name(key)
-        return parse_value(definition._replace(name=name), self._stated.get(name))
+        text = self._stated.get(name, definition.default)
+        return parse_value(definition._replace(name=name), text)
 
     def integer(self, key: str) -> int:
         """The value of a number."""
@@ -93,7 +102,7 @@ def _mechanism(stated: Mapping[str, str], listener: str, name: str) -> Mechanism
         raise _refuse(
             listener, f"{_jaas_name(listener, name)} names {entry.module.value}, not {module.value}"
         )
-    max_reauth_ms = max(0, values.integer("connections.max.reauth.ms"))
+    max_reauth_ms = max(0, values.integer(_REAUTH))
     if name != _PLAIN:
         return MechanismSettings(name, max_reauth_ms)
     if entry is None:
@@ -126,12 +135,15 @@ def _entry(stated: Mapping[str, str], listener: str, mechanism: str) -> JaasEntr
         raise KafkaError(error.code, error.message.replace(_JAAS, name, 1)) from None
 
 
-def ignored_logins(stated: Mapping[str, str]) -> list[str]:
-    """The names of login modules that no listener reads: without listener and mechanism."""
-    return [
-        name
-        for name in stated
-        if name.endswith(_JAAS)
-        and name.startswith(LISTENER_PREFIX)
-        and name.removeprefix(LISTENER_PREFIX).count(".") - _JAAS.count(".") < 2
-    ]
+def is_obeyed(name: str, listeners: Mapping[str, SaslSettings]) -> bool:
+    """Whether a property of one listener, or of a mechanism of it, has an effect there."""
+    listener, own_name = split_listener_name(name)
+    settings = listeners.get(listener.upper())
+    if settings is None:
+        return False
+    if own_name in _OF_LISTENER:
+        return True
+    mechanism = next(
+        (each for each in settings.mechanisms if own_name.startswith(f"{each.name.lower()}.")), None
+    )
+    return mechanism is not None and own_name[len(mechanism.name) + 1 :] in _OF_MECHANISM

@@ -25,10 +25,14 @@ class TlsListeners:
     """The TLS listeners of one process."""
 
     def __init__(
-        self, acceptors: "Mapping[str, TlsAcceptor]", with_sasl: Collection[str] = ()
+        self,
+        acceptors: "Mapping[str, TlsAcceptor]",
+        node_contexts: "Mapping[str, ClientContext]",
+        with_sasl: Collection[str] = (),
     ) -> None:
         self.acceptors = acceptors
         """What the connections of each listener share."""
+        self._node_contexts = node_contexts
         self._with_sasl = with_sasl
         self._is_started = False
 
@@ -96,6 +100,7 @@ def tls_listeners(config: BrokerConfig) -> TlsListeners | None:
             name: TlsAcceptor(server_context(settings), handshake_s)
             for name, settings in config.tls.items()
         },
+        config.node_contexts,
         config.sasl.keys(),
     )
 

@@ -16,8 +16,6 @@ client.quota.callback.class | CLASS | -
 compression.gzip.level | INT | -1 | [1,...,9] or -1
 compression.lz4.level | INT | 9 | [1,...,17]
 compression.zstd.level | INT | 3 | [-131072,...,22]
-connection.failed.authentication.delay.ms | INT | 100 | [0,...]
-connections.max.reauth.ms | LONG | 0
 controller.performance.always.log.threshold.ms | LONG | 2000 | [0,...]
 controller.performance.sample.period.ms | LONG | 60000 | [100,...]
 controller.quorum.append.linger.ms | INT | 25 | [0,...]
@@ -98,8 +96,6 @@ remote.log.manager.thread.pool.size | INT | 2 | [1,...]
 replica.socket.receive.buffer.bytes | INT | 65536
 request.timeout.ms | INT | 30000
 sasl.client.callback.handler.class | CLASS | -
-sasl.enabled.mechanisms | LIST | GSSAPI
-sasl.jaas.config | PASSWORD | -
 sasl.kerberos.kinit.cmd | STRING | /usr/bin/kinit
 sasl.kerberos.min.time.before.relogin | LONG | 60000
 sasl.kerberos.principal.to.local.rules | LIST | DEFAULT
@@ -147,7 +143,6 @@ sasl.oauthbearer.scope.claim.name | STRING | scope
 sasl.oauthbearer.sub.claim.name | STRING | sub
 sasl.oauthbearer.token.endpoint.url | STRING | -
 sasl.server.callback.handler.class | CLASS | -
-sasl.server.max.receive.size | INT | 524288
 security.providers | STRING | -
 server.max.startup.time.ms | LONG | 9223372036854775807 | [0,...]
 share.coordinator.append.linger.ms | INT | -1 | [-1,...]

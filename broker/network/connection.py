@@ -44,14 +44,7 @@ _READY = ConnectionState.READY
 
 
 class Refused(Exception):
-    """The request cannot be served: the connection is closed, and `str(error)` is the reason.
-
-    `answer` is sent before that, for a client that may know why.
-    """
-
-    def __init__(self, reason: str, answer: Sequence[Chunk] = ()) -> None:
-        super().__init__(reason)
-        self.answer = answer
+    """The request cannot be answered: the connection is closed, and `str(error)` is the reason."""
 
 
 Work = asyncio.Future[object] | Coroutine[object, object, object]
@@ -629,8 +622,6 @@ class Connection:
 
     def _refuse(self, error: Exception) -> None:
         # The client still gets the responses to the requests before the bad frame.
-        if isinstance(error, Refused) and error.answer and not self._is_silenced:
-            self._transport.send(error.answer)
         self._transport.flush()
         if self.state is not ConnectionState.CLOSED:
             self._owner.report(self.client, str(error))

@@ -34,6 +34,9 @@ from .receive_budget import ReceiveBudget, UnsentAnswers
 from .turns import Turns
 
 _KEY = Format(">h")
+_LINGER_S = 0.1
+"""How long a failed connection stays open after its answer: some clients, such as kafka-python,
+lose an answer that arrives together with the end."""
 _SERVER = "kafka.server:type=socket-server-metrics"
 
 
@@ -162,17 +165,24 @@ class SaslGate:
 
     def _fail(self, reply: Reply) -> Response:
         self._count(has_failed=True)
-        delay_s = self._listener.limits.failure_delay_s
-        if not (reply.is_delayed and delay_s > 0):
-            raise Refused(reply.failure, reply.answer)
-        wake: asyncio.Future[object] = self._loop.create_future()
-        timer = self._loop.call_later(delay_s, _wake, wake)
-        wake.add_done_callback(lambda _: timer.cancel())
+        if not reply.is_delayed:
+            raise Refused(reply.failure)
 
         def close(_: asyncio.Future[object]) -> list[Chunk]:
-            raise Refused(reply.failure, reply.answer)
+            raise Refused(reply.failure)
 
-        return DeferredResponse(wake, close)
+        def tell(_: asyncio.Future[object]) -> DeferredResponse:
+            return DeferredResponse(self._later(_LINGER_S), close, reply.answer)
+
+        delay_s = self._listener.limits.failure_delay_s
+        return DeferredResponse(self._later(delay_s), tell if reply.answer else close)
+
+    def _later(self, seconds: float) -> "asyncio.Future[object]":
+        """Done after that time; cancelled if the client leaves before."""
+        wake: asyncio.Future[object] = self._loop.create_future()
+        timer = self._loop.call_later(seconds, _wake, wake)
+        wake.add_done_callback(lambda _: timer.cancel())
+        return wake
 
     def _count(self, *, has_failed: bool) -> None:
         metrics, is_again = self._listener.metrics, self._authenticator.is_reauthenticating

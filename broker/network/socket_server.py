@@ -33,6 +33,7 @@ from .turns import Turns
 
 if TYPE_CHECKING:
     from .sasl_gate import SaslListener
+    from .tls_transport import TlsAcceptor
 
 _log = logging.getLogger(__name__)
 
@@ -216,7 +217,8 @@ class SocketServer:
                 each.pause_accepting()
         tls = self._tls.get(listener)
         if tls is not None:
-            client.session = tls.session
+            if listener not in self.sasl:
+                client.session = tls.session
             tls.watch(
                 transport,
                 partial(self._identify, tls, client),
@@ -233,6 +235,26 @@ class SocketServer:
         gate.connection = connection
         gate.max_request_bytes = self._limits.max_request_bytes
         return connection
+
+    def _identify(
+        self, tls: "TlsAcceptor", client: ConnectedClient, certificate: bytes | None
+    ) -> str | None:
+        """Note whose connection it is; returns why it is not let in, or None.
+
+        At a listener with SASL that says who it is, whatever the certificate says.
+        """
+        if client.listener in self.sasl:
+            return None
+        session = tls.identify(client.session, certificate)
+        if isinstance(session, str):
+            return session
+        client.session = session
+        return None
+
+    def _report_failed(self, client: ConnectedClient, reason: str) -> None:
+        """Count and log a client that has not proven what its listener requires."""
+        self._failed.add()
+        self.report(client, reason)
 
     def _close_later(self, transport: AttachableTransport, delay_s: float) -> None:
         """Close after a delay, without reading; at once if too many are waiting already."""

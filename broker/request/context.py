@@ -114,7 +114,7 @@ class NodeContext:
     member: Member | None = None
     """None if this process is the whole cluster."""
     authorizer: "Authorizer | None" = None
-    """Decides who may do what; None if everybody may do everything."""
+    """Decides who may do what (`security/access.py`); None: everybody may do everything."""
     large_requests: LargeRequests = field(default_factory=LargeRequests)
     described_topics: DescribedTopics = field(default_factory=DescribedTopics)
 

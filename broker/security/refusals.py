@@ -21,6 +21,12 @@ from ...clients.protocol.messages.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
+from ...clients.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
 from ...clients.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -77,13 +83,13 @@ from ...clients.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from ...clients.protocol.schema import Message
+from ...replication.controller.access.scram_control import named_users
 from ...replication.controller.leader_election import refused_election
 from ...replication.controller.topic_control import (
     refused_creation,
     refused_deletion,
     refused_partitions,
 )
-from ...replication.metadata.scram_credentials import named_users
 
 M = TypeVar("M", bound=Message)
 _Form = Callable[[Message, KafkaError], Message]

@@ -41,7 +41,9 @@ if TYPE_CHECKING:
         ElectLeadersRequest,
         ElectLeadersResponse,
     )
-    from ..metadata.scram_credentials import AlterationResults as ScramAlterationResults
+    from ..authorizer.acl import Acl, AclFilter
+    from .access.acl_control import Deletion
+    from .access.scram_control import AlterationResults as ScramAlterationResults
     from .alter_configs import AlterationResults, ConfigAlteration
     from .client_quotas import QuotaAlteration
     from .feature_control import FeatureUpdate
@@ -120,11 +122,30 @@ class Controller(ControllerLoop):
         except KafkaError as error:
             return [error for _ in alterations]
 
+    async def create_acls(self, acls: "Sequence[Acl]") -> "Sequence[KafkaError | None]":
+        """Create access control entries; return an error or None for each, in order."""
+        from .access.acl_control import create_acls
+
+        new_id = self._environment.random_uuid
+        try:
+            return await self._write(lambda image: create_acls(image, acls, new_id))
+        except KafkaError as error:
+            return [error for _ in acls]
+
+    async def delete_acls(self, filters: "Sequence[AclFilter]") -> "Sequence[Deletion]":
+        """Delete access control entries; return what each filter has matched, in order."""
+        from .access.acl_control import Deletion, delete_acls
+
+        try:
+            return await self._write(lambda image: delete_acls(image, filters))
+        except KafkaError as error:
+            return [Deletion((), error) for _ in filters]
+
     async def alter_scram_credentials(
         self, request: "AlterUserScramCredentialsRequest"
     ) -> "ScramAlterationResults":
         """Set and remove users' SCRAM credentials; return an error or None for each user."""
-        from ..metadata.scram_credentials import alter_scram_credentials, named_users
+        from .access.scram_control import alter_scram_credentials, named_users
 
         try:
             return await self._write(lambda image: alter_scram_credentials(image, request))

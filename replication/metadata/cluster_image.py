@@ -27,6 +27,8 @@ from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import ZERO_UUID, Uuid
 from ...clients.protocol.schema import Message
 from ...clients.sasl.scram_keys import ScramCredential
+from ..authorizer.acl import Acl
+from .access_records import acl_of
 from .metadata_records import (
     NO_LEADER_CHANGE,
     AccessControlEntryRecord,
@@ -186,6 +188,7 @@ class ClusterImage:
         default_factory=dict[QuotaEntity, Mapping[str, float]]
     )
     controllers: Mapping[int, ControllerImage] = field(default_factory=dict[int, ControllerImage])
+    acls: Mapping[Uuid, Acl] = field(default_factory=dict[Uuid, Acl])
     scram_credentials: Mapping[ScramUser, ScramCredential] = field(
         default_factory=dict[ScramUser, ScramCredential]
     )
@@ -242,6 +245,7 @@ class ClusterDelta:
         self.changed_controllers: dict[int, ControllerImage | None] = {}
         self.features: dict[str, int] = {}
         self.changed_quotas: dict[QuotaEntity, dict[str, float]] = {}
+        self.changed_acls: dict[Uuid, Acl | None] = {}
         self.changed_scram_credentials: dict[ScramUser, ScramCredential | None] = {}
         self.next_producer_id = base.next_producer_id
 
@@ -268,6 +272,7 @@ class ClusterDelta:
                 for entity, values in _changes(base.client_quotas, image.client_quotas)
             }
         )
+        delta.changed_acls.update(_differences(base.acls, image.acls))
         delta.changed_scram_credentials.update(
             _differences(base.scram_credentials, image.scram_credentials)
         )
@@ -399,6 +404,7 @@ class ClusterDelta:
                 {entity: values or None for entity, values in self.changed_quotas.items()},
             ),
             controllers=_merge(base.controllers, self.changed_controllers),
+            acls=_merge(base.acls, self.changed_acls),
             scram_credentials=_merge(base.scram_credentials, self.changed_scram_credentials),
             deleted_topics=self._new_deleted_topics(),
         )

@@ -58,6 +58,8 @@ def image_records(image: ClusterImage) -> Iterator[Message]:
         yield ProducerIdsRecord(
             broker_id=_NO_BROKER, broker_epoch=-1, next_producer_id=image.next_producer_id
         )
+    for entry_id, acl in sorted(image.acls.items()):
+        yield acl_record(entry_id, acl)
     yield from _scram_records(image)
 
 

@@ -65,9 +65,15 @@ _OF_CONSUMERS = frozenset(
         "session.timeout.ms",
     }
 )
+_LONG = frozenset(
+    {
+        *("buffer.memory", "linger.ms", "max.block.ms", "retry.backoff.ms"),
+        *("reconnect.backoff.max.ms", "reconnect.backoff.ms"),
+        "socket.connection.setup.timeout.ms",
+    }
+)
+"""The numbers that have 64 bits; the others have 32, as in Kafka."""
 NAMES = _OF_EVERY_CLIENT | _OF_TLS | _OF_PRODUCERS | _OF_CONSUMERS
-
-
 _PROTOCOLS = {"PLAINTEXT": "PLAINTEXT", "SSL": "SSL"}
 
 

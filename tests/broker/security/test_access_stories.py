@@ -9,18 +9,18 @@ import pytest
 from tierlog.broker.request.authorized_operations import OPERATIONS_NOT_REQUESTED
 from tierlog.broker.security.session import Session
 from tierlog.clients.protocol.api import ApiKey
-from tierlog.clients.protocol.messages.fetch import FetchResponse
 from tierlog.clients.protocol.messages.create_topics import CreateTopicsResponse
-from tierlog.clients.protocol.messages.offset_fetch import OffsetFetchResponse
-from tierlog.clients.protocol.messages.offset_commit import OffsetCommitResponse
-from tierlog.clients.protocol.messages.describe_groups import DescribeGroupsResponse
 from tierlog.clients.protocol.messages.describe_cluster import DescribeClusterResponse
+from tierlog.clients.protocol.messages.describe_groups import DescribeGroupsResponse
 from tierlog.clients.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponse,
 )
-from tierlog.clients.protocol.messages.list_transactions import ListTransactionsResponse
+from tierlog.clients.protocol.messages.fetch import FetchResponse
 from tierlog.clients.protocol.messages.list_groups import ListGroupsResponse
+from tierlog.clients.protocol.messages.list_transactions import ListTransactionsResponse
 from tierlog.clients.protocol.messages.metadata import MetadataResponse
+from tierlog.clients.protocol.messages.offset_commit import OffsetCommitResponse
+from tierlog.clients.protocol.messages.offset_fetch import OffsetFetchResponse
 from tierlog.clients.protocol.messages.produce import ProduceResponse
 from tierlog.replication.authorizer.authorizer import AclOperation
 

@@ -49,6 +49,7 @@ class RecordWalk:
         self._branch = branch
         self._topics: dict[int, tuple[Uuid, int]] = {}
         self._brokers: set[int] = set()
+        self._acls: set[int] = set()
         self._scram: set[int] = set()
         self._made = 0
         self._next_producer_id = 0
@@ -67,6 +68,7 @@ class RecordWalk:
             self._quota,
             self._producer_ids,
             self._clear_elr,
+            self._acl,
             self._scram_credential,
         ]
 
@@ -173,6 +175,24 @@ class RecordWalk:
     def _feature(self, about: int, value: int) -> Iterator[Message]:
         name = ("metadata.version", "group.version", "a.version")[about]
         yield FeatureLevelRecord(name=name, feature_level=value)
+
+    def _acl(self, about: int, value: int) -> Iterator[Message]:
+        entry_id = Uuid(bytes([9, self._branch]) + about.to_bytes(14, "big"))
+        if value == 0 and about in self._acls:
+            self._acls.remove(about)
+            yield RemoveAccessControlEntryRecord(id=entry_id)
+            return
+        self._acls.add(about)
+        yield AccessControlEntryRecord(
+            id=entry_id,
+            resource_type=2 + value % 4,
+            resource_name="t",
+            pattern_type=3 + value % 2,
+            principal="User:u",
+            host="*",
+            operation=2 + value,
+            permission_type=2 + value % 2,
+        )
 
     def _scram_credential(self, about: int, value: int) -> Iterator[Message]:
         user, mechanism = f"u{about}", 1 + about % 2

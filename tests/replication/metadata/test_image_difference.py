@@ -44,6 +44,7 @@ def test_any_image_can_become_any_other(ours: list[Step], theirs: list[Step]) ->
         assert getattr(made, field) == getattr(image, field), field
     assert made.features == image.features
     assert made.client_quotas == image.client_quotas
+    assert made.acls == image.acls
     assert made.scram_credentials == image.scram_credentials
     assert made.next_producer_id == image.next_producer_id
     assert made.deleted_topic_ids == {
@@ -65,6 +66,7 @@ def test_between_equal_images_there_is_nothing(plan: list[Step]) -> None:
     assert not delta.changed_controllers
     assert not delta.features
     assert not delta.changed_quotas
+    assert not delta.changed_acls
     assert not delta.changed_scram_credentials
 
 

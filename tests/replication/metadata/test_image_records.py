@@ -56,7 +56,7 @@ def test_deletions_keep_their_order(plan: list[Step]) -> None:
 
 
 def test_the_kinds_come_in_kafkas_order() -> None:
-    plan = [(kind, about, 3) for kind in range(15) for about in range(3)]
+    plan = [(kind, about, 3) for kind in range(16) for about in range(3)]
     image = folded(RecordWalk().records([*plan, (0, 1, 3)]))
     kinds = list(dict.fromkeys(type(each).__name__ for each in image_records(image)))
     assert kinds == [
@@ -69,6 +69,7 @@ def test_the_kinds_come_in_kafkas_order() -> None:
         "ConfigRecord",
         "ClientQuotaRecord",
         "ProducerIdsRecord",
+        "AccessControlEntryRecord",
         "UserScramCredentialRecord",
     ]
 

@@ -1,9 +1,9 @@
 """A cluster whose nodes speak nothing but TLS, each with a certificate: quorum, replicas, tier."""
 
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from tierlog.tests.broker.security.tls.certificates import (
     write_identity,
 )
 from tierlog.tests.broker_process import BrokerThread
+from tierlog.tests.waiting import wait_until
 
 VALUES = [b"%04d" % number * 4_000 for number in range(300)]
 

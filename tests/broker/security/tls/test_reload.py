@@ -4,6 +4,7 @@ import os
 import socket
 import ssl
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,8 @@ from tierlog.tests.broker.security.tls.certificates import (
     write_identity,
 )
 from tierlog.tests.broker_process import BrokerThread
+
+admins = import_module("confluent_kafka.admin")  # its types name too little
 
 LOCATION = "listener.name.ssl.ssl.keystore.location"
 
@@ -50,10 +53,12 @@ class Listener:
     def alter(self, values: Mapping[str, str]) -> str:
         """Alter the broker's configuration; returns the objection, or nothing."""
         entries = [
-            ConfigEntry(name, text, incremental_operation=AlterConfigOpType.SET)
+            admins.ConfigEntry(name, text, incremental_operation=admins.AlterConfigOpType.SET)
             for name, text in values.items()
         ]
-        resource = ConfigResource(ResourceType.BROKER, "0", incremental_configs=entries)
+        resource = admins.ConfigResource(
+            admins.ResourceType.BROKER, "0", incremental_configs=entries
+        )
         (done,) = self._admin.incremental_alter_configs([resource]).values()
         try:
             done.result(20)

@@ -8,14 +8,14 @@ whose changes are valid are one batch.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ...clients.errors import ErrorCode, KafkaError
-from ...clients.protocol.messages.alter_user_scram_credentials import (
+from ....clients.errors import ErrorCode, KafkaError
+from ....clients.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from ...clients.protocol.schema import Message
-from ...clients.sasl.scram_keys import (
+from ....clients.protocol.schema import Message
+from ....clients.sasl.scram_keys import (
     CREDENTIAL_ITERATIONS_MAX,
     CREDENTIAL_ITERATIONS_MIN,
     SCRAM_BY_CODE,
@@ -23,9 +23,9 @@ from ...clients.sasl.scram_keys import (
     ScramMechanism,
     credential_of,
 )
-from .cluster_image import ClusterImage
-from .decision import Decision
-from .metadata_records import (
+from ...metadata.cluster_image import ClusterImage
+from ...metadata.decision import Decision
+from ...metadata.metadata_records import (
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
 )

@@ -9,15 +9,15 @@ from tierlog.clients.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialUpsertion,
 )
 from tierlog.clients.sasl.scram_keys import SCRAM_SHA_256, SCRAM_SHA_512, salted_password
+from tierlog.replication.controller.access.scram_control import (
+    alter_scram_credentials,
+    describe_scram_credentials,
+)
 from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage
 from tierlog.replication.metadata.metadata_records import (
     UserScramCredentialRecord,
     decode_record,
     encode_record,
-)
-from tierlog.replication.metadata.scram_credentials import (
-    alter_scram_credentials,
-    describe_scram_credentials,
 )
 
 _SALTED = salted_password(SCRAM_SHA_256, "pencil", b"salt", 4096)
