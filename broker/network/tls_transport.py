@@ -15,12 +15,11 @@ send them in plain text.
 import asyncio
 import socket
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, cast
+from typing import Final
 
 from ...clients.protocol.primitives import size_of
-from ...clients.protocol.schema import Chunk
 from ...storage.files import FileRegion
 from ..security.session import SecurityProtocol, Session
 from ..security.tls.context import ServerContext
@@ -35,7 +34,7 @@ from ..security.tls.principal import NoRuleMatchesError, principal_of
 from .transport import (
     SCRATCH_BYTES,
     AttachableTransport,
-    Piece,
+    OwnedSocket,
     Receiver,
     SharedScratch,
     answer_bytes,
@@ -129,27 +128,18 @@ class TlsAcceptor:
         return session.authenticated(principal, None, None)
 
 
-class TlsTransport:
-    """A `Transport` that owns a non-blocking socket and speaks TLS on it."""
+class TlsTransport(OwnedSocket):
+    """A `Transport` that speaks TLS."""
 
     __slots__ = (
         "_acceptor",
         "_cipher",
         "_deadline",
         "_engine",
-        "_fd",
         "_is_shaking",
-        "_loop",
-        "_queue",
-        "_reading",
-        "_receiver",
-        "_scratch",
         "_shaken_bytes",
-        "_socket",
-        "_writing",
         "on_failed",
         "on_secured",
-        "peer_host",
     )
 
     def __init__(
@@ -159,26 +149,18 @@ class TlsTransport:
         scratch: SharedScratch,
         acceptor: TlsAcceptor,
     ) -> None:
-        self.peer_host = peer_host
+        super().__init__(connected, peer_host, scratch)
         self.on_secured: Callable[[bytes | None], str | None] = lambda _: None
         """Given the client's certificate in DER, returns why it is not let in, or None."""
         self.on_failed: Callable[[str], None] = lambda _: None
         """Given the reason before the connection is closed because of it."""
-        self._loop = asyncio.get_running_loop()
-        self._socket = connected
-        self._fd = connected.fileno()
-        self._scratch = scratch
         self._acceptor = acceptor
         self._engine = TlsEngine(acceptor.current.context)
-        self._queue: deque[Piece] = deque()
         self._cipher: memoryview | None = None
         """Encrypted bytes that the socket did not accept yet."""
         self._is_shaking = True
         self._shaken_bytes = 0
         self._deadline: asyncio.TimerHandle | None = None
-        self._reading = False
-        self._writing = False
-        self._receiver: Receiver | None = None
 
     def attach(self, receiver: Receiver) -> None:
         """Begin the handshake; after it, start reading for `receiver`."""
@@ -262,23 +244,11 @@ class TlsTransport:
 
     # Receiving
 
-    def pause_reading(self) -> None:
-        if self._reading:
-            self._reading = False
-            self._loop.remove_reader(self._fd)
-            self._scratch.hangups.add(self._fd, self._hung_up)
-
     def resume_reading(self) -> None:
-        if not self._reading and self._receiver is not None:
-            self._reading = True
-            self._scratch.hangups.remove(self._fd)
-            self._loop.add_reader(self._fd, self._readable)
-            if self._engine.is_ended:
-                self._loop.call_soon(self._ended)
-
-    def _hung_up(self) -> None:
-        if self._receiver is not None:
-            self._receiver.hung_up()
+        was_reading = self._reading
+        super().resume_reading()
+        if self._reading and not was_reading and self._engine.is_ended:
+            self._loop.call_soon(self._ended)
 
     def read_ahead(self) -> memoryview | None:
         if self._reading or self._receiver is None or self._is_shaking:
@@ -296,24 +266,6 @@ class TlsTransport:
         if not size or filled or self._engine.is_ended:
             return plain[:filled]
         return None
-
-    def _peek(self) -> None:
-        """Check what has arrived while nothing may be read (`SocketTransport`)."""
-        try:
-            is_at_end = not self._socket.recv(1, socket.MSG_PEEK)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            self.close()
-            return
-        receiver = self._receiver
-        if receiver is None:
-            return
-        self.pause_reading()
-        if is_at_end:
-            receiver.hung_up()
-        else:
-            receiver.on_unread_input()
 
     def _readable(self) -> None:
         receiver = self._receiver
@@ -386,9 +338,6 @@ class TlsTransport:
 
     # Sending
 
-    def send(self, chunks: Sequence[Chunk]) -> None:
-        self._queue.extend(cast("Sequence[Piece]", chunks))
-
     def flush(self) -> bool:
         if self._writing:
             return not self._queue and self._cipher is None
@@ -420,11 +369,6 @@ class TlsTransport:
         if done:
             self._stop_writing()
             receiver.drained()
-
-    def _stop_writing(self) -> None:
-        if self._writing:
-            self._writing = False
-            self._loop.remove_writer(self._fd)
 
     def _send_some(self) -> bool:
         """Send until the queue is empty (True), or the socket is full or the turn over (False)."""
@@ -477,25 +421,10 @@ class TlsTransport:
         cipher = 0 if self._cipher is None else len(self._cipher)
         return sum(map(answer_bytes, self._queue)) + cipher + self._engine.outgoing_bytes
 
-    def close(self) -> None:
-        receiver, self._receiver = self._receiver, None
+    def _say_goodbye(self) -> None:
         self._forget_deadline()
-        if self._reading:
-            self._reading = False
-            self._loop.remove_reader(self._fd)
-        else:
-            self._scratch.hangups.remove(self._fd)
-        self._stop_writing()
-        self._queue.clear()
         if self._cipher is None:
             self._engine.say_goodbye()
             if self._engine.outgoing_bytes:
                 with suppress(OSError):
                     self._socket.send(self._engine.outgoing())
-        self._socket.close()
-        if receiver is not None:
-            receiver.disconnected()
-
-    def end(self) -> None:
-        """Close without dropping a response: may be called only when nothing is queued."""
-        self.close()

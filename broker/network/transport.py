@@ -20,6 +20,7 @@ import asyncio
 import errno
 import logging
 import socket
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeGuard, cast
@@ -167,8 +168,8 @@ class SharedScratch:
         self.hangups = HangupWatch()
 
 
-class SocketTransport:
-    """A `Transport` that owns a non-blocking socket."""
+class OwnedSocket(ABC):
+    """What transports share that own a non-blocking socket: reading begins, pauses and ends."""
 
     __slots__ = (
         "_fd",
@@ -193,11 +194,6 @@ class SocketTransport:
         self._writing = False
         self._receiver: Receiver | None = None
 
-    def attach(self, receiver: Receiver) -> None:
-        """Start reading for `receiver`."""
-        self._receiver = receiver
-        self.resume_reading()
-
     def pause_reading(self) -> None:
         if self._reading:
             self._reading = False
@@ -213,16 +209,6 @@ class SocketTransport:
     def _hung_up(self) -> None:
         if self._receiver is not None:
             self._receiver.hung_up()
-
-    def read_ahead(self) -> memoryview | None:
-        if self._reading or self._receiver is None:
-            return None
-        try:
-            return self._scratch.view[: self._socket.recv_into(self._scratch.buffer)]
-        except (BlockingIOError, InterruptedError):
-            return None
-        except OSError:
-            return self._scratch.view[:0]
 
     def _peek(self) -> None:
         """Check what has arrived while nothing may be read: the end of the stream, or bytes.
@@ -244,6 +230,64 @@ class SocketTransport:
             receiver.hung_up()
         else:
             receiver.on_unread_input()
+
+    @abstractmethod
+    def _readable(self) -> None:
+        """Something has arrived, or the stream has ended."""
+
+    def send(self, chunks: Sequence[Chunk]) -> None:
+        self._queue.extend(cast("Sequence[Piece]", chunks))
+
+    def _stop_writing(self) -> None:
+        if self._writing:
+            self._writing = False
+            self._loop.remove_writer(self._fd)
+
+    def close(self) -> None:
+        receiver, self._receiver = self._receiver, None
+        if self._reading:
+            self._reading = False
+            self._loop.remove_reader(self._fd)
+        else:
+            self._scratch.hangups.remove(self._fd)
+        self._stop_writing()
+        self._queue.clear()
+        self._say_goodbye()
+        self._socket.close()
+        if receiver is not None:
+            receiver.disconnected()
+
+    def end(self) -> None:
+        """Close without dropping a response: may be called only when nothing is queued."""
+        self.close()
+
+    @abstractmethod
+    def _say_goodbye(self) -> None:
+        """Send what the protocol has as its last words; the socket is closed next."""
+
+
+class SocketTransport(OwnedSocket):
+    """A `Transport` that sends and receives plain text."""
+
+    __slots__ = ()
+
+    def _say_goodbye(self) -> None:
+        """Plain text has no last words."""
+
+    def attach(self, receiver: Receiver) -> None:
+        """Start reading for `receiver`."""
+        self._receiver = receiver
+        self.resume_reading()
+
+    def read_ahead(self) -> memoryview | None:
+        if self._reading or self._receiver is None:
+            return None
+        try:
+            return self._scratch.view[: self._socket.recv_into(self._scratch.buffer)]
+        except (BlockingIOError, InterruptedError):
+            return None
+        except OSError:
+            return self._scratch.view[:0]
 
     def _readable(self) -> None:
         receiver = self._receiver
@@ -270,9 +314,6 @@ class SocketTransport:
             # The buffer may have to grow, which it cannot while there is a view of it.
             del space
             receiver.filled(size)
-
-    def send(self, chunks: Sequence[Chunk]) -> None:
-        self._queue.extend(cast("Sequence[Piece]", chunks))
 
     def flush(self) -> bool:
         queue = self._queue
@@ -305,11 +346,6 @@ class SocketTransport:
             self._stop_writing()
             if receiver is not None:
                 receiver.drained()
-
-    def _stop_writing(self) -> None:
-        if self._writing:
-            self._writing = False
-            self._loop.remove_writer(self._fd)
 
     def _send_some(self) -> bool:
         """Send until the queue is empty (True), or the socket is full or the turn over (False)."""
@@ -377,23 +413,6 @@ class SocketTransport:
     @property
     def unsent_bytes(self) -> int:
         return sum(map(answer_bytes, self._queue))
-
-    def close(self) -> None:
-        receiver, self._receiver = self._receiver, None
-        if self._reading:
-            self._reading = False
-            self._loop.remove_reader(self._fd)
-        else:
-            self._scratch.hangups.remove(self._fd)
-        self._stop_writing()
-        self._queue.clear()
-        self._socket.close()
-        if receiver is not None:
-            receiver.disconnected()
-
-    def end(self) -> None:
-        """Close without dropping a response: may be called only when nothing is queued."""
-        self.close()
 
 
 class StreamTransport(asyncio.Protocol):
