@@ -1,6 +1,11 @@
-"""DescribeUserScramCredentials (key 50), version 0: mechanisms and iterations, never a key."""
+"""DescribeUserScramCredentials (key 50), version 0: mechanisms and iterations, never a key.
+
+A listener of controllers announces it, and answers UNKNOWN_SERVER_ERROR: Kafka's `ControllerApis`
+has no handler of it.
+"""
 
 from ...clients.errors import ErrorCode
+from ...clients.protocol.api import ListenerKind
 from ...clients.protocol.messages.describe_user_scram_credentials import (
     CredentialInfo,
     DescribeUserScramCredentialsRequest,
@@ -15,6 +20,10 @@ def handle(
     node: NodeContext, context: RequestContext, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
     """Describe the users, or all of them."""
+    if context.listener_kind is ListenerKind.CONTROLLER:
+        return DescribeUserScramCredentialsResponse(
+            error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message=None
+        )
     names = None if request.users is None else [each.name for each in request.users]
     return DescribeUserScramCredentialsResponse(
         results=[

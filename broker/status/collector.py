@@ -1,9 +1,10 @@
 """Collects answers so that the broker's clients hardly notice.
 
 One answer at a time is collected, in slices of a fifth of a millisecond with a rest of one after
-each: a request of a client waits for one slice at most, not for an answer. An answer is shared by
-all who ask for it while it is young. Collecting takes at most a twentieth of the time in the long
-run, however often and for however many different answers clients ask; who asks for more waits.
+each: a request of a client waits for one slice at most, not for an answer. Collecting takes at most
+a twentieth of the time in the long run, however often and for however many different answers
+clients ask. While it is within that, who asks gets what is true now; beyond it, an answer is shared
+by all who ask for it while it is young, and who asks for others waits.
 """
 
 import asyncio
@@ -48,10 +49,11 @@ class Sliced(NamedTuple, Generic[T]):
 
 
 class _Recent(NamedTuple):
-    """An answer, and until when it is shared."""
+    """An answer, until when it is shared, and until when it is while collecting has to wait."""
 
     response: Response
     until: float
+    until_if_busy: float
 
 
 async def in_slices(steps: Generator[None, None, T]) -> Sliced[T]:
@@ -106,12 +108,13 @@ class Collector:
     def answer(self, key: Key, make: Callable[[], Making], age_s: float) -> Answer:
         """The answer for `key`, of which `make` begins a new one.
 
-        It is shared for `age_s`, or for as long as collecting it takes its share of the time.
+        It is shared for `age_s`; once collecting is beyond its share of the time, for as long as
+        this answer took of it.
         """
         if self._is_stopped:
             return plain(503, "This node is stopping.")
         recent = self._recent.get(key)
-        if recent is not None and asyncio.get_running_loop().time() < recent.until:
+        if recent is not None and asyncio.get_running_loop().time() < self._end_of(recent):
             return recent.response
         pending = self._under_way.get(key)
         if pending is not None:
@@ -123,6 +126,11 @@ class Collector:
         task.add_done_callback(lambda _: self._under_way.pop(key, None))
         return task
 
+    def _end_of(self, recent: _Recent) -> float:
+        """Until when the answer is shared."""
+        is_busy = self._allowance.wait_s(asyncio.get_running_loop().time()) > 0
+        return recent.until_if_busy if is_busy else recent.until
+
     async def _collect(self, key: Key, make: Callable[[], Making], age_s: float) -> Response:
         loop = asyncio.get_running_loop()
         async with self._turn:
@@ -130,7 +138,7 @@ class Collector:
             response, busy_s = await in_slices(make())
             now = loop.time()
             self._allowance.spend(busy_s, now)
-        self._recent[key] = _Recent(response, now + max(age_s, busy_s / SHARE))
+        self._recent[key] = _Recent(response, now + age_s, now + max(age_s, busy_s / SHARE))
         self._recent.move_to_end(key)
         if len(self._recent) > _ANSWERS_MAX:
             self._recent.popitem(last=False)

@@ -104,3 +104,33 @@ def test_too_many_different_questions_at_once_are_refused() -> None:
         await collector.stop()
 
     asyncio.run(story())
+
+
+def counted_up(made: list[int], busy_s: float) -> Generator[None, None, Response]:
+    """An answer that says how many were made before, and takes so much processor time."""
+    made.append(len(made))
+    until = asyncio.get_running_loop().time() + busy_s
+    while asyncio.get_running_loop().time() < until:
+        yield
+    return plain(200, str(made[-1]))
+
+
+def test_an_answer_is_shared_only_once_collecting_is_beyond_its_share() -> None:
+    """Who asks a quiet broker twice sees what has changed since, however soon."""
+    made: list[int] = []
+
+    async def story() -> None:
+        collector = Collector()
+
+        async def asked(busy_s: float) -> bytes:
+            answer = collector.answer(("metrics",), partial(counted_up, made, busy_s), 0)
+            return (answer if isinstance(answer, Response) else await answer).body
+
+        async with asyncio.timeout(60):
+            answers = [await asked(0), await asked(0)]
+            assert answers == [b"0\n", b"1\n"]
+            while len(set(answers)) == len(answers):
+                answers.append(await asked(0.02))
+        await collector.stop()
+
+    asyncio.run(story())
