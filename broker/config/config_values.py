@@ -6,6 +6,7 @@ before anything is started. Code that looks up a name in no table has a bug, and
 """
 
 import difflib
+import re
 from collections.abc import Collection, Iterable, Mapping
 
 from ...clients.config_def import ConfigDef, ConfigType, ConfigValue, parse_value
@@ -19,6 +20,10 @@ _OF_MECHANISM = ".connections.max.reauth.ms"
 
 _BEFORE_MECHANISM = ".sasl."
 """The text after the mechanism in `listener.name.<listener>.<mechanism>.sasl.jaas.config`."""
+
+
+_NAME_LIKE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)+")
+_NAME_CHARACTERS_MAX = 200
 
 
 def _parse_table(table: str) -> dict[str, ConfigDef]:
@@ -126,6 +131,7 @@ def unknown_name_warnings(
     collection means that the plugin accepts any name.
     """
     warnings: list[str] = []
+    hidden = 0
     for name in stated:
         listener, own_name = split_listener_name(name)
         before = name.removesuffix(own_name) if listener else ""
@@ -138,9 +144,26 @@ def unknown_name_warnings(
             if not names or any(_stands_for(each, name) for each in names):
                 continue
         near = difflib.get_close_matches(own_name, names, n=1)
+        if not near and not looks_like_a_name(name):
+            hidden += 1
+            continue
         hint = f"; did you mean {before}{near[0]}?" if near else "."
         warnings.append(f"Unknown property {name}{hint}")
+    if hidden:
+        warnings.append(
+            f"{hidden} line{'s' if hidden > 1 else ''} of the file name no property, and may be"
+            " parts of a secret, so they are not shown: a value of several lines needs a backslash"
+            " at the end of each but the last."
+        )
     return warnings
+
+
+def looks_like_a_name(name: str) -> bool:
+    """Whether it is words with dots between them, as names of properties are.
+
+    A line of a private key is not: whoever pastes one without backslashes has it as a name.
+    """
+    return len(name) <= _NAME_CHARACTERS_MAX and _NAME_LIKE.fullmatch(name) is not None
 
 
 def _stands_for(pattern: str, name: str) -> bool:

@@ -4,7 +4,8 @@ Resources are topics, this broker, its loggers (KIP-412), groups and client metr
 
 For a broker, the response has the properties that tierlog acts on, and those that are set in its
 file or dynamically. An unknown property may belong to a plugin and be a secret, so its value is
-left out. Properties that cannot be altered at runtime are read-only (`dynamic_config.py`). An empty
+left out; so is a name that does not look like one, which may be a line of a private key (see
+`looks_like_a_name`). Properties that cannot be altered at runtime are read-only (`dynamic_config.py`). An empty
 broker name stands for all brokers: the response has only the properties that are set for all of
 them.
 
@@ -34,7 +35,7 @@ from ...replication.metadata.cluster_image import ConfigResource, ConfigResource
 from ...replication.topic_names import validate_topic_name
 from ...storage.config import TOPIC_CONFIGS, LogConfig
 from ..broker_ids import parse_broker_id
-from ..config.config_values import TABLES
+from ..config.config_values import TABLES, looks_like_a_name
 from ..config.dynamic_config import definition_of, is_dynamic
 from ..config.topic_defaults import interchangeable
 from ..metrics.loggers import levels
@@ -192,7 +193,8 @@ def _broker_entries(
             everyone,
             (ConfigSource.STATIC_BROKER_CONFIG, file),
         ]
-        names = sorted({*TABLES.acted_on, *file, *own, *everyone[1]})
+        of_file = {each for each in file if TABLES.find(each) or looks_like_a_name(each)}
+        names = sorted({*TABLES.acted_on, *of_file, *own, *everyone[1]})
     for each in names:
         if keys is not None and each not in keys:
             continue
