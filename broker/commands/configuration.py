@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...clients.errors import ErrorCode, KafkaError
-from ...clients.properties import parse_properties
+from ...clients.properties import parse_properties, shown_pair
 from ...storage.files import OsFiles
 from ..config.config import BrokerConfig, dev_properties, read_config, with_dev_status
 from ..network.socket_listener import local_host_name
@@ -66,13 +66,19 @@ def stated_configuration(file: str | None, overrides: Sequence[str]) -> BrokerCo
     for override in overrides:
         name, equals, value = override.partition("=")
         if not equals or not name.strip():
-            raise _bad(f"--override {override} is not of the form name=value.")
+            raise _bad(f"--override {shown_pair(override)} is not of the form name=value.")
         stated[name.strip()] = value
     if any("${" in value or name.startswith("config.providers") for name, value in stated.items()):
         from ..config.config_providers import resolve_variables
+        from ..config.variable_values import without_values
 
-        stated = resolve_variables(stated, OsFiles().read, os.environ)
-    config = read_config(stated, local_host_name())
+        resolved = resolve_variables(stated, OsFiles().read, os.environ)
+        try:
+            config = read_config(resolved, local_host_name())
+        except KafkaError as error:
+            raise _bad(without_values(error.message, stated, resolved)) from None
+    else:
+        config = read_config(stated, local_host_name())
     return with_dev_status(config) if file is None else config
 
 

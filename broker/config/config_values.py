@@ -6,10 +6,10 @@ before anything is started. Code that looks up a name in no table has a bug, and
 """
 
 import difflib
-import re
 from collections.abc import Collection, Iterable, Mapping
 
 from ...clients.config_def import ConfigDef, ConfigType, ConfigValue, parse_value
+from ...clients.properties import looks_like_a_name
 from .config_safety import split_listener_name
 
 _OTHERS_PREFIXES = ("tierlog.mount.", "config.providers.")
@@ -20,10 +20,6 @@ _OF_MECHANISM = ".connections.max.reauth.ms"
 
 _BEFORE_MECHANISM = ".sasl."
 """The text after the mechanism in `listener.name.<listener>.<mechanism>.sasl.jaas.config`."""
-
-
-_NAME_LIKE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)+")
-_NAME_CHARACTERS_MAX = 200
 
 
 def _parse_table(table: str) -> dict[str, ConfigDef]:
@@ -156,14 +152,6 @@ def unknown_name_warnings(
             " at the end of each but the last."
         )
     return warnings
-
-
-def looks_like_a_name(name: str) -> bool:
-    """Whether it is words with dots between them, as names of properties are.
-
-    A line of a private key is not: whoever pastes one without backslashes has it as a name.
-    """
-    return len(name) <= _NAME_CHARACTERS_MAX and _NAME_LIKE.fullmatch(name) is not None
 
 
 def _stands_for(pattern: str, name: str) -> bool:

@@ -5,9 +5,9 @@ Resources are topics, this broker, its loggers (KIP-412), groups and client metr
 For a broker, the response has the properties that tierlog acts on, and those that are set in its
 file or dynamically. An unknown property may belong to a plugin and be a secret, so its value is
 left out; so is a name that does not look like one, which may be a line of a private key (see
-`looks_like_a_name`). Properties that cannot be altered at runtime are read-only (`dynamic_config.py`). An empty
-broker name stands for all brokers: the response has only the properties that are set for all of
-them.
+`looks_like_a_name`). Properties that cannot be altered at runtime are read-only
+(`dynamic_config.py`). An empty broker name stands for all brokers: the response has only the
+properties that are set for all of them.
 
 v1: synonyms: every property that could have set the value, the effective one first (KIP-226)
 v3: types and, on request, documentation (KIP-569)
@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from ...clients.config_def import ConfigDef, ConfigType
 from ...clients.errors import ErrorCode, KafkaError
+from ...clients.properties import looks_like_a_name
 from ...clients.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -35,7 +36,7 @@ from ...replication.metadata.cluster_image import ConfigResource, ConfigResource
 from ...replication.topic_names import validate_topic_name
 from ...storage.config import TOPIC_CONFIGS, LogConfig
 from ..broker_ids import parse_broker_id
-from ..config.config_values import TABLES, looks_like_a_name
+from ..config.config_values import TABLES
 from ..config.dynamic_config import definition_of, is_dynamic
 from ..config.topic_defaults import interchangeable
 from ..metrics.loggers import levels

@@ -410,9 +410,7 @@ STORY: tuple[Callable[[Stage], None], ...] = (strangers, users, configs, request
 
 
 @pytest.mark.slow
-def test_no_planted_secret_comes_to_light(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_planted_secret_comes_to_light(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage(tmp_path)
     for name, value in stage.environment.items():
         monkeypatch.setenv(name, value)
@@ -436,7 +434,5 @@ def test_no_planted_secret_comes_to_light(
     assert all(places[each] for each in ("log", "answers", "/metrics", "/api/v1/overview"))
     needed = {("env provider", f"environment of {broker.process.pid}")}
     metadata = next(each for each in places if each.startswith("__cluster_metadata-0/0000"))
-    needed |= {
-        (name, metadata) for name in ("altered unknown property", "default of all brokers")
-    }
+    needed |= {(name, metadata) for name in ("altered unknown property", "default of all brokers")}
     assert planted.leaks(places, needed) == set()
