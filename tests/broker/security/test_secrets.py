@@ -242,9 +242,9 @@ def strangers(stage: Stage) -> None:
             assert log_in(client, token % text(name).encode(), mechanism) == 58
             client.drain()
     with stage.client("SASL_PLAINTEXT") as client:
-        token = f"n,,\x01auth=Bearer {text('token of OAUTHBEARER')}\x01\x01".encode()
+        bearer = f"n,,\x01auth=Bearer {text('token of OAUTHBEARER')}\x01\x01".encode()
         client.send(SaslHandshakeRequest(mechanism="OAUTHBEARER"), 1)
-        client.raw(SaslAuthenticateRequest(auth_bytes=token), 2)
+        client.raw(SaslAuthenticateRequest(auth_bytes=bearer), 2)
         client.drain()
     with stage.client("SASL_PLAINTEXT") as client:
         client.send_frame(b"\0alice\0" + text("token before the handshake").encode())
@@ -267,14 +267,14 @@ def strangers(stage: Stage) -> None:
             client.send_frame(b"\0alice\0" + password.encode())
             client.drain()
     with stage.client() as client:
-        token = text("bearer token sent to the wrong port")
-        client.socket.sendall(f"GET / HTTP/1.1\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
+        header = text("bearer token sent to the wrong port")
+        client.socket.sendall(f"GET / HTTP/1.1\r\nAuthorization: Bearer {header}\r\n\r\n".encode())
         client.drain()
 
 
 def produced(client: Watched, value: str) -> None:
     """Send a record whose batch is damaged, with a header of that value."""
-    record = Record(0, 0, b"k", value.encode(), [("authorization", value.encode())])
+    record = Record(0, 0, b"k", value.encode(), (("authorization", value.encode()),))
     batch = bytearray(build_batch([record]))
     batch[17] ^= 1
     data = [PartitionProduceData(index=0, records=bytes(batch))]
@@ -343,10 +343,10 @@ def configs(stage: Stage) -> None:
         client.receive(client.send(AlterConfigsRequest(resources=[whole]), 2))
         for kind, name in ((4, "0"), (4, ""), (8, "0")):
             described = DescribeConfigsResource(resource_type=kind, resource_name=name)
-            request = DescribeConfigsRequest(
+            question = DescribeConfigsRequest(
                 resources=[described], include_synonyms=True, include_documentation=True
             )
-            answer = client.ask(request, 4, DescribeConfigsResponse)
+            answer = client.ask(question, 4, DescribeConfigsResponse)
             assert answer.results[0].error_code == ErrorCode.NONE
 
 
