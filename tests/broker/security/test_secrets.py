@@ -242,6 +242,16 @@ def strangers(stage: Stage) -> None:
             assert log_in(client, token % text(name).encode(), mechanism) == 58
             client.drain()
     with stage.client("SASL_PLAINTEXT") as client:
+        client.send(SaslHandshakeRequest(mechanism=text("password as a mechanism")), 1)
+        client.drain()
+    with stage.client("SASL_PLAINTEXT") as client:
+        client.ask(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1, SaslHandshakeResponse)
+        begin = SaslAuthenticateRequest(auth_bytes=b"n,,n=alice,r=abc")
+        client.ask(begin, 2, SaslAuthenticateResponse)
+        proof = f"c=biws,r={text('nonce of SCRAM')},p={text('proof of SCRAM')}".encode()
+        client.raw(SaslAuthenticateRequest(auth_bytes=proof), 2)
+        client.drain()
+    with stage.client("SASL_PLAINTEXT") as client:
         bearer = f"n,,\x01auth=Bearer {text('token of OAUTHBEARER')}\x01\x01".encode()
         client.send(SaslHandshakeRequest(mechanism="OAUTHBEARER"), 1)
         client.raw(SaslAuthenticateRequest(auth_bytes=bearer), 2)
