@@ -40,7 +40,7 @@ def test_more_than_fits_into_a_second_is_counted(caplog: pytest.LogCaptureFixtur
         simulate(story)
     lines = [each.getMessage() for each in caplog.records if each.name == "tests.audit"]
     assert lines[LINES_A_SECOND_MAX - 1] == f"denial {LINES_A_SECOND_MAX - 1}"
-    assert lines[LINES_A_SECOND_MAX:] == ["The audit left out 50 decisions", "a later one"]
+    assert lines[LINES_A_SECOND_MAX:] == ["The audit left out 50 lines", "a later one"]
 
 
 def test_permissions_are_for_those_who_look_closely() -> None:
