@@ -2,7 +2,8 @@
 
 A request holds salted passwords; what is kept of one are the two keys that verify a login. Each
 user has one result, in the order in which the request names it first. The changes of all users
-whose changes are valid are one batch.
+whose changes are valid are one batch. A cluster whose `metadata.version` is below 11 (3.5-IV2) has
+no records for them, and refuses all.
 """
 
 from collections.abc import Sequence
@@ -26,9 +27,14 @@ from ....clients.sasl.scram_keys import (
 from ...metadata.cluster_image import ClusterImage
 from ...metadata.decision import Decision
 from ...metadata.metadata_records import (
+    METADATA_VERSION,
+    METADATA_VERSION_FEATURE,
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
 )
+
+_SCRAM_SINCE = 11
+"""The metadata version of the first records of users (`MetadataVersion.isScramSupported`)."""
 
 _DUPLICATE = "A user credential cannot be altered twice in the same request"
 
@@ -50,6 +56,7 @@ def alter_scram_credentials(
                 results[name] = KafkaError(ErrorCode.DUPLICATE_RESOURCE, _DUPLICATE)
             continue
         try:
+            _check_version(image)
             records[name] = _decide(image, change)
             results[name] = None
         except KafkaError as error:
@@ -68,6 +75,13 @@ def _changes(request: AlterUserScramCredentialsRequest) -> list[_Change]:
 def named_users(request: AlterUserScramCredentialsRequest) -> list[str]:
     """The users that a request names, each once."""
     return list(dict.fromkeys(each.name for each in _changes(request)))
+
+
+def _check_version(image: ClusterImage) -> None:
+    if image.features.get(METADATA_VERSION_FEATURE, METADATA_VERSION) < _SCRAM_SINCE:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION, "The current metadata.version does not support SCRAM"
+        )
 
 
 def _decide(image: ClusterImage, change: _Change) -> Message:

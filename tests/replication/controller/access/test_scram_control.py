@@ -15,6 +15,7 @@ from tierlog.replication.controller.access.scram_control import (
 )
 from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage
 from tierlog.replication.metadata.metadata_records import (
+    FeatureLevelRecord,
     UserScramCredentialRecord,
     decode_record,
     encode_record,
@@ -141,3 +142,15 @@ def test_nothing_that_carries_a_key_shows_it() -> None:
     shown = f"{record!r} {upsertion()!r} {request(upsertion())!r} {now.scram_credentials!r}"
     assert "salt" not in shown.replace("salted_password", "")
     assert repr(_SALTED) not in shown
+
+
+@pytest.mark.parametrize(("level", "code"), [(7, 35), (10, 35), (11, 0), (30, 0)])
+def test_a_cluster_of_an_old_version_has_no_records_for_users(level: int, code: int) -> None:
+    """Kafka checks before it looks at the change, and after it has seen a name twice."""
+    delta = ClusterDelta(ClusterImage("cluster"))
+    delta.replay(FeatureLevelRecord(name="metadata.version", feature_level=level))
+    now = delta.apply(1, 1)
+    assert codes(now, upsertion(), upsertion("bob")) == [("alice", code), ("bob", code)]
+    if code:
+        assert codes(now, deletion(), upsertion(""), upsertion("")) == [("alice", 35), ("", 35)]
+        assert not alter_scram_credentials(now, request(upsertion())).records
