@@ -25,11 +25,13 @@ def sasl_listeners(
     # A broker without SASL does not pay for it.
     from ..network.sasl_gate import SaslLimits, SaslListener, SaslMetrics
     from ..security.sasl.mechanisms import Verifiers, offered_mechanisms
+    from ..security.sasl.unknown_users import FormsOfUsers
 
     def credential_of(mechanism: "ScramMechanism", user: str) -> "ScramCredential | None":
         return image().scram_credentials.get((user, mechanism.code))
 
-    verifiers = Verifiers(credential_of, image().cluster_id, environment.random_uuid)
+    forms_of = FormsOfUsers(lambda: image().scram_credentials)
+    verifiers = Verifiers(credential_of, image().cluster_id, environment.random_uuid, forms_of)
     counted = SaslMetrics(metrics)
     return {
         name: SaslListener(

@@ -11,6 +11,7 @@ from .exchange import Mechanism
 from .plain import PlainMechanism
 from .scram import CredentialOf, ScramServer
 from .settings import MechanismSettings, SaslSettings
+from .unknown_users import FormsOf, usual_forms
 
 
 class Verifiers(NamedTuple):
@@ -20,6 +21,8 @@ class Verifiers(NamedTuple):
     cluster_id: str
     """Makes the salts of unknown users, which are the same on all brokers."""
     random_uuid: Callable[[], Uuid]
+    forms_of: FormsOf = usual_forms
+    """What the credentials of unknown users look like."""
 
 
 def offered_mechanisms(
@@ -37,4 +40,10 @@ def _mechanism(settings: MechanismSettings, verifiers: Verifiers) -> Mechanism:
     if scram is None:
         return PlainMechanism(settings.users)
     cluster_secret = hashlib.sha256(verifiers.cluster_id.encode()).digest()
-    return ScramServer(scram, verifiers.credential_of, cluster_secret, verifiers.random_uuid)
+    return ScramServer(
+        scram,
+        verifiers.credential_of,
+        cluster_secret,
+        verifiers.random_uuid,
+        verifiers.forms_of,
+    )
