@@ -23,6 +23,7 @@ def sasl_listeners(
     if not config.sasl:
         return {}
     # A broker without SASL does not pay for it.
+    from ...replication.controller.access.scram_control import secret_of
     from ..network.sasl_gate import SaslLimits, SaslListener, SaslMetrics
     from ..security.sasl.mechanisms import Verifiers, offered_mechanisms
     from ..security.sasl.unknown_users import FormsOfUsers
@@ -30,8 +31,13 @@ def sasl_listeners(
     def credential_of(mechanism: "ScramMechanism", user: str) -> "ScramCredential | None":
         return image().scram_credentials.get((user, mechanism.code))
 
-    forms_of = FormsOfUsers(lambda: image().scram_credentials)
-    verifiers = Verifiers(credential_of, image().cluster_id, environment.random_uuid, forms_of)
+    verifiers = Verifiers(
+        credential_of,
+        image().cluster_id,
+        environment.random_uuid,
+        FormsOfUsers(lambda: image().scram_credentials),
+        lambda: secret_of(image()),
+    )
     counted = SaslMetrics(metrics)
     return {
         name: SaslListener(

@@ -30,6 +30,7 @@ from ...clients.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from ...replication.controller.access.scram_control import SECRET_CONFIG
 from ...replication.controller.controller_config import ConfigSource
 from ...replication.controller.resource_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
 from ...replication.metadata.cluster_image import ConfigResource, ConfigResourceType
@@ -197,7 +198,7 @@ def _broker_entries(
         of_file = {each for each in file if TABLES.find(each) or looks_like_a_name(each)}
         names = sorted({*TABLES.acted_on, *of_file, *own, *everyone[1]})
     for each in names:
-        if keys is not None and each not in keys:
+        if each == SECRET_CONFIG or (keys is not None and each not in keys):
             continue
         definition = definition_of(each)
         synonyms = _broker_synonyms(each, layers, with_defaults=bool(name))

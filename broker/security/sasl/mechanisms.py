@@ -23,6 +23,8 @@ class Verifiers(NamedTuple):
     random_uuid: Callable[[], Uuid]
     forms_of: FormsOf = usual_forms
     """What the credentials of unknown users look like."""
+    stored_secret: Callable[[], bytes] = bytes
+    """What makes them besides the cluster's id, and is in the metadata log alone."""
 
 
 def offered_mechanisms(
@@ -46,4 +48,5 @@ def _mechanism(settings: MechanismSettings, verifiers: Verifiers) -> Mechanism:
         cluster_secret,
         verifiers.random_uuid,
         verifiers.forms_of,
+        verifiers.stored_secret,
     )

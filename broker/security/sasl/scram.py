@@ -58,12 +58,15 @@ class ScramServer:
         cluster_secret: bytes,
         random_uuid: Callable[[], Uuid],
         forms_of: FormsOf = usual_forms,
+        stored_secret: Callable[[], bytes] = bytes,
     ) -> None:
-        """`cluster_secret` makes the salts of unknown users: the same bytes on all brokers.
+        """The secrets make the salts of unknown users: the same bytes on all brokers.
 
-        Their credentials have the `forms_of` those of real users.
+        Their credentials have the `forms_of` those of real users. What the cluster has stored may
+        come later than this.
         """
         self._forms_of = forms_of
+        self._stored_secret = stored_secret
         self.name = mechanism.name
         self._mechanism = mechanism
         self._credential_of = credential_of
@@ -82,7 +85,8 @@ class ScramServer:
         credential = self._credential_of(self._mechanism, user)
         # Made in either case, so that the time is the same.
         forms = self._forms_of(self._mechanism)
-        stand_in = made_up(self._mechanism, user, self._cluster_secret, forms)
+        secret = self._cluster_secret + self._stored_secret()
+        stand_in = made_up(self._mechanism, user, secret, forms)
         return (stand_in, False) if credential is None else (credential, True)
 
 

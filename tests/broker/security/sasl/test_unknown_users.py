@@ -2,6 +2,9 @@
 
 import hashlib
 from collections import Counter
+from pathlib import Path
+
+import pytest
 
 from tierlog.broker.security.sasl.unknown_users import (
     CREDENTIALS_READ_MAX,
@@ -13,12 +16,31 @@ from tierlog.broker.security.sasl.unknown_users import (
     made_up,
     weighted_forms,
 )
+from tierlog.clients.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    ScramCredentialUpsertion,
+)
+from tierlog.clients.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from tierlog.clients.protocol.messages.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from tierlog.clients.protocol.messages.sasl_handshake import (
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
 from tierlog.clients.sasl.scram_keys import (
     SCRAM_SHA_256,
     SCRAM_SHA_512,
     ScramCredential,
     random_text,
 )
+from tierlog.tests.broker_process import BrokerThread, RawClient
 
 SECRET = b"the same on all brokers"
 NAMES = [f"name-{number}" for number in range(2_000)]
@@ -98,3 +120,46 @@ def test_no_text_of_kafkas_is_taken_for_bytes() -> None:
     for number in range(2_000):
         salt = random_text(hashlib.sha256(b"%d" % number).digest())
         assert form_of(credential(salt=salt)).salt_bytes == 0
+
+
+@pytest.mark.slow
+def test_only_the_cluster_can_tell_who_is_no_user(tmp_path: Path) -> None:
+    """The secret comes with the first user, whoever makes it; no request shows it."""
+    name = "tierlog.scram.unknown.users.secret"
+    properties = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+    }
+    with BrokerThread(tmp_path, properties) as running:
+        assert running.broker is not None
+        door = {each.name: each.port for each in running.broker.listeners.bound}
+        before = challenge(door["SASL_PLAINTEXT"], "nobody")
+        assert b",i=4096" in before
+        with RawClient(door["PLAINTEXT"]) as admin:
+            user = ScramCredentialUpsertion(
+                name="alice", mechanism=1, iterations=8192, salt=bytes(32), salted_password=b"x"
+            )
+            request = AlterUserScramCredentialsRequest(upsertions=[user])
+            answer = admin.ask(request, 0, AlterUserScramCredentialsResponse)
+            assert answer.results[0].error_code == 0
+            after = challenge(door["SASL_PLAINTEXT"], "nobody")
+            assert after.partition(b",i=")[2] == b"8192"
+            assert len(after) == len(challenge(door["SASL_PLAINTEXT"], "alice"))
+            assert (
+                after.partition(b"s=")[2]
+                == challenge(door["SASL_PLAINTEXT"], "nobody").partition(b"s=")[2]
+            )
+            for each in ("", "1", "0"):
+                asked = DescribeConfigsResource(resource_type=4, resource_name=each)
+                described = admin.ask(
+                    DescribeConfigsRequest(resources=[asked]), 4, DescribeConfigsResponse
+                )
+                assert all(config.name != name for config in described.results[0].configs)
+
+
+def challenge(port: int, user: str) -> bytes:
+    """The server's first message."""
+    with RawClient(port) as client:
+        client.ask(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1, SaslHandshakeResponse)
+        first = SaslAuthenticateRequest(auth_bytes=f"n,,n={user},r=mine".encode())
+        return client.ask(first, 2, SaslAuthenticateResponse).auth_bytes
