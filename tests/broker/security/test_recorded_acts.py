@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tierlog.broker.command_line import run
 from tierlog.broker.security.acts import ACTS, ITEMS_MAX, LINE_MAX, act_text, outcome_text
 from tierlog.broker.security.api_checks import CHECKS
 from tierlog.clients.errors import ErrorCode
@@ -97,6 +98,18 @@ def test_configurations_and_users_are_shown_without_their_values(
         " upsertions=[name=alice mechanism=SCRAM-SHA-256 iterations=4096]: done",
     ]
     assert "hidden" not in caplog.text
+
+
+def test_the_command_that_sets_a_password_does_not_print_it(
+    broker: GuardedBroker, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    words = ("config", "set", "broker", "0", "my.password=sesame", "log.cleaner.threads=1")
+    assert run([*words, "--json", "-b", broker.bootstrap], 0) == 0
+    printed = capsys.readouterr().out
+    assert '"my.password":"(hidden)"' in printed.replace(" ", "")
+    assert '"log.cleaner.threads":"1"' in printed.replace(" ", "")
+    assert "sesame" not in printed + caplog.text
 
 
 def test_a_denied_act_has_the_line_of_its_denial_alone(
