@@ -99,4 +99,5 @@ def _record(context: RequestContext, act: str, response: object) -> None:
         False,
         f"{shown(context.principal)} from {shown(context.client_host)}:"
         f" {APIS[ApiKey(context.api_key)].name} {act}: {outcome_text(codes)}",
+        context.principal,
     )

@@ -11,6 +11,9 @@ import logging
 LINES_A_SECOND_MAX = 100
 """More are counted, and the count is logged as soon as the second is over."""
 
+LINES_OF_ONE_MAX = LINES_A_SECOND_MAX // 2
+"""Of each second's lines, for one principal: whoever asks for what is denied hides nobody else."""
+
 _SHOWN_CHARACTERS_MAX = 300
 """A longer name is cut: Kafka's own limit for names of topics is 249."""
 
@@ -23,24 +26,29 @@ class Audit:
         self._second = -1
         self._written = 0
         self._dropped = 0
+        # Of this second, so that there are no more of them than lines.
+        self._written_of: dict[str, int] = {}
 
     def wants(self, allowed: bool) -> bool:
         """Whether the level of the logger lets such a decision through."""
         return self._logger.isEnabledFor(logging.DEBUG if allowed else logging.INFO)
 
-    def write(self, allowed: bool, sentence: str) -> None:
-        """Log a decision, or count it if this second is full."""
+    def write(self, allowed: bool, sentence: str, principal: str) -> None:
+        """Log a decision about a principal, or count it if this second is full."""
         loop = asyncio.get_running_loop()
         second = int(loop.time())
         if second != self._second:
             self._tell_dropped()
             self._second, self._written = second, 0
-        if self._written == LINES_A_SECOND_MAX:
+            self._written_of.clear()
+        written = self._written_of.get(principal, 0)
+        if self._written == LINES_A_SECOND_MAX or written == LINES_OF_ONE_MAX:
             if not self._dropped:
                 loop.call_at(second + 1.0, self._tell_dropped)
             self._dropped += 1
             return
         self._written += 1
+        self._written_of[principal] = written + 1
         self._logger.log(logging.DEBUG if allowed else logging.INFO, "%s", sentence)
 
     def _tell_dropped(self) -> None:
