@@ -25,7 +25,16 @@ SILENT_BYTES_MAX: Final = RECORD_BYTES_MAX
 """A peer that sends more than this without data is not let go on. It can only be key updates and
 empty records: 256 KiB of them, one read, take OpenSSL 0.3 s, and are answered by as many bytes."""
 
+SILENT_RECORDS_MAX: Final = 256
+"""A peer that has sent this many more records than data has come from is not let go on: what is no
+data is a handshake's message or a key update, whose 27 bytes take OpenSSL 30 us. One byte of data
+between two of them does not make them cheaper."""
+
+BYTES_A_SILENT_RECORD: Final = 1024 * 1024
+"""So much data lets a peer send one such record more: connections last."""
+
 _HANDSHAKE_RECORD = 0x16
+_HEADER_BYTES = 5
 
 
 class TlsState(Enum):
@@ -68,7 +77,19 @@ class NotTlsError(TlsError):
 class TlsEngine:
     """The server's side of one connection."""
 
-    __slots__ = ("_feed", "_incoming", "_is_first", "_outgoing", "_silent", "_tls", "state")
+    __slots__ = (
+        "_data_bytes",
+        "_feed",
+        "_header",
+        "_incoming",
+        "_is_first",
+        "_outgoing",
+        "_rest",
+        "_silent",
+        "_silent_records",
+        "_tls",
+        "state",
+    )
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self._incoming = ssl.MemoryBIO()
@@ -78,6 +99,13 @@ class TlsEngine:
         self._is_first = True
         self._silent = 0
         """How much cipher text has arrived since the last data."""
+        self._silent_records = 0
+        """How many records have begun, less those that held data."""
+        self._data_bytes = 0
+        self._rest = 0
+        """How many bytes of the last record are still to come."""
+        self._header = b""
+        """The beginning of a record, if it is cut within its header."""
         self.state = TlsState.SHAKING
 
     def _move(self, event: TlsEvent) -> None:
@@ -93,6 +121,7 @@ class TlsEngine:
                 self._move(TlsEvent.FAIL)
                 raise NotTlsError("it does not speak TLS; set security.protocol=SSL on that client")
             self._is_first = False
+        self._count(cipher)
         self._feed(cipher)
         try:
             self._tls.do_handshake()
@@ -132,16 +161,45 @@ class TlsEngine:
                 raise TlsError(f"its TLS data is invalid: {reason_of(error)}") from None
             filled += count
             self._silent = 0
+            if filled < room or not tls.pending():
+                self._silent_records -= 1
             if not count:
                 self._move(TlsEvent.END)
             elif used == size and not incoming.pending and not tls.pending():
                 # Another read would only raise.
                 break
+        self._data_bytes += filled
         return used, filled
 
     def _fed(self, cipher: memoryview) -> int:
+        """Give more to OpenSSL, which has read what it was given before."""
+        may_be_silent = SILENT_RECORDS_MAX + self._data_bytes // BYTES_A_SILENT_RECORD
+        if self._silent_records > may_be_silent:
+            self._move(TlsEvent.FAIL)
+            raise TlsError("it sends too many TLS records without data")
         self._silent += len(cipher)
+        self._count(cipher)
         return self._feed(cipher)
+
+    def _count(self, cipher: memoryview) -> None:
+        """Count the records that begin in this piece, as their headers, which are not encrypted."""
+        at, size = self._rest, len(cipher)
+        if self._header:
+            cut = _HEADER_BYTES - len(self._header)
+            header = self._header + cipher[:cut]
+            if len(header) < _HEADER_BYTES:
+                self._header = header
+                return
+            self._header = b""
+            at = cut + (header[3] << 8 | header[4])
+        while at < size:
+            self._silent_records += 1
+            if size - at < _HEADER_BYTES:
+                self._header = bytes(cipher[at:])
+                at = size
+            else:
+                at += _HEADER_BYTES + (cipher[at + 3] << 8 | cipher[at + 4])
+        self._rest = at - size
 
     def encrypt(self, plain: bytes | bytearray | memoryview) -> None:
         """Encrypt; the cipher text is in `outgoing`. Raises TlsError."""
