@@ -121,7 +121,7 @@ def consume(order: Order) -> dict[str, float]:
         *("--bootstrap-server", order.data_bootstrap, "--topic", order.topic),
         *("--num-records", str(load.records), "--timeout", "60000"),
         *("--reporting-interval", str(_INTERVAL_MS), "--show-detailed-stats"),
-        *(("--command-property", *settings) if (settings := _connection(order)) else ()),
+        *(part for each in _connection(order) for part in ("--command-property", each)),
     )
     if any(_GAVE_UP in line for line in lines):
         raise ToolError(f"not all of {load.records} records were read:\n" + "\n".join(lines[-3:]))
