@@ -21,6 +21,9 @@ FEED_BYTES: Final = 32 * 1024
 """Cipher text is given to OpenSSL in pieces of this size: its buffer grows to the largest piece and
 never shrinks, and every connection has one."""
 
+RECORD_PLAIN_BYTES_MAX: Final = 16 * 1024
+"""The most plain text in a record."""
+
 RECORD_BYTES_MAX: Final = 16 * 1024 + 2048 + 5
 """The largest record with its header: as much as may be left of earlier cipher text."""
 
@@ -173,6 +176,15 @@ class TlsEngine:
             used += self._feed(piece)
         self._data_bytes += filled
         return used, filled
+
+    def least_to_come(self, plain_bytes: int) -> int:
+        """The least cipher text that must arrive before so much plain text can be decrypted.
+
+        Valid once `decrypt` has returned what there was: a part of one record may be here.
+        """
+        if not self._rest:
+            return plain_bytes
+        return min(plain_bytes, self._rest + max(0, plain_bytes - RECORD_PLAIN_BYTES_MAX))
 
     def _add_silent(self, count: int) -> None:
         self._silent_records += count
