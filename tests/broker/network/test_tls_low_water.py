@@ -102,7 +102,7 @@ def test_however_requests_are_cut_each_is_answered_before_more_is_sent(seed: int
 
 def test_a_large_request_wakes_the_connection_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    wait_for = TlsTransport._wait_for  # pyright: ignore[reportPrivateUsage]
+    wait_for = TlsTransport._wait_for  # pyright: ignore[reportPrivateUsage]  # no call shows it
 
     def note(transport: TlsTransport, nbytes: int) -> None:
         asked.append(min(nbytes, LOW_WATER_BYTES))
