@@ -12,7 +12,7 @@ from tierlog.broker.network.connection import ConnectedClient, DeferredResponse,
 from tierlog.broker.network.tls_transport import LOW_WATER_BYTES, TlsAcceptor, TlsTransport
 from tierlog.clients.protocol.connection import frame as framed
 from tierlog.tests.broker.security.tls.certificates import client_context, server
-from tierlog.tests.broker.socket_peers import Running, frame, running, until
+from tierlog.tests.broker.socket_peers import Running, frame, running, saying, until
 
 SIZES = (5, 900, 17_000, 70_000, 300_000)
 PATIENCE_S = 20.0
@@ -67,12 +67,12 @@ def size_of(body: memoryview) -> bytes:
 
 def at_once_or_later(client: ConnectedClient, request: memoryview) -> Response:
     """Answer every third request after the loop has gone round."""
-    answer = framed([size_of(request)])
+    size = size_of(request)
     if len(request) % 3:
-        return answer
+        return framed([size])
     done: asyncio.Future[object] = asyncio.get_running_loop().create_future()
     asyncio.get_running_loop().call_soon(done.set_result, None)
-    return DeferredResponse(done, lambda _: answer)
+    return DeferredResponse(done, saying(size))
 
 
 @pytest.mark.parametrize("seed", range(12))
