@@ -308,7 +308,9 @@ class TlsTransport(OwnedSocket):
         low_water = min(max(nbytes, 1), LOW_WATER_BYTES)
         if low_water != self._low_water:
             self._low_water = low_water
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, low_water)
+            # Some systems refuse this once the peer has gone, which the next read shows.
+            with suppress(OSError):
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, low_water)
 
     def _deliver(self, cipher: memoryview) -> None:
         """Decrypt what has arrived, and hand it to the connection."""
