@@ -212,6 +212,32 @@ def test_however_small_records_with_data_are_they_are_no_key_updates(cut: int, r
     assert plain_bytes == 2 * 3 * SILENT_RECORDS_MAX
 
 
+def test_each_record_is_read_once_and_openssl_is_never_asked_in_vain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A read that returns nothing raises, which costs more than to decrypt a small record."""
+    client = Client()
+    engine = shaken(client)
+    into = memoryview(bytearray(1 << 20))
+    client.tls.write(b"first")
+    assert engine.decrypt(memoryview(client.outgoing.read()), into)[1] == 5
+    reads: list[int] = []
+    read = engine._read  # pyright: ignore[reportPrivateUsage]  # no call shows it
+
+    def note(size: int, buffer: memoryview) -> int:
+        reads.append(size)
+        return read(size, buffer)
+
+    monkeypatch.setattr(engine, "_read", note)
+    for _ in range(200):
+        client.tls.write(bytes(20))
+        client.tls.write(bytes(3_000))
+    stream = memoryview(client.outgoing.read())
+    for first in range(0, len(stream), 50_001):
+        engine.decrypt(stream[first : first + 50_001], into)
+    assert len(reads) == 400
+
+
 def test_every_state_and_event() -> None:
     legal = set(TRANSITIONS)
     assert {state for state, _ in legal} == {TlsState.SHAKING, TlsState.OPEN}
