@@ -1,0 +1,81 @@
+"""A bounded HTTP GET of one document, for the keys that verify tokens.
+
+It follows no redirects and uses no proxy: the file allows one address, and no other one is asked.
+"""
+
+import asyncio
+import io
+import ssl
+from http.client import HTTPException, HTTPResponse
+from typing import cast
+from urllib.parse import urlsplit
+
+DOCUMENT_BYTES_MAX = 512 * 1024
+"""The longest response, with its header; jose4j's bound for the document."""
+TIMEOUT_S = 20.0
+"""For the whole of it; jose4j's bounds are 20 s for the connection and for each read."""
+_OK = 200
+_PORTS = {"http": 80, "https": 443}
+
+
+class GetError(Exception):
+    """The document did not come; the text says why."""
+
+
+async def http_get(url: str, context: ssl.SSLContext | None, timeout_s: float = TIMEOUT_S) -> bytes:
+    """The document at `url`; `context` for `https:`. Raises GetError."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            return _document(await _response(url, context))
+    except TimeoutError:
+        raise GetError(f"it did not answer within {timeout_s:g} s") from None
+    except ssl.SSLCertVerificationError as error:
+        raise GetError(f"its certificate is not accepted ({error.verify_message})") from None
+    except OSError as error:
+        raise GetError(error.strerror or str(error)) from None
+
+
+async def _response(url: str, context: ssl.SSLContext | None) -> bytes:
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    reader, writer = await asyncio.open_connection(
+        host, parts.port or _PORTS[parts.scheme], ssl=context
+    )
+    try:
+        writer.write(
+            f"GET {path} HTTP/1.1\r\nHost: {parts.netloc}\r\nAccept: application/json\r\n"
+            "User-Agent: tierlog\r\nConnection: close\r\n\r\n".encode("ascii")
+        )
+        response = bytearray()
+        # Until the end, which a server announces by closing.
+        while block := await reader.read(1 << 16):
+            response += block
+            if len(response) > DOCUMENT_BYTES_MAX:
+                raise GetError(f"its answer is longer than {DOCUMENT_BYTES_MAX} bytes")
+        return bytes(response)
+    finally:
+        # Nothing more is of interest, not even the other side's goodbye.
+        writer.transport.abort()
+
+
+class _Received:
+    """What the standard library's parser takes for a socket."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def makefile(self, _mode: str) -> io.BytesIO:
+        """The bytes to parse."""
+        return io.BytesIO(self._data)
+
+
+def _document(data: bytes) -> bytes:
+    response = HTTPResponse(cast("ssl.SSLSocket", _Received(data)))
+    try:
+        response.begin()
+        if response.status != _OK:
+            raise GetError(f"its answer has status {response.status}")
+        return response.read()
+    except (HTTPException, ValueError):
+        raise GetError("its answer is malformed or cut off") from None
