@@ -112,8 +112,9 @@ class FileKeys:
 class EndpointKeys:
     """The keys of an HTTP endpoint."""
 
-    def __init__(self, endpoint: KeyEndpoint) -> None:
+    def __init__(self, endpoint: KeyEndpoint, interval_s: float = REFRESH_INTERVAL_S) -> None:
         self._endpoint = endpoint
+        self._interval_s = interval_s
         self._keys = KeySet([])
         self._context: ssl.SSLContext | None = None
         self._tasks = TaskOwner(1)
@@ -155,7 +156,7 @@ class EndpointKeys:
 
     async def _run(self) -> None:
         while True:
-            await asyncio.sleep(REFRESH_INTERVAL_S)
+            await asyncio.sleep(self._interval_s)
             try:
                 async with asyncio.timeout(self._endpoint.refresh_ms / 1_000):
                     await self._is_missed.wait()
