@@ -1,5 +1,6 @@
 """OAUTHBEARER at a real Kafka and at ours: the same answers to the same tokens and messages."""
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tierlog.bench.kafka_peer import KafkaNode
+from tierlog.bench.kafka_peer import KafkaNode, run_tool
 from tierlog.bench.probe import free_port
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.codec import decode
@@ -17,6 +18,7 @@ from tierlog.clients.protocol.messages.sasl_authenticate import (
     SaslAuthenticateResponse,
 )
 from tierlog.clients.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from tierlog.tests.broker.security.sasl.oauth.logins import refusal
 from tierlog.tests.broker.security.sasl.oauth.tokens import (
     AUDIENCE,
     BAD_SIGNED,
@@ -231,3 +233,45 @@ def test_what_differs_on_purpose(both: Both) -> None:
     odd = [message(unsecured(claims(int(time.time()), scope=BOTH, sub=True)))]
     assert answers(both.kafkas[UNSECURED], odd)[0].startswith("NONE welcome")
     assert "invalid_token" in answers(both.ours[UNSECURED], odd)[0]
+
+
+def told_to_librdkafka(port: int, token: str) -> str:
+    settings = {
+        "bootstrap.servers": f"127.0.0.1:{port}",
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "oauth_cb": lambda _: (token, time.time() + 600),
+    }
+    return without_port(refusal(settings).str(), port)
+
+
+def told_to_java(port: int, folder: Path) -> str:
+    path = folder / f"{port}.properties"
+    path.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\n"
+        f'sasl.jaas.config={MODULE} required unsecuredLoginStringClaim_sub="alice" '
+        'unsecuredLoginListClaim_scope=",read";\n'
+    )
+    server = ("--bootstrap-server", f"127.0.0.1:{port}", "--command-config", str(path))
+    answer = run_tool("kafka-topics", *server, "--list", check=False)
+    said = (answer.stdout + answer.stderr).splitlines()
+    return without_port(next(each for each in said if "SaslAuthenticationException" in each), port)
+
+
+def without_port(text: str, port: int) -> str:
+    return re.sub(r"after \d+ms", "after a while", text.replace(str(port), "PORT"))
+
+
+def test_clients_show_the_same_error(both: Both, tmp_path: Path) -> None:
+    now = int(time.time())
+    for listener, token, said in (
+        (SIGNED, signed(claims(now, aud="other")), "invalid_token"),
+        (SIGNED, unsecured(claims(now)), "invalid_token"),
+        (UNSECURED, unsecured(claims(now, scope=["read"])), "insufficient_scope"),
+    ):
+        ours = told_to_librdkafka(both.ours[listener], token)
+        assert ours == told_to_librdkafka(both.kafkas[listener], token)
+        assert said in ours
+    ours = told_to_java(both.ours[UNSECURED], tmp_path)
+    assert ours == told_to_java(both.kafkas[UNSECURED], tmp_path)
+    assert "insufficient_scope" in ours

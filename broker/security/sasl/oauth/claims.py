@@ -54,7 +54,7 @@ def _no_constant(_: str) -> NoReturn:
 
 
 def check_claims(claims: Claims, rules: SignedTokens, now_ms: int) -> ValidToken:
-    """Whose a token with a valid signature is. Raises TokenRefused if it is not accepted."""
+    """Check the claims of a token whose signature is right. Raises TokenRefused."""
     _check_audience(claims, rules.audiences)
     issuer = _text(claims, "iss")
     if rules.issuer and issuer != rules.issuer:

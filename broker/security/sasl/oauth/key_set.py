@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 from joserfc import jws
 from joserfc.errors import JoseError, UnsupportedAlgorithmError
+from joserfc.jwa import JWSAlgModel
 from joserfc.jwk import ECKey, JWKRegistry, OKPKey, RSAKey
-from joserfc.jws import JWSAlgModel
 
 from .claims import decoded_part, json_object
 from .token import TokenRefused
 
-KEYS_MAX = 1_000
-"""The most keys of a set; more are ignored."""
+KEYS_MAX = 100
+"""The most keys of a set; more are ignored. Issuers have a handful."""
 RSA_BITS_MIN = 2048
 _HEADER_BYTES_MAX = 16 * 1024
 """The longest header of a token; some hold certificates."""

@@ -7,16 +7,15 @@ has a key that nobody has seen (`RefreshingHttpsJwks`). What cannot be read leav
 
 import asyncio
 import logging
-import ssl
 from collections import OrderedDict
 from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
 from .....clients.errors import ErrorCode, KafkaError
+from .....clients.network.http_document import DOCUMENT_BYTES_MAX, GetError, HttpDocument
 from .....clients.task_owner import TaskOwner
 from .....storage.files import OsFiles
 from ..settings import KeyEndpoint
-from .http_get import DOCUMENT_BYTES_MAX, GetError, http_get
 from .key_set import KeySet, parse_key_set
 
 _log = logging.getLogger(__name__)
@@ -116,7 +115,6 @@ class EndpointKeys:
         self._endpoint = endpoint
         self._interval_s = interval_s
         self._keys = KeySet([])
-        self._context: ssl.SSLContext | None = None
         self._tasks = TaskOwner(1)
         self._is_missed = asyncio.Event()
         self._missing: OrderedDict[str, float] = OrderedDict()
@@ -124,13 +122,15 @@ class EndpointKeys:
 
     async def start(self) -> None:
         """Ask for the keys, and again now and then. Raises KafkaError(INVALID_CONFIG)."""
-        if self._endpoint.url.startswith("https:"):
-            self._context = _context(self._endpoint)
-        why = await self._refresh()
-        if why:
-            raise _unreadable(self._endpoint, why)
-        _check(self._endpoint, self._keys)
-        self._tasks.start(self._run(), "keys that verify tokens")
+        endpoint = self._endpoint
+        try:
+            document = HttpDocument(endpoint.url, endpoint.trusted_path, endpoint.trusted_text)
+        except GetError as error:
+            raise _unreadable(endpoint, str(error)) from None
+        if why := await self._refresh(document):
+            raise _unreadable(endpoint, why)
+        _check(endpoint, self._keys)
+        self._tasks.start(self._run(document), "keys that verify tokens")
 
     async def stop(self) -> None:
         """Stop asking."""
@@ -154,7 +154,7 @@ class EndpointKeys:
             self._missing.popitem(last=False)
         self._is_missed.set()
 
-    async def _run(self) -> None:
+    async def _run(self, document: HttpDocument) -> None:
         while True:
             await asyncio.sleep(self._interval_s)
             try:
@@ -163,18 +163,17 @@ class EndpointKeys:
             except TimeoutError:
                 pass
             self._is_missed.clear()
-            if why := await self._refresh():
+            if why := await self._refresh(document):
                 _keep(self._endpoint, why)
 
-    async def _refresh(self) -> str:
+    async def _refresh(self, document: HttpDocument) -> str:
         """Ask until it works or the time is over; returns why it failed."""
         endpoint, loop = self._endpoint, asyncio.get_running_loop()
         end = loop.time() + endpoint.backoff_max_ms / 1_000
         wait_s = endpoint.backoff_ms / 1_000
         while True:
             try:
-                document = await http_get(endpoint.url, self._context)
-                self._keys = await asyncio.to_thread(parse_key_set, document)
+                self._keys = parse_key_set(await document.get())
             except (GetError, ValueError) as error:
                 wait_s = min(wait_s, end - loop.time())
                 if wait_s <= 0:
@@ -183,18 +182,6 @@ class EndpointKeys:
                 return ""
             await asyncio.sleep(wait_s)
             wait_s *= 2
-
-
-def _context(endpoint: KeyEndpoint) -> ssl.SSLContext:
-    try:
-        context = ssl.create_default_context(
-            cafile=endpoint.trusted_path or None, cadata=endpoint.trusted_text or None
-        )
-    except (OSError, ValueError):
-        where = endpoint.trusted_path or "ssl.truststore.certificates"
-        raise _unreadable(endpoint, f"{where} holds no certificates that can be used") from None
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    return context
 
 
 def _why(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""What a bearer token comes to: whose it is and until when, or why it is refused."""
+"""What a bearer token comes to: a subject and a time of expiry, or a refusal."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -8,7 +8,7 @@ class ValidToken(NamedTuple):
     """What the broker needs of a token that it accepts."""
 
     subject: str
-    """Whose it is; the principal is ``User:<subject>``."""
+    """The principal is ``User:<subject>``."""
     expires_at_ms: float
     """When it expires, in milliseconds of the wall clock."""
 

@@ -17,7 +17,7 @@ from tierlog.tests.broker_process import BrokerThread
 from tierlog.tests.waiting import wait_until
 
 from ...tls.certificates import broker_certificate, write_authority, write_identity
-from ..test_clients import Door, refusal
+from .logins import Door, refusal
 from .tokens import AUDIENCE, BOTH, ISSUER, claims, key_set, signed, unsecured
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*_text is deprecated:DeprecationWarning")
@@ -116,7 +116,7 @@ def with_kafka_python(door: Door, tokens: Tokens, topic: str) -> list[bytes]:
     kafka = import_module("kafka")
     oauth = import_module("kafka.net.sasl.oauth")
 
-    class Provider(oauth.AbstractTokenProvider):  # type: ignore[misc, name-defined]
+    class Provider(oauth.AbstractTokenProvider):  # type: ignore[misc, name-defined]  # it has no types
         def token(self) -> str:
             return tokens()
 
@@ -136,7 +136,7 @@ def with_aiokafka(door: Door, tokens: Tokens, topic: str) -> list[bytes]:
     aiokafka = import_module("aiokafka")
     oauth = import_module("aiokafka.abc")
 
-    class Provider(oauth.AbstractTokenProvider):  # type: ignore[misc, name-defined]
+    class Provider(oauth.AbstractTokenProvider):  # type: ignore[misc, name-defined]  # it has no types
         async def token(self) -> str:
             return tokens()
 

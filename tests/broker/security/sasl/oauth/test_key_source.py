@@ -10,7 +10,6 @@ from typing import Any, ParamSpec
 
 import pytest
 
-from tierlog.broker.security.sasl.oauth.http_get import DOCUMENT_BYTES_MAX, GetError, http_get
 from tierlog.broker.security.sasl.oauth.key_source import (
     KEY_ID_CHARACTERS_MAX,
     MISSING_KEYS_MAX,
@@ -21,6 +20,7 @@ from tierlog.broker.security.sasl.oauth.key_source import (
 from tierlog.broker.security.sasl.oauth.token import TokenRefused
 from tierlog.broker.security.sasl.settings import KeyEndpoint
 from tierlog.clients.errors import KafkaError
+from tierlog.clients.network.http_document import DOCUMENT_BYTES_MAX, GetError, HttpDocument
 
 from ...tls.certificates import authority_text, broker_certificate
 from .key_server import KeyServer, answer, in_chunks, key_server
@@ -57,9 +57,8 @@ def has(source: KeySource, kid: str) -> bool:
         return False
 
 
-def endpoint(server: KeyServer, **changes: int) -> KeyEndpoint:
-    usual = {"refresh_ms": LONG_MS, "backoff_ms": 1, "backoff_max_ms": 1}
-    return KeyEndpoint(server.url(), **(usual | changes))
+def endpoint(server: KeyServer) -> KeyEndpoint:
+    return KeyEndpoint(server.url(), refresh_ms=LONG_MS, backoff_ms=1, backoff_max_ms=1)
 
 
 def change(path: Path, content: bytes, second: int) -> None:
@@ -115,7 +114,7 @@ async def test_without_keys_nothing_starts(tmp_path: Path, content: bytes | None
 async def test_an_endpoint_is_asked_again_now_and_then() -> None:
     async with key_server() as server:
         server.answer = answer(key_set("rsa-1"), "200 OK", "Content-Type: application/json")
-        source = EndpointKeys(endpoint(server, refresh_ms=1), interval_s=0)
+        source = EndpointKeys(endpoint(server)._replace(refresh_ms=1), interval_s=0)
         await source.start()
         assert server.requests[0].startswith(b"GET /keys?tenant=secret HTTP/1.1\r\n")
         assert has(source, "rsa-1")
@@ -165,7 +164,7 @@ async def test_a_failing_endpoint_leaves_the_old_keys(caplog: pytest.LogCaptureF
 async def test_a_start_tries_again_until_the_keys_come() -> None:
     async with key_server() as server:
         server.answer = answer(b"no", "500 Error")
-        source = EndpointKeys(endpoint(server, backoff_ms=10, backoff_max_ms=60_000))
+        source = EndpointKeys(endpoint(server)._replace(backoff_ms=10, backoff_max_ms=60_000))
         starting = asyncio.create_task(source.start())
         await until(lambda: len(server.requests) >= 3)
         server.answer = answer(key_set("rsa-1"))
@@ -199,7 +198,7 @@ async def test_what_is_no_document_is_told(sent: bytes, why: str) -> None:
     async with key_server() as server:
         server.answer = sent
         with pytest.raises(GetError, match=why):
-            await http_get(server.url(), None, timeout_s=30 if sent else 0.05)
+            await HttpDocument(server.url()).get(timeout_s=30 if sent else 0.05)
 
 
 @story
@@ -218,8 +217,10 @@ async def test_an_endpoint_with_tls_has_to_show_a_certificate_that_is_trusted() 
         await source.stop()
 
 
-@pytest.mark.parametrize("trusted", [{"trusted_path": "/none.pem"}, {"trusted_text": "x"}])
+@pytest.mark.parametrize(("path", "text"), [("/none.pem", ""), ("", "x")])
 @story
-async def test_certificates_that_cannot_be_read_refuse_the_start(trusted: dict[str, str]) -> None:
+async def test_certificates_that_cannot_be_read_refuse_the_start(path: str, text: str) -> None:
     with pytest.raises(KafkaError, match="holds no certificates that can be used"):
-        await key_source(KeyEndpoint("https://127.0.0.1:1/keys", **trusted)).start()
+        await key_source(
+            KeyEndpoint("https://127.0.0.1:1/keys", trusted_path=path, trusted_text=text)
+        ).start()

@@ -112,7 +112,9 @@ def _by(name: str, alg: str, /, **header: object) -> Make:
 
 def _confused(now: int) -> str:
     """The public key serves as the secret of an HMAC."""
-    secret = key("rsa-1").as_pem(private=False)
+    public = key("rsa-1")
+    assert isinstance(public, RSAKey)
+    secret = public.as_pem(private=False)
     head = part(json.dumps({"alg": "HS256", "kid": "rsa-1"}).encode())
     text = f"{head}.{part(json.dumps(claims(now)).encode())}"
     return f"{text}.{part(hmac.digest(secret, text.encode(), 'sha256'))}"

@@ -1,6 +1,6 @@
-"""A bounded HTTP GET of one document, for the keys that verify tokens.
+"""One document over HTTP, within bounds of time and size: the keys that verify tokens.
 
-It follows no redirects and uses no proxy: the file allows one address, and no other one is asked.
+No redirect is followed and no proxy used: a file allows one address, and no other one is asked.
 """
 
 import asyncio
@@ -22,17 +22,41 @@ class GetError(Exception):
     """The document did not come; the text says why."""
 
 
-async def http_get(url: str, context: ssl.SSLContext | None, timeout_s: float = TIMEOUT_S) -> bytes:
-    """The document at `url`; `context` for `https:`. Raises GetError."""
+class HttpDocument:
+    """A document at an address, `http:` or `https:`."""
+
+    def __init__(self, url: str, trusted_path: str = "", trusted_text: str = "") -> None:
+        """Both `trusted` are certificates in PEM that vouch for the server; without any, the
+        system's do. Raises GetError if they cannot be used.
+        """
+        self._url = url
+        self._context: ssl.SSLContext | None = None
+        if url.startswith("https:"):
+            self._context = _context(trusted_path, trusted_text)
+
+    async def get(self, timeout_s: float = TIMEOUT_S) -> bytes:
+        """Ask for it. Raises GetError."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                return _document(await _response(self._url, self._context))
+        except TimeoutError:
+            raise GetError(f"it did not answer within {timeout_s:g} s") from None
+        except ssl.SSLCertVerificationError as error:
+            raise GetError(f"its certificate is not accepted ({error.verify_message})") from None
+        except OSError as error:
+            raise GetError(error.strerror or str(error)) from None
+
+
+def _context(trusted_path: str, trusted_text: str) -> ssl.SSLContext:
     try:
-        async with asyncio.timeout(timeout_s):
-            return _document(await _response(url, context))
-    except TimeoutError:
-        raise GetError(f"it did not answer within {timeout_s:g} s") from None
-    except ssl.SSLCertVerificationError as error:
-        raise GetError(f"its certificate is not accepted ({error.verify_message})") from None
-    except OSError as error:
-        raise GetError(error.strerror or str(error)) from None
+        context = ssl.create_default_context(
+            cafile=trusted_path or None, cadata=trusted_text or None
+        )
+    except (OSError, ValueError):
+        where = trusted_path or "the text of its trust store"
+        raise GetError(f"{where} holds no certificates that can be used") from None
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
 
 
 async def _response(url: str, context: ssl.SSLContext | None) -> bytes:
