@@ -33,7 +33,7 @@ async def token_keys(
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
                 "Signed tokens need the Python package 'joserfc', which is not installed:"
-                " pip install 'tierlog[oauth]'",
+                " pip install joserfc",
             )
         from ..security.sasl.oauth.key_source import key_source
 
