@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from ...clients.environment import Environment
@@ -29,6 +28,8 @@ async def token_keys(
     for endpoint in _endpoints(config):
         if endpoint in keys:
             continue
+        from importlib.util import find_spec
+
         if find_spec("joserfc") is None:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,

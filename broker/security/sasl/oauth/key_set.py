@@ -82,10 +82,12 @@ class KeySet:
         if len(parts[0]) > _HEADER_BYTES_MAX:
             raise TokenRefused(f"the token's header is longer than {_HEADER_BYTES_MAX} bytes")
         header = json_object(decoded_part(parts[0]))
+        if "crit" in header:
+            raise TokenRefused("the token has a critical header, of which none is understood")
         key = self._key(header)
         try:
             return jws.deserialize_compact(token, key, registry=self._registry).payload
-        except (JoseError, ValueError):
+        except (JoseError, ValueError, TypeError, RecursionError):
             # Its text may hold what is in the token.
             raise TokenRefused("the token's signature is not that of its key") from None
 

@@ -1,6 +1,8 @@
 """Which tokens are accepted: the cases that `test_oauth_against_kafka.py` shows Kafka, too."""
 
 import json
+from random import Random
+from typing import Any
 
 import pytest
 
@@ -142,3 +144,39 @@ def test_unsecured_tokens_obey_their_options() -> None:
     refused(validate, unsecured(late))
     assert validate(unsecured({**late, "iat": NOW_S - 5})).subject == "app"
     refused(validate, unsecured(claims(NOW_S, scp=BOTH)))
+
+
+ODD: list[Any] = [
+    *(None, True, 0, -1, 1.5, "", "x", "\ud800", 10**400, "none", "HS256", "p256-1"),
+    *([], [1], ["b64"], [None], [[]], {}, {"kty": "RSA"}),
+]
+HEADERS = [
+    *("alg", "kid", "typ", "cty", "crit", "jku", "jwk", "x5u", "x5c", "x5t", "x5t#S256", "b64"),
+    *("zip", "enc", "epk", "p2c", "url"),
+]
+CLAIMS = ["sub", "iss", "aud", "iat", "exp", "nbf", "jti", "scope"]
+
+
+def test_whatever_a_stranger_sends_is_accepted_or_refused() -> None:
+    """Headers and claims of any type, and tokens with holes: 1,500 of them."""
+    random = Random(30)
+    validate, tolerant = validator(), unsecured_validator(UnsecuredTokens(), clock)
+    accepted = 0
+    for _ in range(1_500):
+        headers = {name: random.choice(ODD) for name in random.sample(HEADERS, random.randrange(4))}
+        changes = {name: random.choice(ODD) for name in random.sample(CLAIMS, random.randrange(3))}
+        by, alg = random.choice([("rsa-1", "RS256"), ("p256-1", "ES256"), ("ed25519-1", "EdDSA")])
+        token = signed(claims(NOW_S, **changes), by, alg, **headers)
+        if random.random() < 0.3:
+            hole = random.randrange(len(token))
+            token = token[:hole] + random.choice("A.=~") + token[hole + random.randrange(40) :]
+        accepted += _accepts(validate, token)
+        _accepts(tolerant, unsecured(claims(NOW_S, **changes), **headers))
+    assert accepted > 50
+
+
+def _accepts(validate: ValidateToken, token: str) -> bool:
+    try:
+        return bool(validate(token))
+    except TokenRefused:
+        return False
