@@ -48,13 +48,17 @@ _TURNS_MAX = 20_000
 """An answer needs a few turns of the loop."""
 
 
+def _sized(frame: bytes) -> bytes:
+    return struct.pack(">i", len(frame)) + frame
+
+
 class Line(Protocol):
     """A client's end of one connection."""
 
     transport: AttachableTransport
 
-    async def send(self, frame: bytes) -> None:
-        """Send one frame, without its size."""
+    async def send(self, frame: bytes, sent: int | None = None) -> None:
+        """Send a frame, which is given without its size: that many bytes of it, or all."""
         ...
 
     async def answer(self) -> bytes | None:
@@ -135,9 +139,9 @@ class PlainLine:
         self.transport: AttachableTransport = self.memory
         on_connected(self.memory)
 
-    async def send(self, frame: bytes) -> None:
+    async def send(self, frame: bytes, sent: int | None = None) -> None:
         assert self.memory.receiver is not None, "The server has closed the connection."
-        self.memory.receiver.received(memoryview(struct.pack(">i", len(frame)) + frame))
+        self.memory.receiver.received(memoryview(_sized(frame)[:sent]))
 
     async def answer(self) -> bytes | None:
         for _ in range(_TURNS_MAX):
@@ -197,12 +201,20 @@ class TlsLine:
         self._incoming.write(arrived)
         self.is_closed |= not arrived
 
-    async def send(self, frame: bytes) -> None:
-        self._tls.write(struct.pack(">i", len(frame)) + frame)
+    async def send(self, frame: bytes, sent: int | None = None) -> None:
+        self._tls.write(_sized(frame)[:sent])
+        await self._exchange()
+
+    def begin_handshake(self) -> None:
+        """Send the first half of the handshake's first message."""
+        with suppress(ssl.SSLWantReadError):
+            self._tls.do_handshake()
+        hello = self._outgoing.read()
+        self._socket.send(hello[: len(hello) // 2])
 
     async def answer_to_plain_text(self, frame: bytes) -> bytes:
         """All bytes that come back for a frame without TLS, until the server closes."""
-        self._socket.send(struct.pack(">i", len(frame)) + frame)
+        self._socket.send(_sized(frame))
         content = b""
         for _ in range(_TURNS_MAX):
             await asyncio.sleep(0)
@@ -227,6 +239,10 @@ class TlsLine:
                 return frame
             await self._exchange()
         raise AssertionError("There is no answer.")
+
+    def strand(self) -> None:
+        """Drop the client's side but for its socket: what is left in memory is the server's."""
+        del self._tls, self._incoming, self._outgoing
 
     def leave(self) -> None:
         self._socket.close()
@@ -336,7 +352,11 @@ async def started_broker(folder: Path) -> AsyncGenerator[Apis]:
 
 @asynccontextmanager
 async def kind_of(
-    apis: Apis, network: Network, name: str, protocol: SecurityProtocol
+    apis: Apis,
+    network: Network,
+    name: str,
+    protocol: SecurityProtocol,
+    failure_delay_s: float = 0.0,
 ) -> AsyncGenerator[Kind]:
     """A listener of that name and protocol in front of the broker, until the end."""
     metrics = Metrics()
@@ -346,7 +366,7 @@ async def kind_of(
     ports = await listening.bind([Endpoint(name, "127.0.0.1", 0)], tls)
     if protocol.startswith("SASL_"):
         offered = {"PLAIN": OfferedMechanism(plain())}
-        limits = SaslLimits(failure_delay_s=0.0)
+        limits = SaslLimits(failure_delay_s=failure_delay_s)
         sasl = SaslListener(protocol, offered, limits, SaslMetrics(metrics), lambda: 0)
         listening.sasl = {name: sasl}
     listening.open(apis.answer)
