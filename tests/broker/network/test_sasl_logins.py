@@ -218,6 +218,22 @@ def test_a_mechanism_that_is_not_enabled_is_answered_with_those_that_are(name: s
     asyncio.run(story())
 
 
+@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("handshake_version", [0, 1])
+def test_every_version_of_api_versions_may_come_before_a_login(
+    version: int, handshake_version: int
+) -> None:
+    async def story() -> None:
+        async with gated() as (broker, _):
+            peer = await broker.connect()
+            assert await peer.ask(versions(version=version)) == b"User:ANONYMOUS"
+            await peer.ask(handshake(version=handshake_version))
+            await peer.ask(authenticate() if handshake_version else GOOD)
+            assert await peer.ask(metadata()) == b"User:alice"
+
+    asyncio.run(story())
+
+
 def failures(metrics: Metrics) -> float:
     return count(metrics, "failed-authentication-total")
 
