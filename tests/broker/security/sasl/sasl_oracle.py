@@ -41,6 +41,7 @@ class Oracle:
             "token": "proof",
             "token bad": f"{CLOSED} with 58",
             "versions": f"{CLOSED} with 34",
+            "versions unknown": f"{CLOSED} with 34",
             "handshake": f"{CLOSED} with 34",
             "handshake bare": f"{CLOSED} with 34",
             "handshake disabled": f"{CLOSED} with 34",
