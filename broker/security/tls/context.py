@@ -21,6 +21,9 @@ from .settings import TlsSettings
 STORE_BYTES_MAX = 4 * 1024 * 1024
 """A larger file is no store of keys or certificates."""
 
+_DSA = bytes.fromhex("06072a8648ce380401")
+"""What only a certificate with a DSA key holds: the object identifier of such keys (RFC 3279)."""
+
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _CLIENT_AUTH = {
     "none": ssl.CERT_NONE,
@@ -195,6 +198,12 @@ def _load_chain(
     chain: list[Block],
     password: str | None,
 ) -> None:
+    if _DSA in chain[0].der:
+        raise refusal(
+            settings.listener,
+            "its certificate has a DSA key, with which OpenSSL lets no client connect: make one"
+            " with an RSA or EC key",
+        )
     text = key.text + "".join(each.text for each in chain)
     try:
         with _in_memory(text.encode("ascii")) as path:
