@@ -18,6 +18,8 @@ Everything here is decided from values; `client_session.py` reads the environmen
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, cast
 
+from ....clients.properties import shown_pair
+
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 
@@ -76,7 +78,7 @@ def _pairs(words: Sequence[str]) -> dict[str, str]:
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or not name.strip():
-            raise UsageError(f"-X {word} is not of the form name=value.")
+            raise UsageError(f"-X {shown_pair(word)} is not of the form name=value.")
         pairs[name.strip()] = value.strip()
     return pairs
 
