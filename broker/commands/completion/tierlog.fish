@@ -50,8 +50,8 @@ function _shtab_tierlog_using
   test "$_shtab_tierlog_cmdpath" = "$argv"
 end
 
-set -g _shtab_tierlog_commands serve tier 'tier ls' 'tier verify' 'tier scrub' 'tier owner' 'tier rebuild' topic 'topic ls' 'topic create' 'topic describe' 'topic alter' 'topic delete' 'topic trim' 'topic storage' produce consume group 'group ls' 'group describe' 'group seek' 'group delete' config 'config get' 'config set' 'config unset' cluster 'cluster up' 'cluster info' 'cluster ping' 'cluster wait' 'cluster status' 'cluster kill' 'cluster pause' 'cluster resume' 'cluster start' 'cluster add' 'cluster remove' 'cluster roll' 'cluster stop' format info random-uuid completion
-set -g _shtab_tierlog_opts_with_value --add-scram --announce --bootstrap --brokers --cluster-id --compression --config --controllers --count --delete-config --delimiter --dir --feature --format --grace --group --header --initial-controllers --key --key-delimiter --log-format --log-level --offset --override --partition --partitions --profile --properties --rack --release-version --replicas --timeout --to --topic --topic-id -D -H -I -K -S -X -b -c -d -f -g -k -n -o -p -r -t -z
+set -g _shtab_tierlog_commands serve tier 'tier ls' 'tier verify' 'tier scrub' 'tier owner' 'tier rebuild' topic 'topic ls' 'topic create' 'topic describe' 'topic alter' 'topic delete' 'topic trim' 'topic storage' produce consume group 'group ls' 'group describe' 'group seek' 'group delete' config 'config get' 'config set' 'config unset' cluster 'cluster up' 'cluster info' 'cluster ping' 'cluster wait' 'cluster status' 'cluster kill' 'cluster pause' 'cluster resume' 'cluster start' 'cluster add' 'cluster remove' 'cluster roll' 'cluster stop' format info random-uuid secure 'secure init' completion
+set -g _shtab_tierlog_opts_with_value --add-scram --announce --bootstrap --brokers --cluster-id --compression --config --controllers --count --days --delete-config --delimiter --dir --feature --format --grace --group --header --host --initial-controllers --key --key-delimiter --log-format --log-level --offset --override --partition --partitions --port --profile --properties --rack --release-version --replicas --timeout --to --topic --topic-id --user -D -H -I -K -S -X -b -c -d -f -g -k -n -o -p -r -t -z
 
 complete -c tierlog -e
 complete -c tierlog -f
@@ -332,6 +332,15 @@ complete -c tierlog -n '_shtab_tierlog_using info' -l config -s c -xka "(__fish_
 complete -c tierlog -n '_shtab_tierlog_using info' -l override -x -d 'a property that overrides the file; can be repeated'
 complete -c tierlog -n '_shtab_tierlog_using; and test $_shtab_tierlog_npos -eq 0' -a random-uuid -d 'print a new id, for a cluster or a directory'
 complete -c tierlog -n '_shtab_tierlog_using random-uuid' -s h -l help -d 'show this help message and exit'
+complete -c tierlog -n '_shtab_tierlog_using; and test $_shtab_tierlog_npos -eq 0' -a secure -d 'Make what a secured broker for development needs.'
+complete -c tierlog -n '_shtab_tierlog_using secure' -s h -l help -d 'show this help message and exit'
+complete -c tierlog -n '_shtab_tierlog_using secure; and test $_shtab_tierlog_npos -eq 0' -a init -d 'Write an authority, a certificate, a user and a broker'"'"'s file into a new directory.'
+complete -c tierlog -n '_shtab_tierlog_using secure init' -s h -l help -d 'show this help message and exit'
+complete -c tierlog -n '_shtab_tierlog_using secure init' -l host -x -d 'the name or address under which clients reach the broker (default: localhost, and then it listens only there)'
+complete -c tierlog -n '_shtab_tierlog_using secure init' -l port -x -d 'the port for clients; the next one is for nodes (default: 9093)'
+complete -c tierlog -n '_shtab_tierlog_using secure init' -l user -x -d 'the user, who may do all (default: admin)'
+complete -c tierlog -n '_shtab_tierlog_using secure init' -l days -x -d 'how long the broker'"'"'s certificate holds (default: 825, the most that Apple'"'"'s systems accept)'
+complete -c tierlog -n '_shtab_tierlog_using secure init; and test $_shtab_tierlog_npos -eq 0' -ka "(__fish_complete_directories)" -d 'the directory to make'
 complete -c tierlog -n '_shtab_tierlog_using; and test $_shtab_tierlog_npos -eq 0' -a completion -d 'Print what completes the words of tierlog in a shell.'
 complete -c tierlog -n '_shtab_tierlog_using completion' -s h -l help -d 'show this help message and exit'
 complete -c tierlog -n '_shtab_tierlog_using completion; and test $_shtab_tierlog_npos -eq 0' -ka "bash zsh fish" -d 'bash, zsh, fish'

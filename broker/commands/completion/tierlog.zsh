@@ -19,6 +19,7 @@ _shtab_tierlog_commands() {
     info:'show what the log directories of a node belong to'
     produce:'Send each line of stdin as a record, until the end of the input.'
     random-uuid:'print a new id, for a cluster or a directory'
+    secure:'Make what a secured broker for development needs.'
     serve:'Run a broker, and its controller, until Ctrl-C or SIGTERM.'
     tier:'inspect a remote tier, check it, clean it, or rebuild a broker from it'
     topic:'list, create, describe, alter, trim and delete topics; show their storage'
@@ -62,6 +63,13 @@ _shtab_tierlog_group_commands() {
     seek:'Move the committed offsets of a group without members.'
   )
   _describe 'tierlog group commands' _commands
+}
+
+_shtab_tierlog_secure_commands() {
+  local _commands=(
+    init:'Write an authority, a certificate, a user and a broker'"'"'s file into a new directory.'
+  )
+  _describe 'tierlog secure commands' _commands
 }
 
 _shtab_tierlog_tier_commands() {
@@ -416,6 +424,25 @@ _shtab_tierlog_random_uuid_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_tierlog_random_uuid_defaults_added=0
 
+_shtab_tierlog_secure_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_tierlog_secure_defaults_added=0
+
+_shtab_tierlog_secure_init_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--host[the name or address under which clients reach the broker (default\: localhost, and then it listens only there)]:HOST:"
+  "--port[the port for clients\; the next one is for nodes (default\: 9093)]:PORT:"
+  "--user[the user, who may do all (default\: admin)]:NAME:"
+  "--days[how long the broker\'s certificate holds (default\: 825, the most that Apple\'s systems accept)]:DAYS:"
+  ":the directory to make:_files -/"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_tierlog_secure_init_defaults_added=0
+
 _shtab_tierlog_serve_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--config[a server.properties file (default\: the dev broker\'s settings, with data in .\/data)]:FILE:_files"
@@ -634,6 +661,7 @@ _shtab_tierlog() {
         info) _arguments -C -s $_shtab_tierlog_info_options ;;
         produce) _arguments -C -s $_shtab_tierlog_produce_options ;;
         random-uuid) _arguments -C -s $_shtab_tierlog_random_uuid_options ;;
+        secure) _shtab_tierlog_secure ;;
         serve) _arguments -C -s $_shtab_tierlog_serve_options ;;
         tier) _shtab_tierlog_tier ;;
         topic) _shtab_tierlog_topic ;;
@@ -723,6 +751,29 @@ _shtab_tierlog_group() {
         describe) _arguments -C -s $_shtab_tierlog_group_describe_options ;;
         ls) _arguments -C -s $_shtab_tierlog_group_ls_options ;;
         seek) _arguments -C -s $_shtab_tierlog_group_seek_options ;;
+      esac
+  esac
+}
+
+_shtab_tierlog_secure() {
+  local context state line curcontext="$curcontext" one_or_more='(*)' remainder='(-)*:' default='*::: :->secure'
+
+  # Add default positional/remainder specs only if none exist, and only once per session
+  if (( ! _shtab_tierlog_secure_defaults_added )); then
+    if (( ${_shtab_tierlog_secure_options[(I)${(q)one_or_more}*]} +          ${_shtab_tierlog_secure_options[(I)${(q)remainder}*]} +          ${_shtab_tierlog_secure_options[(I)${(q)default}]} == 0 )); then
+      _shtab_tierlog_secure_options+=(': :_shtab_tierlog_secure_commands' '*::: :->secure')
+    fi
+    _shtab_tierlog_secure_defaults_added=1
+  fi
+  _arguments -C -s $_shtab_tierlog_secure_options
+
+  case $state in
+    secure)
+      words=($line[1] "${words[@]}")
+      (( CURRENT += 1 ))
+      curcontext="${curcontext%:*:*}:_shtab_tierlog_secure-$line[1]:"
+      case $line[1] in
+        init) _arguments -C -s $_shtab_tierlog_secure_init_options ;;
       esac
   esac
 }
