@@ -24,6 +24,7 @@ from ...clients.errors import KafkaError
 from ...clients.task_owner import TaskOwner
 from ..broker import Broker, StartError
 from ..config.config import BrokerConfig, config_warnings
+from ..config.config_safety import open_listener_warnings
 from ..metrics.log_lines import LineFormatter, LineHandler, LineLimit, log_loop_exception
 from .configuration import stated_configuration
 from .readiness import STOPPING, announce_ready, notify
@@ -113,6 +114,8 @@ async def _run(config: BrokerConfig, started_ms: int, announced: Sequence[str]) 
     gc.collect()
     gc.freeze()
     gc.set_threshold(_GARBAGE_THRESHOLD)
+    for warning in open_listener_warnings(config.values.stated, config.in_plain_text):
+        _log.warning("Security: %s", warning)
     _say_ready(broker, started_ms)
     announce_ready(announced)
     await stop.wait()
