@@ -41,6 +41,8 @@ class ServerContext(NamedTuple):
     """From a certificate's subject to the name of a principal."""
     read_at: tuple[int, ...] = ()
     """When its files were last modified (`modification_times`)."""
+    client: ssl.SSLContext | None = None
+    """What brokers with the same stores connect with, of a listener between brokers."""
 
     @property
     def subject(self) -> str:
