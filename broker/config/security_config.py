@@ -22,6 +22,7 @@ _CLIENT_AUTH: dict[str, ClientAuth] = {
     "requested": "requested",
     "required": "required",
 }
+_BLANKS = "".join(map(chr, range(33)))
 _KINDS: dict[str, StoreKind] = {
     "PEM": "PEM",
     "PKCS12": "PKCS12",
@@ -60,8 +61,9 @@ class _Listener:
 
     def secret(self, key: str) -> Secret | None:
         """A password or PEM text; None if it is not set or empty."""
-        text = self._stated.get(self.full_name(key), "")
-        return Secret(text) if text.strip() else None
+        # Kafka drops blanks at the ends of passwords, too, with Java's trim().
+        text = self._stated.get(self.full_name(key), "").strip(_BLANKS)
+        return Secret(text) if text else None
 
     def refuse(self, sentence: str) -> KafkaError:
         """The error for a combination that cannot be obeyed."""

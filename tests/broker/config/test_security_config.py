@@ -54,6 +54,12 @@ def test_what_java_calls_jks_may_be_pkcs12(kind: str) -> None:
     assert "secret" not in repr(read)
 
 
+def test_blanks_at_the_ends_of_a_password_are_none_of_it_as_in_kafka() -> None:
+    keys = settings({**FILES, "ssl.key.password": " the secret\t"}).keys
+    assert keys is not None
+    assert keys.key_password == Secret("the secret")
+
+
 def test_a_listeners_own_value_wins() -> None:
     own = {
         "ssl.client.auth": "none",
