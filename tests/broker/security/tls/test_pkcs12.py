@@ -6,15 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-import trustme
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
-from cryptography.hazmat.primitives.serialization import (
-    BestAvailableEncryption,
-    NoEncryption,
-    load_pem_private_key,
-)
-from cryptography.hazmat.primitives.serialization.pkcs12 import serialize_key_and_certificates
 
 from tierlog.broker.security.tls.context import node_side, server_context
 from tierlog.broker.security.tls.settings import KeyStore, Secret, TlsSettings, TrustStore
@@ -26,28 +18,7 @@ from tierlog.tests.broker.security.tls.certificates import (
     chain_text,
     key_text,
 )
-
-PASSWORD = "sesame"
-
-
-def private_key(certificate: trustme.LeafCert) -> EllipticCurvePrivateKey:
-    key = load_pem_private_key(certificate.private_key_pem.bytes(), None)
-    assert isinstance(key, EllipticCurvePrivateKey)
-    return key
-
-
-def key_store(
-    certificate: trustme.LeafCert, others: list[x509.Certificate], password: str = PASSWORD
-) -> bytes:
-    own = x509.load_pem_x509_certificate(certificate.cert_chain_pems[0].bytes())
-    how = BestAvailableEncryption(password.encode()) if password else NoEncryption()
-    return serialize_key_and_certificates(b"b", private_key(certificate), own, others, how)
-
-
-def trust_store(password: str = "") -> bytes:
-    how = BestAvailableEncryption(password.encode()) if password else NoEncryption()
-    trusted = x509.load_pem_x509_certificates(authority_text().encode())
-    return serialize_key_and_certificates(None, None, None, trusted, how)
+from tierlog.tests.broker.security.tls.pkcs12_stores import PASSWORD, key_store, trust_store
 
 
 def keys_in(path: Path, content: bytes, password: str = PASSWORD) -> TlsSettings:
