@@ -111,7 +111,7 @@ def run_secure_command(parsed: argparse.Namespace) -> int:
     except OSError as error:
         print(storage_sentence(error), file=sys.stderr)
         return 1
-    shown = shlex.quote(os.path.relpath(broker.directory))
+    shown = shlex.quote(os.path.normpath(parsed.directory))
     print(
         f"{shown} has a broker's file, its keys, and user {broker.user}, with clients at"
         f" {broker.address}.\n"
@@ -176,9 +176,9 @@ def _write(broker: SecuredBroker, days: int, environment: Environment) -> None:
         _format(broker, unfinished, contents["password"].decode(), environment)
         files.sync_dir(unfinished)
         files.rename(unfinished, directory)
-    except OSError:
-        files.remove_tree(unfinished)
-        raise
+    finally:
+        if files.exists(unfinished):
+            files.remove_tree(unfinished)
     files.sync_dir(os.path.dirname(directory))
 
 
