@@ -114,7 +114,8 @@ async def _run(config: BrokerConfig, started_ms: int, announced: Sequence[str]) 
     gc.collect()
     gc.freeze()
     gc.set_threshold(_GARBAGE_THRESHOLD)
-    for warning in open_listener_warnings(config.values.stated, config.in_plain_text):
+    secured = {*config.tls, *config.sasl}
+    for warning in open_listener_warnings(config.values.stated, config.listeners.all, secured):
         _log.warning("Security: %s", warning)
     _say_ready(broker, started_ms)
     announce_ready(announced)

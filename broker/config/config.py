@@ -129,12 +129,6 @@ class BrokerConfig:
         is_here = self.metadata_plugin is None and not stated_bootstrap(self.values)
         return self.is_tiered and is_here
 
-    @property
-    def in_plain_text(self) -> list[Endpoint]:
-        """The listeners at which nobody proves anything, those for controllers too."""
-        bound = (*self.listeners.bound, *self.listeners.controllers)
-        return [each for each in bound if each.name not in {*self.tls, *self.sasl}]
-
     def protocol_code(self, listener: str) -> int:
         """The code of a listener's security protocol in registrations (`SecurityProtocol.id`)."""
         with_tls = listener in self.tls

@@ -138,13 +138,15 @@ def idle_protection_warnings(stated: Mapping[str, str], with_both: Iterable[str]
 
 
 def open_listener_warnings(
-    stated: Mapping[str, str], in_plain_text: Iterable[Endpoint]
+    stated: Mapping[str, str], listeners: Iterable[Endpoint], secured: Collection[str]
 ) -> list[str]:
     """A warning if other machines can reach listeners at which nobody proves anything.
 
-    `in_plain_text` are the listeners without TLS and SASL, those for controllers too.
+    `secured` are the names of the listeners with TLS or SASL.
     """
-    reachable = [str(each) for each in in_plain_text if not _is_loopback(each.host)]
+    reachable = [
+        str(each) for each in listeners if each.name not in secured and not _is_loopback(each.host)
+    ]
     if not reachable or stated.get(_AUTHORIZER, "").strip():
         return []
     return [

@@ -252,7 +252,8 @@ def test_nodes_without_a_name_are_warned_of_unless_they_are_super_users(tmp_path
 
 def openness_of(stated: dict[str, str]) -> list[str]:
     config = read_config(stated)
-    return open_listener_warnings(config.values.stated, config.in_plain_text)
+    secured = {*config.tls, *config.sasl}
+    return open_listener_warnings(config.values.stated, config.listeners.all, secured)
 
 
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
