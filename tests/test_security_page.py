@@ -25,7 +25,8 @@ from tierlog.tests.house_rules import ROOT
 
 PAGE = (ROOT / "docs" / "security.md").read_text()
 SECTION = PAGE.partition("## A secured broker")[2].partition("\n## ")[0]
-SASL = PAGE.partition("## SASL")[2].partition("\n## ")[0]
+SASL = PAGE.partition("\n## SASL")[2].partition("\n### ")[0]
+SCRAM = PAGE.partition("\n### Users with SCRAM")[2].partition("\n### ")[0]
 
 
 def commands_of(section: str) -> list[list[str]]:
@@ -129,7 +130,7 @@ def test_users_of_plain_and_scram_are_those_of_the_page(
     Path("server.properties").write_text(here(server))
     Path("admin.properties").write_text(admin.replace("...", "of-the-admin"))
     Path("alice").write_text("SCRAM-SHA-256=password=of-alice")
-    commands = commands_of(SASL)
+    commands = commands_of(SASL) + commands_of(SCRAM)
     serve = next(words for words in commands if words[:2] == ["tierlog", "serve"])
     tools = [words for words in commands if words[0].endswith(".sh")]
     with ManyTools() as kafka, BrokerProcess(serve[2:], tmp_path) as broker:
