@@ -127,6 +127,12 @@ def _format(plan: FormatPlan, path: str, files: Files, environment: Environment)
             voter = "" if plan.directory_id is None else "voter "
             kind = f"dynamic metadata {voter}directory"
     print(f"Formatting {kind} {path} with metadata.version {METADATA_VERSION_NAME}.")
+    write_formatted(plan, path, files, environment)
+
+
+def write_formatted(plan: FormatPlan, path: str, files: Files, environment: Environment) -> None:
+    """Make one directory, formatted. Raises OSError."""
+    has_metadata = path == plan.log_dirs[0]
     now_ms = environment.wall_clock_ms()
     make_durably(files, path)
     files.atomic_replace(

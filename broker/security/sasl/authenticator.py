@@ -246,6 +246,9 @@ class SaslAuthenticator:
         return Reply(answer, failure=reason, is_delayed=True)
 
     def _other_request(self, header: RequestHeader) -> Reply:
+        if header.api_key == ApiKey.API_VERSIONS and not is_readable(header):
+            # It is answered in its first version, as it is in its turn (KIP-511).
+            header = header._replace(api_version=0)
         if self.state is not SaslState.TOKENS or not is_readable(header):
             return self._close(SaslEvent.OTHER_REQUEST, f"a request with API key {header.api_key}")
         self._move(SaslEvent.OTHER_REQUEST)
