@@ -140,6 +140,11 @@ class EndpointKeys:
         """The keys of the last good answer."""
         return self._keys
 
+    @property
+    def missing_keys(self) -> int:
+        """How many ids of unseen keys are remembered."""
+        return len(self._missing)
+
     def miss(self, key_id: str) -> None:
         """Ask for the keys soon, unless this one has done so lately."""
         if len(key_id) > KEY_ID_CHARACTERS_MAX:
