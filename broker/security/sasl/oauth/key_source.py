@@ -127,6 +127,7 @@ class EndpointKeys:
             document = HttpDocument(endpoint.url, endpoint.trusted_path, endpoint.trusted_text)
         except GetError as error:
             raise _unreadable(endpoint, str(error)) from None
+        _log.info("Reading the keys that verify tokens from %s", shown_url(endpoint))
         if why := await self._refresh(document):
             raise _unreadable(endpoint, why)
         _check(endpoint, self._keys)
