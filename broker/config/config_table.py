@@ -435,17 +435,21 @@ ssl.keystore.certificate.chain | PASSWORD | -
 ssl.keystore.key | PASSWORD | -
     The private key of TLS listeners as PEM text (PKCS#8).
 ssl.keystore.location | STRING | -
-    The PEM file with the private key of TLS listeners and its certificates.
+    The file with the private key of TLS listeners and its certificates.
+ssl.keystore.password | PASSWORD | -
+    The password of a key store in PKCS12.
 ssl.keystore.type | STRING | JKS
-    The format of the key store: tierlog reads PEM only.
+    The format of the key store: PEM, or PKCS12, which JKS stands for too.
 ssl.principal.mapping.rules | STRING | DEFAULT
     How the subject of a client's certificate becomes the name of its principal.
 ssl.truststore.certificates | PASSWORD | -
     The certificates that vouch for clients of TLS listeners, as PEM text.
 ssl.truststore.location | STRING | -
-    The PEM file with the certificates that vouch for clients; if not set, the system's.
+    The file with the certificates that vouch for clients; if not set, the system's.
+ssl.truststore.password | PASSWORD | -
+    The password of a trust store in PKCS12.
 ssl.truststore.type | STRING | JKS
-    The format of the trust store: tierlog reads PEM only.
+    The format of the trust store: PEM, or PKCS12, which JKS stands for too.
 super.users | STRING | ""
     The principals that may do everything, such as User:alice, separated by semicolons.
 tierlog.broker.clean.restart | BOOLEAN | false

@@ -147,12 +147,10 @@ socket.connection.setup.timeout.max.ms | LONG | 30000
 socket.connection.setup.timeout.ms | LONG | 10000
 ssl.engine.factory.class | CLASS | -
 ssl.keymanager.algorithm | STRING | SunX509
-ssl.keystore.password | PASSWORD | -
 ssl.protocol | STRING | TLSv1.3
 ssl.provider | STRING | -
 ssl.secure.random.implementation | STRING | -
 ssl.trustmanager.algorithm | STRING | PKIX
-ssl.truststore.password | PASSWORD | -
 telemetry.max.bytes | INT | 1048576 | [1,...]
 transaction.two.phase.commit.enable | BOOLEAN | false
 unclean.leader.election.interval.ms | LONG | 300000 | [1,...]

@@ -64,8 +64,10 @@ def sasl_listeners(
     if not config.sasl:
         return {}
     # A broker without SASL does not pay for it.
+    from ...replication.controller.access.scram_control import secret_of
     from ..network.sasl_gate import SaslLimits, SaslListener, SaslMetrics
     from ..security.sasl.mechanisms import Verifiers, offered_mechanisms
+    from ..security.sasl.unknown_users import FormsOfUsers
 
     def credential_of(mechanism: "ScramMechanism", user: str) -> "ScramCredential | None":
         return image().scram_credentials.get((user, mechanism.code))
@@ -76,6 +78,8 @@ def sasl_listeners(
         environment.random_uuid,
         environment.wall_clock_ms,
         keys,
+        FormsOfUsers(lambda: image().scram_credentials),
+        lambda: secret_of(image()),
     )
     counted = SaslMetrics(metrics)
     return {

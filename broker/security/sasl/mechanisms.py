@@ -11,6 +11,7 @@ from .exchange import Mechanism
 from .plain import PlainMechanism
 from .scram import CredentialOf, ScramServer
 from .settings import KeyEndpoint, MechanismSettings, SaslSettings, SignedTokens, UnsecuredTokens
+from .unknown_users import FormsOf, usual_forms
 
 if TYPE_CHECKING:
     from .oauth.key_source import KeySource
@@ -26,6 +27,10 @@ class Verifiers(NamedTuple):
     wall_clock_ms: Callable[[], int]
     keys: "Mapping[KeyEndpoint, KeySource]"
     """The keys that verify tokens, of all listeners' endpoints."""
+    forms_of: FormsOf = usual_forms
+    """What the credentials of unknown users look like."""
+    stored_secret: Callable[[], bytes] = bytes
+    """What makes them besides the cluster's id, and is in the metadata log alone."""
 
 
 def offered_mechanisms(
@@ -45,7 +50,14 @@ def _mechanism(settings: MechanismSettings, verifiers: Verifiers) -> Mechanism:
     if scram is None:
         return PlainMechanism(settings.users)
     cluster_secret = hashlib.sha256(verifiers.cluster_id.encode()).digest()
-    return ScramServer(scram, verifiers.credential_of, cluster_secret, verifiers.random_uuid)
+    return ScramServer(
+        scram,
+        verifiers.credential_of,
+        cluster_secret,
+        verifiers.random_uuid,
+        verifiers.forms_of,
+        verifiers.stored_secret,
+    )
 
 
 def _oauth(tokens: SignedTokens | UnsecuredTokens, verifiers: Verifiers) -> Mechanism:
