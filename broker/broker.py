@@ -180,9 +180,8 @@ class Broker:
         if self._member is not None:
             self._started.push_async_callback(self._member.leave)
             await self._member.become_unfenced()
-        server.sasl = sasl_listeners(
-            self.config, lambda: context.controller.image, context.environment, self.metrics
-        )
+        if self._member is None:
+            self._require_logins(server, context.controller)
         around = partial(self._dependencies.around_answers, context)
         server.open(around(Apis(context).answer))
         serve_within_quotas(server, context, around)
@@ -198,6 +197,13 @@ class Broker:
             await self._mounts.start()
         if self.site is not None:
             self._show_status(self.site, context)
+
+    def _require_logins(self, server: SocketServer, controller: Controller) -> None:
+        """Let clients of listeners with SASL log in; before any listener is opened."""
+        environment = self._dependencies.environment
+        server.sasl = sasl_listeners(
+            self.config, lambda: controller.image, environment, self.metrics
+        )
 
     async def _bind(self, server: SocketServer) -> None:
         self._tls = tls_listeners(self.config)
@@ -620,6 +626,7 @@ class Broker:
         member.on_fatal(lambda sentence: self.on_fatal(sentence))
         self._started.push_async_callback(self._close_logs, storage)
         self._started.push_async_callback(member.stop)
+        self._require_logins(server, member.controller)
         if self.listeners.controllers:
             names = [each.name for each in self.listeners.controllers]
             server.open(Apis(member.node_context).answer, names)

@@ -379,6 +379,12 @@ sasl.enabled.mechanisms | LIST | GSSAPI
 sasl.jaas.config | PASSWORD | -
     The login module of a mechanism of a listener, with the users of PLAIN. Counts only as
     listener.name.<listener>.<mechanism>.sasl.jaas.config.
+sasl.mechanism.controller.protocol | STRING | GSSAPI
+    The mechanism with which nodes log in to controllers, if their listener has SASL: PLAIN, or, if
+    there is one controller, SCRAM. Has to be set then, because the default is none of these.
+sasl.mechanism.inter.broker.protocol | STRING | GSSAPI
+    The mechanism with which brokers log in to each other, if their listener has SASL: PLAIN or
+    SCRAM. Has to be set then, because the default is none of these.
 sasl.server.max.receive.size | INT | 524288
     The largest request, in bytes, of a client that has not authenticated yet.
 socket.listen.backlog.size | INT | 50 | [1,...]
