@@ -13,7 +13,7 @@ views of it for as long as the response is kept.
 import asyncio
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from ssl import SSLError
 from typing import NamedTuple, TypeVar, cast
@@ -101,7 +101,7 @@ class Channel(asyncio.Protocol):
             raise late from None
 
     @contextmanager
-    def paused(self) -> Iterator[None]:
+    def paused(self) -> Generator[None, None, None]:
         """Let only `request_in_pause` send: no request may come between those of a login."""
         assert self._resumed is None, "a connection has one login at a time"
         resumed = self._resumed = asyncio.Event()

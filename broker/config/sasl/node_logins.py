@@ -7,7 +7,7 @@ controllers. What cannot work refuses the start. No sentence holds a password.
 """
 
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ....clients.errors import ErrorCode, KafkaError
 from ....clients.sasl.client_mechanism import CLIENT_MECHANISMS, ClientMechanism, client_mechanism
@@ -21,8 +21,12 @@ from ..quorum_config import QuorumConfig
 from ..remote_plugins import COMMON_CLIENT, metadata_listener
 from ..sasl_config import login_entry
 
+if TYPE_CHECKING:
+    from ....clients.sasl.secret import Secret
+
 _BETWEEN_BROKERS = "sasl.mechanism.inter.broker.protocol"
 _TO_CONTROLLERS = "sasl.mechanism.controller.protocol"
+_KAFKAS_DEFAULT = "GSSAPI"
 
 
 class Node(NamedTuple):
@@ -128,22 +132,22 @@ def _read_metadata_login(
 
 def _mechanism(name: str, listener: str, node: Node) -> str:
     """The mechanism that a property names, which tierlog and this node's listener must have."""
-    stated = node.values.stated.get(name, "").strip()
-    if stated not in CLIENT_MECHANISMS:
-        is_so = f"{name}={stated} is no mechanism" if stated else f"{name} is not set, the one"
-        raise _refuse(
-            f"{is_so} with which nodes here log in to listener {listener}: set it to one of"
-            f" {', '.join(CLIENT_MECHANISMS)}."
-        )
+    mechanism = node.values.stated.get(name, "").strip() or _KAFKAS_DEFAULT
     settings = node.sasl.get(listener)
-    if settings is None or any(each.name == stated for each in settings.mechanisms):
-        return stated
-    if name == _BETWEEN_BROKERS:
+    enabled = CLIENT_MECHANISMS if settings is None else [each.name for each in settings.mechanisms]
+    usable = ", ".join(each for each in CLIENT_MECHANISMS if each in enabled)
+    hint = f"set it to one of {usable}" if usable else f"none of {', '.join(enabled)} is for nodes"
+    if mechanism not in enabled and name == _BETWEEN_BROKERS:
         raise _refuse(
             f"{name} must be included in sasl.enabled.mechanisms when SASL is used for"
-            " inter-broker communication"
+            f" inter-broker communication: it is {mechanism}; {hint}."
         )
-    raise _refuse(f"{name}={stated} is not in sasl.enabled.mechanisms of listener {listener}.")
+    if mechanism not in enabled or mechanism not in CLIENT_MECHANISMS:
+        raise _refuse(
+            f"{name} is {mechanism}, with which no node here logs in to listener {listener}:"
+            f" {hint}."
+        )
+    return mechanism
 
 
 def _login(values: ConfigValues, listener: str, mechanism: str) -> ClientMechanism:
@@ -156,7 +160,7 @@ def _of_entry(name: str, entry: JaasEntry | None, mechanism: str) -> ClientMecha
     module = LoginModule.SCRAM if mechanism in SCRAM_BY_NAME else LoginModule.PLAIN
     if entry is not None and entry.module is not module:
         raise _refuse(f"{name} names {entry.module.value}, not {module.value}.")
-    options = {} if entry is None else entry.options
+    options: Mapping[str, Secret] = {} if entry is None else entry.options
     user, password = options.get("username"), options.get("password")
     if user is None or password is None or not user.reveal() or not password.reveal():
         raise _refuse(

@@ -61,6 +61,8 @@ class Door:
                     )
                 self.logins.append(now)
                 return SaslAuthenticateResponse(session_lifetime_ms=self.lifetime_ms)
+            case _:
+                pass
         assert not self.is_between, "a request between those of a login"
         lasts = not self.lifetime_ms or now < self.logins[-1] + self.lifetime_ms / 1000
         if not (self.logins and lasts):

@@ -72,13 +72,13 @@ def test_a_node_logs_in_to_controllers_and_brokers(file: dict[str, str]) -> None
         (
             MEMBER,
             {"sasl.mechanism.controller.protocol": ""},
-            "sasl.mechanism.controller.protocol is not set, the one with which nodes here log in to"
-            " listener CONTROL",
+            "sasl.mechanism.controller.protocol is GSSAPI, with which no node here logs in to"
+            " listener CONTROL: set it to one of PLAIN.",
         ),
         (
             MEMBER,
             {"sasl.mechanism.inter.broker.protocol": "OAUTHBEARER"},
-            "sasl.mechanism.inter.broker.protocol=OAUTHBEARER is no mechanism with which",
+            "it is OAUTHBEARER; set it to one of SCRAM-SHA-256.",
         ),
         (
             MEMBER,
@@ -89,7 +89,7 @@ def test_a_node_logs_in_to_controllers_and_brokers(file: dict[str, str]) -> None
         (
             MEMBER,
             {"listener.name.control.sasl.enabled.mechanisms": "SCRAM-SHA-256", CONTROL: ""},
-            "sasl.mechanism.controller.protocol=PLAIN is not in sasl.enabled.mechanisms",
+            "sasl.mechanism.controller.protocol is PLAIN, with which no node here logs in",
         ),
         (
             BROKER,
@@ -109,14 +109,14 @@ def test_a_node_logs_in_to_controllers_and_brokers(file: dict[str, str]) -> None
         (
             {**MEMBER, **TIERED},
             {f"{RLMM}sasl.jaas.config": SCRAM},
-            f"{RLMM}sasl.mechanism is not set",
+            f"{RLMM}sasl.mechanism is GSSAPI, with which",
         ),
         (
             {**MEMBER, **TIERED},
             {f"{RLMM}sasl.mechanism": "SCRAM-SHA-256", f"{RLMM}sasl.jaas.config": SCRAM[:-1]},
             f"{RLMM}sasl.jaas.config cannot be read",
         ),
-        (ALONE, {}, "sasl.mechanism.inter.broker.protocol is not set"),
+        (ALONE, {}, "sasl.mechanism.inter.broker.protocol must be included in"),
     ],
 )
 def test_what_cannot_work_refuses_the_start(
