@@ -1,5 +1,8 @@
 """How a node logs in to the others, as its file says, and what refuses the start."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from tierlog.broker.config.config import BrokerConfig, config_warnings, read_config
@@ -168,3 +171,27 @@ def test_the_listener_between_brokers_may_be_named_by_its_protocol() -> None:
         "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
     }
     assert set(read_config(stated).sasl) == {"SASL_PLAINTEXT"}
+
+
+def test_the_lines_of_the_documentation_are_for_such_a_node() -> None:
+    page = (Path(__file__).parents[4] / "docs/security.md").read_text()
+    blocks = re.findall(r"```properties\n(.*?)```", page, re.DOTALL)
+    (block,) = [each for each in blocks if "sasl.mechanism.controller.protocol=" in each]
+    lines = block.replace("${env:NODE_PASSWORD}", "x").splitlines()
+    stated = dict(line.split("=", 1) for line in lines)
+    own = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.voters": "1@localhost:9093,2@localhost:9094",
+        "listeners": "NODES://localhost:9092,CONTROL://localhost:9093",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": "broker.pem",
+    }
+    config = read_config({**own, **stated})
+    assert names(config) == {"CONTROL": "PLAIN", "NODES": "SCRAM-SHA-512"}
+    assert {config.protocol_name(each) for each in config.sasl} == {"SASL_SSL"}
+    alone = {**own, **stated, "process.roles": "broker", "node.id": "3"}
+    alone["listeners"] = "NODES://localhost:9092"
+    alone[CONTROL] = alone[CONTROL].replace(' user_node="x"', "")
+    del alone["listener.name.control.sasl.enabled.mechanisms"]
+    assert names(read_config(alone)) == names(config)
