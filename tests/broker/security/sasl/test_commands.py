@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tierlog.bench.probe import free_port
+from tierlog.broker.command_line import run
 from tierlog.tests.broker.commands.client.command_run import Tierlog
 from tierlog.tests.broker.commands.formatted_node import Node
 from tierlog.tests.broker.security.tls.certificates import (
@@ -12,7 +14,7 @@ from tierlog.tests.broker.security.tls.certificates import (
     write_authority,
     write_identity,
 )
-from tierlog.tests.broker_process import BrokerThread
+from tierlog.tests.broker_process import BrokerProcess, BrokerThread
 
 MODULES = "org.apache.kafka.common.security"
 USER = {"sasl.username": "alice", "sasl.password": "hidden"}
@@ -141,3 +143,19 @@ def test_a_login_at_a_listener_without_sasl_says_so(
 ) -> None:
     tierlog = Tierlog(capfdbinary, monkeypatch, addresses["PLAINTEXT"])
     assert "the listener has no SASL" in tierlog("topic", "ls", *stated(PLAIN)).err
+
+
+@pytest.mark.slow
+def test_the_file_of_a_secured_broker_is_for_our_commands_too(
+    tmp_path: Path,
+    capfdbinary: pytest.CaptureFixture[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = tmp_path / "dev"
+    assert run(["secure", "init", str(made), "--port", str(free_port())], 0) == 0
+    tierlog = Tierlog(capfdbinary, monkeypatch, None)
+    file = ("--command-config", str(made / "client.properties"))
+    with BrokerProcess(["--config", str(made / "server.properties")], tmp_path) as broker:
+        assert tierlog("produce", "letters", *file, stdin=b"a\n").code == 0
+        assert tierlog("consume", "letters", "-e", *file).out == b"a\n"
+        assert broker.stop() == 0
