@@ -27,6 +27,7 @@ from ..request.active_controller import create_internal_topics
 from ..request.context import BrokerContext, RequestContext
 from ..request.lazy_list import lazy_list
 from ..security.access import CLUSTER_ACTION, DESCRIBE, GROUP, TRANSACTIONAL_ID, access_of
+from ..security.refusals import CLUSTER_DENIED
 
 _GROUP, _TRANSACTION, _SHARE = 0, 1, 2
 _DENIED = {
@@ -52,7 +53,8 @@ def handle(
         is_share = request.key_type == _SHARE and context.api_version >= _FIRST_WITH_SHARES
         # Coordinators of share groups are for brokers.
         if is_share and access is not None and not access.allows_cluster(CLUSTER_ACTION):
-            return _refused(keys, several, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "")
+            code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            return _refused(keys, several, code, CLUSTER_DENIED)
         what = "Share groups" if request.key_type == _SHARE else "Coordinators of this type"
         sentence = f"{what} are not supported by this broker."
         return _refused(keys, several, ErrorCode.INVALID_REQUEST, sentence)

@@ -149,7 +149,7 @@ def test_every_api_has_a_recipe() -> None:
     assert {each.api.key for each in everything()} == set(RECIPES)
 
 
-@pytest.mark.seeds("0-1")
+@pytest.mark.seeds("0-4")
 def test_both_answer_alike(comparison: Comparison, simulation_seed: int) -> None:
     random = Random(simulation_seed)
     comparison.offences.clear()
