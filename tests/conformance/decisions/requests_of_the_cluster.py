@@ -20,8 +20,8 @@ def _resources(d: Draw) -> list[tuple[int, str]]:
     """One to four resources of any kind, each once."""
     names = {
         TOPIC: d.topics(),
-        BROKER: [str(d.one("1", "", "77"))],
-        LOGGER: [str(d.one("1", "77"))],
+        BROKER: [str(d.one("1", "11", "", "77"))],
+        LOGGER: [str(d.one("1", "11", "77"))],
         METRICS: [d.topic()],
         GROUP: [d.group()],
     }

@@ -11,10 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from tierlog.bench.broker_node import BrokerNode
-from tierlog.bench.kafka_peer import KafkaNode
+from tierlog.bench.cluster import Cluster, Kind, Seat, combined, separate
 from tierlog.bench.probe import free_port
-from tierlog.bench.tierlog_node import TierlogNode
 from tierlog.clients.protocol.api import ApiKey, ListenerKind
 from tierlog.clients.protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from tierlog.clients.protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
@@ -269,62 +267,75 @@ def _has_error(answer: Plain) -> bool:
     return isinstance(answer, list) and any(map(_has_error, answer))
 
 
-# -- The two nodes ----------------------------------------------------------------------------
+# -- The two clusters -------------------------------------------------------------------------
 
 
-def _properties(ports: Ports, stated: Mapping[str, str]) -> dict[str, str]:
+def _properties(plain: int, users: int) -> dict[str, str]:
+    """What a broker has beside what all nodes have."""
     logins = " ".join(f'user_{user}="{_password(user)}"' for user in (ADMIN, *USERS))
+    listeners = f"PLAINTEXT://127.0.0.1:{plain},SASL_PLAINTEXT://127.0.0.1:{users}"
     return {
-        "node.id": "1",
-        "process.roles": "broker,controller",
-        "listeners": (
-            f"PLAINTEXT://127.0.0.1:{ports.plain},SASL_PLAINTEXT://127.0.0.1:{ports.users},"
-            f"CONTROLLER://127.0.0.1:{ports.controller}"
-        ),
-        "advertised.listeners": (
-            f"PLAINTEXT://127.0.0.1:{ports.plain},SASL_PLAINTEXT://127.0.0.1:{ports.users}"
-        ),
-        "listener.security.protocol.map": (
-            "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT"
-        ),
-        "controller.listener.names": "CONTROLLER",
-        "controller.quorum.voters": f"1@127.0.0.1:{ports.controller}",
-        "inter.broker.listener.name": "PLAINTEXT",
+        "listeners": listeners,
+        "advertised.listeners": listeners,
         "sasl.enabled.mechanisms": "PLAIN",
         "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
             f"org.apache.kafka.common.security.plain.PlainLoginModule required {logins};"
         ),
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "auto.create.topics.enable": "false",
-        "num.partitions": "1",
-        "offsets.topic.num.partitions": "1",
-        "transaction.state.log.num.partitions": "1",
-        "group.initial.rebalance.delay.ms": "0",
-        "group.coordinator.append.linger.ms": "0",
-        "group.consumer.session.timeout.ms": str(_LONG_MS),
-        "group.consumer.max.session.timeout.ms": str(_LONG_MS),
-        # The records are of 2023, and retention must not take them.
-        "log.retention.ms": "-1",
-        **stated,
     }
+
+
+_OF_ALL = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "listener.security.protocol.map": (
+        "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT"
+    ),
+    "remote.log.storage.system.enable": "false",
+    "auto.create.topics.enable": "false",
+    "num.partitions": "1",
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.coordinator.append.linger.ms": "0",
+    "group.consumer.session.timeout.ms": str(_LONG_MS),
+    "group.consumer.max.session.timeout.ms": str(_LONG_MS),
+    # The records are of 2023, and retention must not take them.
+    "log.retention.ms": "-1",
+}
+
+
+def _cluster(directory: Path, seats: Mapping[int, Seat], stated: Mapping[str, str]) -> Cluster:
+    cluster = Cluster(directory, seats, {**_OF_ALL, **stated})
+    (broker,) = cluster.brokers
+    properties = _properties(broker.port, free_port())
+    if broker.is_controller:
+        properties["listeners"] += f",CONTROLLER://127.0.0.1:{broker.controller_port}"
+    broker.state(properties)
+    return cluster
+
+
+def _ports(cluster: Cluster) -> Ports:
+    (broker,), (controller,) = cluster.brokers, cluster.controllers
+    users = broker.properties()["advertised.listeners"].rpartition(":")[2]
+    return Ports(broker.port, int(users), controller.controller_port)
 
 
 @contextmanager
 def both_sides(
-    directory: Path, stated: Mapping[str, str]
+    directory: Path, stated: Mapping[str, str], *, is_apart: bool
 ) -> Generator[tuple[Side, Side], None, None]:
-    """Kafka and ours with what is stated, prepared alike."""
-    theirs, own = (Ports(free_port(), free_port(), free_port()) for _ in range(2))
-    kafka: BrokerNode = KafkaNode(
-        directory / "kafka", properties=_properties(theirs, stated), port=theirs.plain, heap="512m"
-    )
-    untiered = {"remote.log.storage.system.enable": "false"}
-    ours: BrokerNode = TierlogNode(
-        directory / "ours", properties=_properties(own, stated) | untiered, port=own.plain
-    )
+    """Kafka and ours with what is stated, prepared alike; with a controller of its own each."""
+
+    def seats(kind: Kind) -> Mapping[int, Seat]:
+        return separate((kind,), (kind,)) if is_apart else combined(kind)
+
+    kafka = _cluster(directory / "kafka", seats("kafka"), stated)
+    ours = _cluster(directory / "ours", seats("tierlog"), stated)
     with kafka, ours, ExitStack() as stack:
-        sides = Side(theirs, stack), Side(own, stack)
+        sides = Side(_ports(kafka), stack), Side(_ports(ours), stack)
         for side in sides:
             side.prepare()
         yield sides
-        assert "Traceback" not in ours.output
+        assert not [each.node_id for each in ours.nodes.values() if "Traceback" in each.output]

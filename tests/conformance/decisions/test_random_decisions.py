@@ -32,15 +32,25 @@ pytestmark = [
 for module in ("requests_of_data", "requests_of_groups", "requests_of_the_cluster"):
     import_module(f"{__package__}.{module}")
 
+
+class Setting(NamedTuple):
+    """Who may use what no entry covers, and whether requests have to be forwarded."""
+
+    is_for_everybody: bool
+    is_apart: bool
+
+    def properties(self) -> dict[str, str]:
+        if self.is_for_everybody:
+            # A cluster without an entry must let its own nodes in.
+            return {"super.users": "User:admin", "allow.everyone.if.no.acl.found": "true"}
+        return {"super.users": "User:admin;User:ANONYMOUS"}
+
+
 SETTINGS = {
-    "everybody": {
-        "super.users": "User:admin",
-        # A cluster without an entry must let its own nodes in.
-        "allow.everyone.if.no.acl.found": "true",
-    },
-    "nobody": {"super.users": "User:admin;User:ANONYMOUS"},
+    "everybody": Setting(is_for_everybody=True, is_apart=False),
+    "nobody": Setting(is_for_everybody=False, is_apart=False),
+    "forwarded": Setting(is_for_everybody=False, is_apart=True),
 }
-"""Who may use what no entry covers."""
 
 SETS_OF_A_SEED = 2
 _SHOWN_MAX = 60
@@ -141,7 +151,8 @@ def comparison(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Comparison]:
     directory = tmp_path_factory.mktemp("decisions")
-    with both_sides(directory, SETTINGS[str(request.param)]) as sides:
+    setting = SETTINGS[str(request.param)]
+    with both_sides(directory, setting.properties(), is_apart=setting.is_apart) as sides:
         yield Comparison(*sides)
 
 
