@@ -4,7 +4,7 @@ Each seed draws some sets of access control entries, and with each set one reque
 version, from a client that is drawn, too. Whatever the client may do, nothing it does makes the two
 sides differ: requests change nothing, or what both change alike. More of it:
 
-    pytest -m long --seeds 0-15 tests/conformance/decisions
+    pytest -m long --seeds 0-10 tests/conformance/decisions
 """
 
 import re
@@ -15,11 +15,18 @@ from typing import NamedTuple
 
 import pytest
 
-from tierlog.clients.protocol.api import SERVED, SERVED_ON, Api, ApiKey, ListenerKind
+from tierlog.clients.protocol.api import (
+    SERVED,
+    SERVED_ON,
+    Api,
+    ApiKey,
+    ListenerKind,
+    served_by_member,
+)
 
 from ..side_by_side import Plain, differences
-from .draw import RECIPES, Draw, Recipe, made
-from .entries import Entry, random_entries
+from .draw import RECIPES, Draw, Recipe, Values, made
+from .entries import NODES_ENTRY, Entry, random_entries
 from .sides import CLIENTS, NO_NAME, Client, Side, both_sides
 
 pytestmark = [
@@ -49,7 +56,7 @@ class Setting(NamedTuple):
 SETTINGS = {
     "everybody": Setting(is_for_everybody=True, is_apart=False),
     "nobody": Setting(is_for_everybody=False, is_apart=False),
-    "forwarded": Setting(is_for_everybody=False, is_apart=True),
+    "forwarded": Setting(is_for_everybody=True, is_apart=True),
 }
 
 SETS_OF_A_SEED = 2
@@ -131,10 +138,16 @@ class Comparison:
         recipe = RECIPES[ApiKey(asked.api.key)]
         client = random.choice([each for each in CLIENTS if _may_send(each, asked, recipe)])
         values = recipe.draw(Draw(random, asked.version))
+        self.compare(asked, client, values, recipe.ignoring)
+
+    def compare(
+        self, asked: Asked, client: Client, values: Values, ignored: frozenset[str] = frozenset()
+    ) -> None:
+        """Send the request of one client to both."""
         for side in self._sides:
             message = made(ApiKey(asked.api.key), asked.version, values, side.own)
             side.send(client, message, asked.version)
-        kafka, ours = (comparable(side.receive(client, recipe.ignoring)) for side in self._sides)
+        kafka, ours = (comparable(side.receive(client, ignored)) for side in self._sides)
         self.pairs += 1
         self.denied += any(f"error_code': {each}" in repr(kafka) for each in DENIALS)
         for line in differences(kafka, ours):
@@ -160,7 +173,21 @@ def test_every_api_has_a_recipe() -> None:
     assert {each.api.key for each in everything()} == set(RECIPES)
 
 
-@pytest.mark.seeds("0-4")
+@pytest.mark.parametrize("comparison", ["forwarded"], indirect=True)
+def test_what_nodes_alone_may_ask_is_refused_alike(comparison: Comparison) -> None:
+    """A controller apart, whose listener a client can reach."""
+    comparison.apply({NODES_ENTRY})
+    comparison.offences.clear()
+    stranger = Client(NO_NAME, "127.0.0.2", ListenerKind.CONTROLLER)
+    of_nodes = served_by_member(ListenerKind.CONTROLLER)
+    for key in of_nodes.keys() - CONTROLLERS.keys():
+        api = of_nodes[key]
+        for version in range(api.lowest_version, api.highest_version + 1):
+            comparison.compare(Asked(api, version, ListenerKind.CONTROLLER), stranger, {})
+    assert not comparison.offences, "\n".join(comparison.offences.values())
+
+
+@pytest.mark.seeds("0-2")
 def test_both_answer_alike(comparison: Comparison, simulation_seed: int) -> None:
     random = Random(simulation_seed)
     comparison.offences.clear()
