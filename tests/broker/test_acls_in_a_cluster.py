@@ -38,6 +38,10 @@ def follows(authorizer: StandardAuthorizer, principal: str) -> bool:
     return authorizer.authorize(principal, "10.0.0.1", AclOperation.READ, TOPIC)
 
 
+def has_entries(client: RawClient) -> bool:
+    return bool(describe(client))
+
+
 def test_nodes_without_a_superior_name_are_let_in_by_an_entry(tmp_path: Path) -> None:
     """While there is no entry everybody is let in; then the nodes are by theirs, again and again.
 
@@ -63,9 +67,9 @@ def test_nodes_without_a_superior_name_are_let_in_by_an_entry(tmp_path: Path) ->
             BrokerProcess.on(tmp_path / "2", broker) as two,
             RawClient(two.port) as client,
         ):
-            assert bool(describe(client)) is is_there
+            assert has_entries(client) is is_there
             assert create(client, entry) == [(0, "")]
-            wait_until(partial(describe, client), 60, "the broker falls behind")
+            wait_until(partial(has_entries, client), 60, "the broker falls behind")
 
 
 def test_brokers_forward_and_follow(tmp_path: Path) -> None:
