@@ -22,6 +22,7 @@ from tierlog.tests.broker.security.tls.certificates import (
     write_authority,
     write_identity,
 )
+from tierlog.tests.broker.security.tls.pkcs12_stores import PASSWORD, key_store
 from tierlog.tests.broker_process import BrokerThread
 
 admins = import_module("confluent_kafka.admin")  # its types name too little
@@ -137,10 +138,19 @@ def test_new_connections_see_the_new_certificate_and_open_ones_go_on(listener: L
 
 @pytest.mark.slow
 def test_the_same_path_is_read_again_if_its_file_has_changed(listener: Listener) -> None:
+    """First as it was, in PEM; then in another format, with a password."""
     path, new = listener.folder / "first.pem", issued()
     write_identity(listener.folder, "first", new)
     os.utime(path, (2_000_000_000, 2_000_000_000))
     assert listener.alter({LOCATION: str(path)}) == ""
+    assert listener.serial() == serial_of(new)
+    path, new = listener.folder / "third.p12", issued()
+    path.write_bytes(key_store(new, []))
+    store = "listener.name.ssl.ssl.keystore"
+    changes = {f"{store}.type": "PKCS12", LOCATION: str(path), f"{store}.password": "guess"}
+    assert "its password does not open it" in listener.alter(changes)
+    assert listener.serial() != serial_of(new)
+    assert listener.alter({**changes, f"{store}.password": PASSWORD}) == ""
     assert listener.serial() == serial_of(new)
 
 
