@@ -6,7 +6,6 @@ The session has an end, so that a handshake begins a re-authentication.
 import asyncio
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -47,12 +46,8 @@ PROPERTIES = {
 }
 
 
-class Result(NamedTuple):
-    """What a sequence leads to, event by event."""
-
-    errors: tuple[int | None, ...]
-    """The error of each answer; None where the connection was closed instead."""
-    is_open: bool
+Result = tuple[int | None, ...]
+"""The error of each answer; None where the connection was closed instead, which is the end."""
 
 
 class ClientsKafka(KafkaNode):
@@ -101,13 +96,16 @@ async def play(port: int, sequence: Sequence) -> Result:
             peer.writer.write(frame(AGAIN[event]))
             received = await answer(peer)
             if received is None:
-                return Result((*errors, None), False)
+                return (*errors, None)
             errors.append(error_of(event, received))
-        # A connection that is about to be closed does not answer one more request.
-        peer.writer.write(frame(AGAIN["handshake"]))
-        return Result(tuple(errors), await answer(peer) is not None)
+        return tuple(errors)
     finally:
         peer.writer.close()
+
+
+def is_listed(sequence: Sequence, kafkas: Result) -> bool:
+    """Whether it ends in the one difference of docs/differences.md: why another mechanism fails."""
+    return kafkas[-1] is None and sequence[len(kafkas) - 2].startswith("handshake other")
 
 
 async def compared(ports: Mapping[str, int], sequence: Sequence) -> Result:
@@ -116,7 +114,7 @@ async def compared(ports: Mapping[str, int], sequence: Sequence) -> Result:
         ours, kafkas = await asyncio.gather(
             play(ports["ours"], sequence), play(ports["kafka"], sequence)
         )
-        if ours == kafkas:
+        if ours == kafkas or (is_listed(sequence, kafkas) and ours == (*kafkas[:-1], 58)):
             return kafkas
         assert left, f"{sequence}: {ours} here, {kafkas} there"
     raise AssertionError
@@ -130,10 +128,11 @@ def test_both_do_the_same_behind_a_login(ports: Mapping[str, int]) -> None:
             sequences = [(*begun, event) for begun in beginnings for event in AGAIN]
             results = [await compared(ports, sequence) for sequence in sequences]
             count += len(sequences)
+            # Also those that are about to be closed: the next event shows it.
             beginnings = [
                 sequence
                 for sequence, result in zip(sequences, results, strict=True)
-                if result.is_open
+                if result[-1] is not None
             ]
         return count
 
