@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Protocol
 
-from .orders import PATIENCE_S, Order
+from .orders import Order
 from .python_program import ErrorLog, obey
 
 aiokafka = import_module("aiokafka")
@@ -97,7 +97,7 @@ async def work(order: Order) -> list[str]:
 
 def do(order: Order) -> list[str]:
     """What the order says, within the patience."""
-    return asyncio.run(asyncio.wait_for(work(order), PATIENCE_S))
+    return asyncio.run(asyncio.wait_for(work(order), order.patience_s))
 
 
 if __name__ == "__main__":

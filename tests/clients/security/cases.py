@@ -38,6 +38,8 @@ JUDGED_BY_TLS = (
 """The refusals of which the broker's TLS library tells the client."""
 
 
+MECHANISM_OFF = "mechanism that is off"
+PLAIN_TO_TLS = "plain text to TLS"
 WRONG_LOGINS = ("wrong password", "unknown user")
 """What the names of refused logins begin with."""
 
@@ -71,7 +73,12 @@ def order_of_way(way: Way, node: SecuredNode, papers: Papers, topic: str) -> Ord
 
 def refusals(node: SecuredNode, papers: Papers) -> dict[str, Order]:
     """What a node must not let happen, by a name for each."""
-    return _wrong_logins(node, papers) | _wrong_papers(node, papers) | _without_rights(node)
+    return (
+        _wrong_logins(node, papers)
+        | _wrong_papers(node, papers)
+        | _without_rights(node)
+        | _wrong_listeners(node, papers)
+    )
 
 
 def _wrong_logins(node: SecuredNode, papers: Papers) -> dict[str, Order]:
@@ -138,4 +145,27 @@ def _without_rights(node: SecuredNode) -> dict[str, Order]:
         "group not allowed": order("consume", group=CLOSED),
         "transactional id not allowed": order("transact", name=CLOSED),
         "topic not allowed, in a transaction": order("transact", topic=CLOSED),
+    }
+
+
+def _wrong_listeners(node: SecuredNode, papers: Papers) -> dict[str, Order]:
+    def order(listener: str, protocol: str, mechanism: str = "") -> Order:
+        return Order(
+            "produce",
+            node.addresses[listener],
+            protocol,
+            mechanism,
+            user=USER if mechanism else "",
+            password=PASSWORD if mechanism else "",
+            ca=str(papers.ca) if protocol.endswith("SSL") else "",
+            topic=OPEN,
+            patience_s=2,
+        )
+
+    return {
+        MECHANISM_OFF: order("FEW", "SASL_PLAINTEXT", "SCRAM-SHA-512"),
+        "no login where one is needed": order("SASL_PLAINTEXT", "PLAINTEXT"),
+        "login where there is none": order("PLAINTEXT", "SASL_PLAINTEXT", "PLAIN"),
+        PLAIN_TO_TLS: order("SSL", "PLAINTEXT"),
+        "TLS to plain text": order("PLAINTEXT", "SSL"),
     }

@@ -5,7 +5,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
-from .orders import PATIENCE_S, Order
+from .orders import Order
 from .python_program import obey
 
 Settings = dict[str, str | int | float | bool]
@@ -55,7 +55,7 @@ class Session:
             raise SeenError(told(self.errors[0]))
 
     def produce(self, values: list[str]) -> None:
-        producer = Producer(self.settings(message_timeout_ms=PATIENCE_S * 1000))
+        producer = Producer(self.settings(message_timeout_ms=self.order.patience_s * 1000))
         self._send(producer, values)
 
     def _send(self, producer: Producer, values: list[str]) -> None:
@@ -72,14 +72,14 @@ class Session:
     def transact(self, aborted: list[str], committed: list[str]) -> None:
         producer = Producer(self.settings(transactional_id=self.order.transactional_id))
         try:
-            producer.init_transactions(PATIENCE_S)
+            producer.init_transactions(self.order.patience_s)
             for values, end in (
                 (aborted, producer.abort_transaction),
                 (committed, producer.commit_transaction),
             ):
                 producer.begin_transaction()
                 self._send(producer, values)
-                end(PATIENCE_S)
+                end(self.order.patience_s)
         except KafkaException as error:
             raise SeenError(told(error.args[0])) from error
 
@@ -87,7 +87,7 @@ class Session:
         consumer = Consumer(self.settings(group_id=self.order.group, auto_offset_reset="earliest"))
         values: list[str] = []
         consumer.subscribe([self.order.topic])
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + self.order.patience_s
         try:
             while len(values) < count and time.monotonic() < deadline:
                 for message in consumer.consume(count, 0.1):

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Any, Protocol
 
-from .orders import PATIENCE_S, Order
+from .orders import Order
 from .python_program import ErrorLog, obey
 
 kafka = import_module("kafka")
@@ -38,18 +38,18 @@ class Producer(Protocol):
     def send(self, topic: str, value: bytes) -> Sent: ...
 
 
-def send(producer: Producer, topic: str, values: Iterable[str]) -> None:
+def send(producer: Producer, order: Order, values: Iterable[str]) -> None:
     """Write the values and wait for each."""
-    for sent in [producer.send(topic, value.encode()) for value in values]:
-        sent.get(timeout=PATIENCE_S)
+    for sent in [producer.send(order.topic, value.encode()) for value in values]:
+        sent.get(timeout=order.patience_s)
 
 
 def produce(order: Order, values: list[str]) -> None:
     producer = kafka.KafkaProducer(
-        **login(order), max_block_ms=PATIENCE_S * 1000, bootstrap_timeout_ms=1000
+        **login(order), max_block_ms=order.patience_s * 1000, bootstrap_timeout_ms=1000
     )
     try:
-        send(producer, order.topic, values)
+        send(producer, order, values)
     finally:
         producer.close(timeout=0)
 
@@ -58,16 +58,16 @@ def transact(order: Order, committed: list[str]) -> None:
     producer = kafka.KafkaProducer(
         **login(order),
         transactional_id=order.transactional_id,
-        max_block_ms=PATIENCE_S * 1000,
+        max_block_ms=order.patience_s * 1000,
         bootstrap_timeout_ms=1000,
     )
     try:
         producer.init_transactions()
         producer.begin_transaction()
-        send(producer, order.topic, ["aborted"])
+        send(producer, order, ["aborted"])
         producer.abort_transaction()
         producer.begin_transaction()
-        send(producer, order.topic, committed)
+        send(producer, order, committed)
         producer.commit_transaction()
     finally:
         producer.close(timeout=0)
@@ -83,7 +83,7 @@ def consume(order: Order, count: int) -> list[str]:
         isolation_level="read_committed",
     )
     values: list[str] = []
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + order.patience_s
     try:
         while len(values) < count and time.monotonic() < deadline:
             if order.what == "consume" and log.has_any:

@@ -8,13 +8,12 @@ what a user of this client sees.
 import json
 import subprocess
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Literal, cast
 
 from .sentences import comparable
 
-PATIENCE_S = 15
-"""How long a program tries before it says that nothing came."""
 _RUN_S = 200
 
 What = Literal["work", "produce", "consume", "transact"]
@@ -40,6 +39,8 @@ class Order:
     transactional_id: str = ""
     records: int = 0
     """How many `work` writes in each of two steps: without a transaction, and in one."""
+    patience_s: int = 15
+    """How long a program tries, where the client would go on for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,17 @@ def expected_values(order: Order) -> tuple[str, ...]:
     """What a group reads after `work`: what was aborted is not there."""
     numbers = range(order.records)
     return (*(f"plain {each}" for each in numbers), *(f"committed {each}" for each in numbers))
+
+
+def run_programs(command: Sequence[str], orders: Sequence[Order], count: int) -> list[Answer]:
+    """The answers of `count` processes of a program that share the orders, in their order.
+
+    AssertionError if one of them fails.
+    """
+    with ThreadPoolExecutor(count) as threads:
+        parts = [orders[first::count] for first in range(count)]
+        answers = list(threads.map(run_program, [command] * count, parts))
+    return [answers[number % count][number // count] for number in range(len(orders))]
 
 
 def run_program(command: Sequence[str], orders: Sequence[Order]) -> list[Answer]:

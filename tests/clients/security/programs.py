@@ -39,6 +39,16 @@ def _node() -> list[str]:
     return ["node", str(built_from(HERE / "node", "security-node", install) / "security.mjs")]
 
 
+PROCESSES: Mapping[str, int] = {"kafka-python": 4}
+"""How many share the refusals of a client that waits a second in each; one of all others."""
+
+TOOLCHAINS: Mapping[str, tuple[str, ...]] = {
+    "franz-go": ("go",),
+    "sarama": ("go",),
+    "kafkajs": ("node",),
+}
+"""What a client needs beside Python and Java."""
+
 PROGRAMS: Mapping[str, Command] = {
     "confluent-kafka": _python("confluent_program"),
     "kafka-python": _python("kafka_python_program"),

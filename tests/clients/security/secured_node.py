@@ -46,6 +46,7 @@ _LISTENERS = {
     "EXPIRED": "SSL",
     "SASL_PLAINTEXT": "SASL_PLAINTEXT",
     "SASL_SSL": "SASL_SSL",
+    "FEW": "SASL_PLAINTEXT",
 }
 """Beside PLAINTEXT, which is the administrators' too: the name of each, and its protocol."""
 _ANSWER_S = 60
@@ -112,7 +113,8 @@ def _properties(papers: Papers) -> dict[str, str]:
         "offsets.topic.num.partitions": "1",
         "transaction.state.log.num.partitions": "1",
     }
-    for name in ("sasl_plaintext", "sasl_ssl"):
+    stated["listener.name.few.sasl.enabled.mechanisms"] = "PLAIN"
+    for name in ("sasl_plaintext", "sasl_ssl", "few"):
         prefix = f"listener.name.{name}"
         stated[f"{prefix}.plain.sasl.jaas.config"] = (
             f'{module}.plain.PlainLoginModule required user_{USER}="{PASSWORD}";'

@@ -9,14 +9,15 @@ _OF_THIS_RUN = (
     (re.compile(r"current time [\w:-]+"), "current time NOW"),
     # How far a connection of kafka-python had come.
     (re.compile(r"<Kafka(Connection|\w+Transport) .*?>+(?= ?:)"), "CONNECTION"),
+    (re.compile(r"\(backoff [\d.]+ secs\)"), "(backoff)"),
+    (re.compile(r"host=127\.0\.0\.1 port=\d+"), "ADDRESS"),
     # Its last attempt ends when its patience does.
     (re.compile(r"\nlogged: .*RequestTimedOutError.*"), ""),
-    # librdkafka says one or the other, by whether the broker answers before it looks.
-    (
-        re.compile(r"(_SSL|_TRANSPORT): (\S+): (SSL handshake failed: )?error:0A000086:"),
-        r"_SSL: \2: ",
-    ),
+    # librdkafka says more or less of a handshake by whether the broker answers before it looks.
+    (re.compile(r"_(SSL|TRANSPORT): (\S*ssl://)"), r"_SSL: \2"),
+    (re.compile(r"SSL handshake failed: "), ""),
     (re.compile(r": broker certificate could not be verified,.* package\)"), ""),
+    (re.compile(r": connecting to a PLAINTEXT broker listener\?"), ""),
     (re.compile(r"Unable to produce message: "), ""),
 )
 

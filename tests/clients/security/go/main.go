@@ -14,8 +14,6 @@ import (
 	"time"
 )
 
-const patience = 15 * time.Second
-
 type order struct {
 	What            string `json:"what"`
 	Address         string `json:"address"`
@@ -29,6 +27,7 @@ type order struct {
 	Group           string `json:"group"`
 	TransactionalID string `json:"transactional_id"`
 	Records         int    `json:"records"`
+	PatienceS       int    `json:"patience_s"`
 }
 
 type answer struct {
@@ -72,7 +71,7 @@ func (o order) tls() (*tls.Config, error) {
 }
 
 func (o order) work(with client) ([]string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(o.PatienceS)*time.Second)
 	defer cancel()
 	isAll, records := o.What == "work", max(1, o.Records)
 	if isAll || o.What == "produce" {

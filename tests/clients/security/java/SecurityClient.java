@@ -19,12 +19,12 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 public class SecurityClient {
-    static final int PATIENCE_MS = 15_000;
-
     private final JsonNode order;
+    private final int patienceMs;
 
     SecurityClient(JsonNode order) {
         this.order = order;
+        this.patienceMs = 1000 * order.get("patience_s").asInt();
     }
 
     public static void main(String[] arguments) throws Exception {
@@ -60,7 +60,7 @@ public class SecurityClient {
         Map<String, Object> stated = new HashMap<>(Map.of(
             "bootstrap.servers", text("address"),
             "security.protocol", text("protocol"),
-            "max.block.ms", PATIENCE_MS));
+            "max.block.ms", patienceMs));
         if (!text("mechanism").isEmpty()) {
             String module = text("mechanism").equals("PLAIN") ? "plain.PlainLoginModule" : "scram.ScramLoginModule";
             stated.put("sasl.mechanism", text("mechanism"));
@@ -134,7 +134,7 @@ public class SecurityClient {
         settings.put("auto.offset.reset", "earliest");
         settings.put("isolation.level", "read_committed");
         List<String> values = new ArrayList<>();
-        long deadline = System.nanoTime() + PATIENCE_MS * 1_000_000L;
+        long deadline = System.nanoTime() + patienceMs * 1_000_000L;
         try (KafkaConsumer<String, String> consumer =
                 new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer())) {
             consumer.subscribe(List.of(text("topic")));

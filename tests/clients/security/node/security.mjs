@@ -4,8 +4,6 @@ import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { Kafka, Partitioners, logLevel } from "kafkajs";
 
-const PATIENCE_MS = 15_000;
-
 // The error and its causes, as a stack trace shows them.
 function shown(error) {
   const texts = [];
@@ -83,7 +81,7 @@ async function consume(order, count) {
     await consumer.connect();
     await consumer.subscribe({ topics: [order.topic], fromBeginning: true });
     await new Promise((resolve, reject) => {
-      timer = setTimeout(() => reject(new Error("nothing came")), PATIENCE_MS);
+      timer = setTimeout(() => reject(new Error("nothing came")), 1000 * order.patience_s);
       consumer.on(consumer.events.CRASH, ({ payload }) => reject(payload.error));
       const eachMessage = async ({ message }) => {
         values.push(message.value.toString());
