@@ -25,7 +25,9 @@ from .sizing.size_command import size
 from .target import TargetUnavailableError
 from .targets.named import target_named
 
-_EXTRA = frozenset({"confluent_kafka", "hdrh", "jinja2", "matplotlib", "moto", "rich"})
+_EXTRA = frozenset(
+    {"confluent_kafka", "cryptography", "hdrh", "jinja2", "matplotlib", "moto", "rich"}
+)
 _SENTENCES = (
     NothingChosenError,
     PlanError,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from .probe import NotUpError, free_port, wait_until_up
+from .tls.listener import TlsIdentity, with_tls
 
 
 class BrokerNode:
@@ -22,10 +23,27 @@ class BrokerNode:
         self.directory = directory
         self.port = port or free_port()
         self._process: subprocess.Popen[bytes] | None = None
+        self._tls: tuple[int, TlsIdentity] | None = None
 
     @property
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self.port}"
+
+    def listen_with_tls(self, identity: TlsIdentity) -> None:
+        """Before its start: have a listener with TLS as well."""
+        self._tls = free_port(), identity
+
+    @property
+    def tls_bootstrap(self) -> str:
+        """HOST:PORT of the listener with TLS."""
+        assert self._tls is not None, "The node has no listener with TLS."
+        return f"127.0.0.1:{self._tls[0]}"
+
+    @property
+    def tls_authority(self) -> Path:
+        """The PEM file of the authority that issued that listener's certificate."""
+        assert self._tls is not None, "The node has no listener with TLS."
+        return self._tls[1].authority
 
     @property
     def pid(self) -> int:
@@ -76,7 +94,10 @@ class BrokerNode:
         """Write the properties file, in a directory that is made if it is missing."""
         self.directory.mkdir(parents=True, exist_ok=True)
         configuration = self.directory / "server.properties"
-        lines = [f"{name}={value}\n" for name, value in self.properties().items()]
+        properties = self.properties()
+        if self._tls is not None:
+            properties = with_tls(properties, *self._tls)
+        lines = [f"{name}={value}\n" for name, value in properties.items()]
         configuration.write_text("".join(lines))
         return configuration
 

@@ -86,7 +86,13 @@ class Runner:
             if given:
                 # Two sessions may use the same URL.
                 tier = f"{given.rstrip('/')}/{self._settings.scratch.name}/{folder}"
-        return target.prepare(directory, part.plan.properties, tier)
+        running = target.prepare(directory, part.plan.properties, tier)
+        if part.plan.tls and running.node is not None:
+            # The extra `bench` has what this needs, and few scenarios do.
+            from .tls.identity import make_identity
+
+            running.node.listen_with_tls(make_identity(self._settings.scratch / "identity"))
+        return running
 
     def measure(self, part: Part, case: Case, running: RunningTarget, run: int) -> bool:
         """Do one run; write its figures or its failure. Returns whether it succeeded."""

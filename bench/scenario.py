@@ -40,6 +40,7 @@ class Plan:
     `properties` go into every broker's server.properties. `expected_seconds` is the time of one
     case at one broker, including all its runs and its broker's start; the sum is shown before the
     start. Brokers with several `nodes` are clusters of so many processes (`several_nodes.py`).
+    With `tls`, a broker has a listener with TLS as well: `tls_bootstrap` of its `node`.
     """
 
     warm_up: int
@@ -48,6 +49,7 @@ class Plan:
     expected_seconds: float
     properties: Mapping[str, str] = field(default_factory=dict[str, str])
     nodes: int = 1
+    tls: bool = False
 
     def repeated(self, repeats: int) -> "Plan":
         """The plan with this number of counted runs per case, and an adjusted expected time."""

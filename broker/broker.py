@@ -68,7 +68,7 @@ from .coordinator.transaction.producer_ids import ProducerIds
 from .dependencies import Dependencies
 from .dispatch.apis import Apis
 from .dispatch.quota_switch import serve_within_quotas
-from .dispatch.sasl_listeners import sasl_listeners
+from .dispatch.sasl_listeners import sasl_listeners, token_keys
 from .metrics.metrics import Metrics, failures_of_loops
 from .metrics.tier_metrics import forget_deleted_topics, register_purgatories, register_tier_metrics
 from .network.socket_listener import SocketNetwork
@@ -163,6 +163,7 @@ class Broker:
 
     async def _start(self) -> None:
         check_tier_packages(self.config)
+        keys = await token_keys(self.config, self._started)
         network = self._dependencies.network or SocketNetwork(socket_options(self.config.values))
         server = SocketServer(
             network,
@@ -181,7 +182,7 @@ class Broker:
             self._started.push_async_callback(self._member.leave)
             await self._member.become_unfenced()
         server.sasl = sasl_listeners(
-            self.config, lambda: context.controller.image, context.environment, self.metrics
+            self.config, lambda: context.controller.image, context.environment, self.metrics, keys
         )
         around = partial(self._dependencies.around_answers, context)
         server.open(around(Apis(context).answer))

@@ -36,6 +36,7 @@ _OTHER_COMMANDS = {
     "format": "format the log directories of a node of a cluster",
     "info": "show what the log directories of a node belong to",
     "random-uuid": "print a new id, for a cluster or a directory",
+    "secure": "make certificates, a user and a file for a secured broker of a developer",
     "completion": "print what completes the words of tierlog in bash, zsh or fish",
 }
 
@@ -63,6 +64,10 @@ def run(arguments: Sequence[str] | None, started_ms: int) -> int:
             from .commands.cluster import run_cluster_command
 
             return run_cluster_command(parsed, started_ms)
+        case "secure":
+            from .commands.secure import run_secure_command
+
+            return run_secure_command(parsed)
         case "completion":
             from .commands.completion.completion import run_completion_command
 
@@ -130,6 +135,10 @@ def _add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
             from .commands.cluster import add_cluster_commands
 
             add_cluster_commands(parser)
+        case "secure":
+            from .commands.secure import add_secure_commands
+
+            add_secure_commands(parser)
         case "completion":
             from .commands.completion.completion import add_completion_arguments
 

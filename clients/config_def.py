@@ -60,7 +60,7 @@ def parse_value(definition: ConfigDef, text: str | None) -> ConfigValue:
     """Parse and check a value. Raises KafkaError(INVALID_CONFIG)."""
     if text is None:
         return None
-    text = text.strip() if definition.type is not ConfigType.PASSWORD else text
+    text = text.strip()
     value = _typed(definition, text)
     reason = _objection(definition, value)
     if reason:

@@ -8,12 +8,32 @@ name occurs more than once, the last value applies. Files are read as UTF-8, whi
 byte order mark, which editors on Windows write, is skipped.
 """
 
+import re
 from collections.abc import Iterator
 
 from .errors import ErrorCode, KafkaError
 
 _BLANKS = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+_NAME_LIKE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)+")
+_NAME_CHARACTERS_MAX = 200
+_SEPARATOR = re.compile(r"[=:\s]")
+
+
+def looks_like_a_name(text: str) -> bool:
+    """Whether it is words with dots between them, as names of properties are.
+
+    A line of a private key is not: whoever pastes one without backslashes has it as a name.
+    """
+    return len(text) <= _NAME_CHARACTERS_MAX and _NAME_LIKE.fullmatch(text) is not None
+
+
+def shown_pair(word: str) -> str:
+    """What a sentence may show of a word that should be name=value: never what may be a value."""
+    name = _SEPARATOR.split(word, maxsplit=1)[0]
+    return name if looks_like_a_name(name) else "(not shown, as it may be a secret)"
 
 
 class _BadEscapeError(Exception):
@@ -30,11 +50,13 @@ def parse_properties(text: str) -> dict[str, str]:
             value = value[1:].lstrip(_BLANKS)
         try:
             properties[_unescape(line[:end])] = _unescape(value)
-        except _BadEscapeError as error:
+        except _BadEscapeError:
+            name = line[:end]
+            place = f", property {name}" if looks_like_a_name(name) else ""
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
-                f"Line {number}, property {line[:end]}: {error} is not a Unicode escape, which is "
-                "\\u and four hexadecimal digits; a backslash itself is written twice.",
+                f"Line {number}{place}: a \\u is not followed by four"
+                " hexadecimal digits, as in a Unicode escape; a backslash itself is written twice.",
             ) from None
     return properties
 
@@ -89,7 +111,7 @@ def _unescape(text: str) -> str:
             continue
         digits = text[position : position + 4]
         if len(digits) < 4 or not all(digit in "0123456789abcdefABCDEF" for digit in digits):
-            raise _BadEscapeError(f"\\u{digits}")
+            raise _BadEscapeError
         out.append(chr(int(digits, 16)))
         position += 4
     return "".join(out)

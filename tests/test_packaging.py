@@ -62,7 +62,7 @@ _BOUNDED = frozenset(
     {
         *("confluent-kafka", "cramjam", "crc32c", "google-re2", "jinja2", "matplotlib", "moto"),
         *("msgpack", "numpy", "pandas", "paramiko", "pyspark", "requests", "rich"),
-        *("sortedcontainers", "hdrhistogram"),
+        *("sortedcontainers", "hdrhistogram", "joserfc"),
     }
 )
 

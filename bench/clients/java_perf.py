@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..kafka_peer import TOOLS, java_command
+from ..tls.listener import CIPHER, VERSION
 from .admin import end_offsets
 from .load import Order, parse_order, values
 
@@ -45,6 +46,19 @@ def _run(tool: str, *arguments: str) -> list[str]:
     return answer.stdout.splitlines()
 
 
+def _connection(order: Order) -> list[str]:
+    """The settings of a client that speaks TLS; none for one that does not."""
+    if order.authority is None:
+        return []
+    return [
+        "security.protocol=SSL",
+        "ssl.truststore.type=PEM",
+        f"ssl.truststore.location={order.authority}",
+        f"ssl.enabled.protocols={VERSION}",
+        f"ssl.cipher.suites={CIPHER}",
+    ]
+
+
 def produce(order: Order) -> dict[str, float]:
     """Produce a whole load."""
     load = order.load
@@ -54,12 +68,13 @@ def produce(order: Order) -> dict[str, float]:
         payload.write_bytes(b"\n".join(values(load.record_bytes)))
         lines = _run(
             "kafka-producer-perf-test",
-            *("--bootstrap-server", order.bootstrap, "--topic", order.topic),
+            *("--bootstrap-server", order.data_bootstrap, "--topic", order.topic),
             *("--num-records", str(load.records), "--warmup-records", str(warm_up)),
             *("--throughput", "-1", "--payload-file", str(payload)),
             *("--command-property", f"acks={load.acks}", f"linger.ms={load.linger_ms}"),
             *(f"batch.size={load.batch_bytes}", f"compression.type={load.codec}"),
             "buffer.memory=67108864",
+            *_connection(order),
         )
     if not any(line.startswith(f"{load.records} records sent, ") for line in lines):
         raise ToolError("not every record was acknowledged:\n" + "\n".join(lines[-5:]))
@@ -103,9 +118,10 @@ def consume(order: Order) -> dict[str, float]:
     load = order.load
     lines = _run(
         "kafka-consumer-perf-test",
-        *("--bootstrap-server", order.bootstrap, "--topic", order.topic),
+        *("--bootstrap-server", order.data_bootstrap, "--topic", order.topic),
         *("--num-records", str(load.records), "--timeout", "60000"),
         *("--reporting-interval", str(_INTERVAL_MS), "--show-detailed-stats"),
+        *(part for each in _connection(order) for part in ("--command-property", each)),
     )
     if any(_GAVE_UP in line for line in lines):
         raise ToolError(f"not all of {load.records} records were read:\n" + "\n".join(lines[-3:]))

@@ -33,6 +33,15 @@ class LoadError(Exception):
     """A record was not acknowledged, not read, or read wrong."""
 
 
+def _connection(order: Order) -> dict[str, str | int | float | bool | None]:
+    """The settings that say where the records go, and how."""
+    settings: dict[str, str | int | float | bool | None]
+    settings = {"bootstrap.servers": order.data_bootstrap}
+    if order.authority is not None:
+        settings |= {"security.protocol": "ssl", "ssl.ca.location": order.authority}
+    return settings
+
+
 def _chunks(load: Load) -> Iterator[tuple[int, int, int]]:
     """The order of sending: (partition, first record, count), with the partitions in turn."""
     size = max(1, _RECORDS_A_CALL // load.partitions)
@@ -52,7 +61,7 @@ def produce(order: Order) -> dict[str, float]:
 
     producer = Producer(
         {
-            "bootstrap.servers": order.bootstrap,
+            **_connection(order),
             "acks": load.acks,
             "enable.idempotence": load.idempotent,
             "compression.type": load.codec,
@@ -138,7 +147,7 @@ def consume(order: Order) -> dict[str, float]:
     reader = _Reader(load)
     consumer = Consumer(
         {
-            "bootstrap.servers": order.bootstrap,
+            **_connection(order),
             "group.id": "tierlog-bench",
             "enable.auto.commit": False,
             # By default, librdkafka pauses for a second whenever small records fill its queue.

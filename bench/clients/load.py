@@ -75,6 +75,15 @@ class Order:
     bootstrap: str
     topic: str
     load: Load
+    tls: str | None = None
+    """HOST:PORT of the broker's listener with TLS, if the records go there."""
+    authority: str | None = None
+    """The PEM file of the authority that issued that listener's certificate."""
+
+    @property
+    def data_bootstrap(self) -> str:
+        """Where the records go; questions about them go to `bootstrap`."""
+        return self.tls or self.bootstrap
 
 
 def parse_order(program: str, description: str | None, arguments: Sequence[str] | None) -> Order:
@@ -93,6 +102,12 @@ def parse_order(program: str, description: str | None, arguments: Sequence[str] 
     )
     parser.add_argument("--acks", default="all", choices=("0", "1", "all"))
     parser.add_argument("--idempotent", action="store_true")
-    stated = cast("dict[str, str]", vars(parser.parse_args(arguments)))
-    direction, bootstrap, topic = (stated.pop(name) for name in ("direction", "bootstrap", "topic"))
-    return Order(direction, bootstrap, topic, Load(**cast("dict[str, int]", stated)))  # type: ignore[arg-type]  # the parser returns these types
+    parser.add_argument("--tls", help="HOST:PORT of the broker's listener with TLS")
+    parser.add_argument("--authority", help="who issued its certificate: a PEM file")
+    stated = cast("dict[str, str | None]", vars(parser.parse_args(arguments)))
+    direction, bootstrap, topic = (
+        cast("str", stated.pop(name)) for name in ("direction", "bootstrap", "topic")
+    )
+    tls, authority = stated.pop("tls"), stated.pop("authority")
+    load = Load(**cast("dict[str, int]", stated))  # type: ignore[arg-type]  # the parser returns these types
+    return Order(direction, bootstrap, topic, load, tls, authority)

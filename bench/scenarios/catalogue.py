@@ -31,6 +31,7 @@ from .startup import SCENARIO as STARTUP
 from .status_page import SCENARIO as STATUS_PAGE
 from .three_nodes import SCENARIO as THREE_NODES
 from .throughput import SCENARIO as THROUGHPUT
+from .tls import SCENARIO as TLS
 
 SCENARIOS: tuple[Scenario, ...] = (
     STARTUP,
@@ -50,6 +51,7 @@ SCENARIOS: tuple[Scenario, ...] = (
 """The scenarios that `tierlog-bench run` runs by default."""
 
 ON_REQUEST: tuple[Scenario, ...] = (
+    TLS,
     DEFAULTS,
     SPARK_SCAN,
     HOSTILE,

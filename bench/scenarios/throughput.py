@@ -181,7 +181,7 @@ class Throughput:
         shape = next(shape for shape in _SHAPES[scale]() if shape.case == case)
         load = shape.load(scale)
         if shape.direction == PRODUCE:
-            _produce(shape, load, target, recorder)
+            produce(shape, load, target, recorder)
         else:
             consume(shape, load, target, recorder)
             if scale is Scale.FULL:
@@ -194,16 +194,29 @@ def kept_topic(load: Load) -> str:
     return f"{load.records}-{load.record_bytes}-{load.partitions}-{load.batch_bytes}-{load.codec}"
 
 
-def _produce(shape: Shape, load: Load, target: RunningTarget, recorder: Recorder) -> None:
+def produce(
+    shape: Shape,
+    load: Load,
+    target: RunningTarget,
+    recorder: Recorder,
+    options: Sequence[str] = (),
+) -> None:
+    """Produce a load to a new topic, with more options of the client."""
     from ..clients.admin import fresh_topic
 
     config = target.topic_config(shape.tiered)
     with fresh_topic(target.bootstrap, config, load.partitions) as topic:
-        _run(shape, load, target, topic, recorder)
+        _run(shape, load, target, topic, recorder, options)
 
 
-def consume(shape: Shape, load: Load, target: RunningTarget, recorder: Recorder) -> None:
-    """Consume a load, which is produced first if missing."""
+def consume(
+    shape: Shape,
+    load: Load,
+    target: RunningTarget,
+    recorder: Recorder,
+    options: Sequence[str] = (),
+) -> None:
+    """Consume a load, which is produced first if missing, with more options of the client."""
     from ..clients.admin import create_topic, delete_topic, holds, led_partitions
 
     topic = kept_topic(load)
@@ -215,10 +228,17 @@ def consume(shape: Shape, load: Load, target: RunningTarget, recorder: Recorder)
         create_topic(target.bootstrap, topic, config, partitions=load.partitions)
         filling = ("produce", "--bootstrap", target.bootstrap, "--topic", topic)
         run_client("librdkafka_load", *filling, *load.arguments())
-    _run(shape, load, target, topic, recorder)
+    _run(shape, load, target, topic, recorder, options)
 
 
-def _run(shape: Shape, load: Load, target: RunningTarget, topic: str, recorder: Recorder) -> None:
+def _run(
+    shape: Shape,
+    load: Load,
+    target: RunningTarget,
+    topic: str,
+    recorder: Recorder,
+    options: Sequence[str],
+) -> None:
     """Run the client, and measure what it and the broker use."""
     # Otherwise earlier writes, such as filling a topic, would be charged to this run.
     write_back()
@@ -229,7 +249,7 @@ def _run(shape: Shape, load: Load, target: RunningTarget, topic: str, recorder: 
         recorder.figure("broker_cpu_before_s", used.cpu_seconds)
     order = (shape.direction, "--bootstrap", target.bootstrap, "--topic", topic)
     with recorder.usage(target, nbytes=load.total_bytes):
-        result = run_client(_MODULES[shape.client], *order, *load.arguments())
+        result = run_client(_MODULES[shape.client], *order, *options, *load.arguments())
     seconds = result.figures["seconds"]
     recorder.figure("mb_per_s", load.total_bytes / seconds / 1e6)
     recorder.figure("records_per_s", load.records / seconds)

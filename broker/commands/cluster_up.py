@@ -20,7 +20,7 @@ from ... import __version__
 from ...clients.environment import SystemEnvironment
 from ...clients.errors import KafkaError
 from ...clients.kafka_uuid import uuid_to_string
-from ...clients.properties import parse_properties
+from ...clients.properties import parse_properties, shown_pair
 from ...clients.task_owner import TaskOwner
 from ...storage.directory.log_dir import LogDirError
 from ...storage.files import DirectoryLock, Files, OsFiles
@@ -101,7 +101,7 @@ def _stated(parsed: argparse.Namespace, files: Files) -> dict[str, str]:
     for override in parsed.override:
         name, equals, value = override.partition("=")
         if not equals or not name.strip():
-            raise PlanError(f"--override {override} is not of the form name=value.")
+            raise PlanError(f"--override {shown_pair(override)} is not of the form name=value.")
         stated[name.strip()] = value
     check_stated(stated)
     return stated

@@ -5,17 +5,22 @@ reads the broker's file works on the broker's tier.
 """
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...clients.errors import ErrorCode, KafkaError
-from ...clients.properties import parse_properties
+from ...clients.properties import parse_properties, shown_pair
 from ...storage.files import OsFiles
 from ..config.config import BrokerConfig, dev_properties, read_config, with_dev_status
 from ..network.socket_listener import local_host_name
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
+
+_VARIABLE = r"\$\{[^}]*\}"
+_SHORTEST_VALUE = 4
+"""Shorter values of variables stay in sentences, as they occur in any."""
 
 
 def add_configuration_arguments(parser: "ArgumentParser") -> None:
@@ -66,15 +71,51 @@ def stated_configuration(file: str | None, overrides: Sequence[str]) -> BrokerCo
     for override in overrides:
         name, equals, value = override.partition("=")
         if not equals or not name.strip():
-            raise _bad(f"--override {override} is not of the form name=value.")
+            raise _bad(f"--override {shown_pair(override)} is not of the form name=value.")
         stated[name.strip()] = value
     if any("${" in value or name.startswith("config.providers") for name, value in stated.items()):
         from ..config.config_providers import resolve_variables
 
-        stated = resolve_variables(stated, OsFiles().read, os.environ)
-    config = read_config(stated, local_host_name())
+        resolved = resolve_variables(stated, OsFiles().read, os.environ)
+        try:
+            config = read_config(resolved, local_host_name())
+        except KafkaError as error:
+            raise _bad(_without_values(error.message, stated, resolved)) from None
+    else:
+        config = read_config(stated, local_host_name())
     return with_dev_status(config) if file is None else config
 
 
 def _bad(sentence: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_CONFIG, sentence)
+
+
+def _without_values(sentence: str, stated: Mapping[str, str], resolved: Mapping[str, str]) -> str:
+    """The sentence with the variables of the `stated` properties in place of their values.
+
+    A check repeats the value that it refuses: a secret in the wrong property is a secret still.
+    """
+    replaced: dict[str, str] = {}
+    for name, text in stated.items():
+        if resolved.get(name, text) != text:
+            replaced.update(_values(text, resolved[name]))
+    # The longest first: a part of a value may be a value, too.
+    for value in sorted(replaced, key=len, reverse=True):
+        for form in (value, value.upper(), value.lower()):
+            sentence = sentence.replace(form, replaced[value])
+    return sentence
+
+
+def _values(text: str, value: str) -> Iterator[tuple[str, str]]:
+    """What stands in a value for each variable of its text, and for all of the text."""
+    literals = [re.escape(each) for each in re.split(_VARIABLE, text)]
+    match = re.fullmatch("(.*?)".join(literals), value, re.DOTALL)
+    variables = re.findall(_VARIABLE, text)
+    parts = zip(match.groups() if match else (), variables, strict=False)
+    for part, variable in ((value.strip(), text.strip()), *parts):
+        yield from ((each, variable) for each in _pieces(part) if len(each) >= _SHORTEST_VALUE)
+
+
+def _pieces(part: str) -> list[str]:
+    """The part, and its elements if it is a list: a check names the first that it refuses."""
+    return [part, *(each.strip() for each in part.split(","))]

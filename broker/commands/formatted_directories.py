@@ -7,6 +7,7 @@ from typing import NamedTuple
 from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import Uuid, uuid_to_string
+from ...replication.controller.access.scram_control import secret_record
 from ...replication.controller.broker_control import bootstrap_records
 from ...replication.metadata.bootstrap_snapshot import (
     BOOTSTRAP_FILE,
@@ -17,6 +18,7 @@ from ...replication.metadata.bootstrap_snapshot import (
 from ...replication.metadata.metadata_log import METADATA_PARTITION
 from ...replication.metadata.metadata_records import (
     METADATA_VERSION,
+    ConfigRecord,
     FeatureLevelRecord,
     UserScramCredentialRecord,
 )
@@ -109,6 +111,13 @@ def _formatted(plan: FormatPlan, files: Files) -> dict[str, MetaProperties | Non
     return formatted
 
 
+def _secret(plan: FormatPlan, environment: Environment) -> list[ConfigRecord]:
+    """The cluster's secret for names that are no users, if it has users."""
+    if not plan.users:
+        return []
+    return [secret_record(environment.random_uuid() + environment.random_uuid())]
+
+
 def _format(plan: FormatPlan, path: str, files: Files, environment: Environment) -> None:
     has_metadata = path == plan.log_dirs[0]
     kind = "data directory"
@@ -118,11 +127,19 @@ def _format(plan: FormatPlan, path: str, files: Files, environment: Environment)
             voter = "" if plan.directory_id is None else "voter "
             kind = f"dynamic metadata {voter}directory"
     print(f"Formatting {kind} {path} with metadata.version {METADATA_VERSION_NAME}.")
+    write_formatted(plan, path, files, environment)
+
+
+def write_formatted(plan: FormatPlan, path: str, files: Files, environment: Environment) -> None:
+    """Make one directory, formatted. Raises OSError."""
+    has_metadata = path == plan.log_dirs[0]
     now_ms = environment.wall_clock_ms()
     make_durably(files, path)
     files.atomic_replace(
         f"{path}/{BOOTSTRAP_FILE}",
-        bootstrap_snapshot([*bootstrap_records(plan.levels), *plan.users], now_ms),
+        bootstrap_snapshot(
+            [*bootstrap_records(plan.levels), *plan.users, *_secret(plan, environment)], now_ms
+        ),
     )
     if has_metadata and plan.voters:
         directory = f"{path}/{METADATA_PARTITION}"

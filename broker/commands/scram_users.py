@@ -9,6 +9,7 @@ No sentence holds a password.
 import base64
 import binascii
 import hashlib
+import re
 
 from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
@@ -23,6 +24,8 @@ from ...clients.sasl.scram_keys import (
 from ...replication.controller.access.scram_control import credential_record
 from ...replication.metadata.metadata_records import UserScramCredentialRecord
 
+_MECHANISM_NAME = re.compile(r"[A-Z0-9_-]{1,20}")
+"""What a name of a SASL mechanism may be (RFC 4422)."""
 _KEYS = frozenset({"name", "salt", "iterations", "password", "saltedpassword"})
 
 
@@ -37,7 +40,8 @@ def scram_user(argument: str, environment: Environment) -> UserScramCredentialRe
         raise _refuse("Failed to find equals sign in the SCRAM argument")
     mechanism = SCRAM_BY_NAME.get(name)
     if mechanism is None:
-        raise _refuse(f"The add-scram mechanism {name} is not supported.")
+        shown = name if _MECHANISM_NAME.fullmatch(name) else "(not shown, as it may be a secret)"
+        raise _refuse(f"The add-scram mechanism {shown} is not supported.")
     if not text.startswith("["):
         raise _refuse("Expected configuration string to start with [")
     if not text.endswith("]"):
@@ -73,9 +77,12 @@ def _options(text: str) -> dict[str, str]:
         if len(value) >= 2 and value[0] == value[-1] == '"':
             value = value[1:-1]
         options[key] = value
-    unknown = sorted(options.keys() - _KEYS)
-    if unknown:
-        raise _refuse(f"Unknown SCRAM configurations: {', '.join(unknown)}")
+    if options.keys() - _KEYS:
+        # Not shown, unlike Kafka: after a comma in a password comes the rest of it.
+        raise _refuse(
+            f"Unknown SCRAM configurations: they are {', '.join(sorted(_KEYS))}, and no value can"
+            " hold a comma; with salt= and saltedpassword= a password may have one"
+        )
     return options
 
 
@@ -83,7 +90,7 @@ def _iterations(text: str | None, mechanism: str) -> int:
     if text is None:
         return CREDENTIAL_ITERATIONS_MIN
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise _refuse(f"Failed to parse iterations count: {text}")
+        raise _refuse("Failed to parse iterations count: it is no number")
     iterations = int(text)
     if iterations < CREDENTIAL_ITERATIONS_MIN:
         bound = f">= {CREDENTIAL_ITERATIONS_MIN}"

@@ -24,6 +24,7 @@ from ...clients.errors import KafkaError
 from ...clients.task_owner import TaskOwner
 from ..broker import Broker, StartError
 from ..config.config import BrokerConfig, config_warnings
+from ..config.config_safety import open_listener_warnings
 from ..metrics.log_lines import LineFormatter, LineHandler, LineLimit, log_loop_exception
 from .configuration import stated_configuration
 from .readiness import STOPPING, announce_ready, notify
@@ -113,6 +114,9 @@ async def _run(config: BrokerConfig, started_ms: int, announced: Sequence[str]) 
     gc.collect()
     gc.freeze()
     gc.set_threshold(_GARBAGE_THRESHOLD)
+    secured = {*config.tls, *config.sasl}
+    for warning in open_listener_warnings(config.values.stated, config.listeners.all, secured):
+        _log.warning("Security: %s", warning)
     _say_ready(broker, started_ms)
     announce_ready(announced)
     await stop.wait()

@@ -300,6 +300,10 @@ def config_warnings(config: BrokerConfig) -> list[str]:
     warnings += idle_protection_warnings(
         stated, [name for name in config.sasl if name in config.tls]
     )
+    if config.sasl:
+        from .sasl_config import sasl_warnings
+
+        warnings += sasl_warnings(config.sasl)
     warnings += anonymous_node_warnings(config.values, _plain_listeners_of_nodes(config))
     unused = _without_effect(config, served)
     if unused:

@@ -28,6 +28,9 @@ _CLASSES = {
     "env": f"{_PACKAGE}.EnvVarConfigProvider",
     "dir": f"{_PACKAGE}.DirectoryConfigProvider",
 }
+_USUAL_NAMES = {**_CLASSES, "directory": _CLASSES["dir"]}
+"""Names that are meant as a provider even where none is configured."""
+
 _PATHS, _PATTERN = "allowed.paths", "allowlist.pattern"
 _PARAMETERS = {"file": _PATHS, "env": _PATTERN, "dir": _PATHS}
 
@@ -75,7 +78,7 @@ def _replaced(name: str, value: str, providers: Mapping[str, _Provider], sources
     def value_of(match: re.Match[str]) -> str:
         provider = providers.get(match[1])
         if provider is None:
-            if match[1] not in _CLASSES and not providers:
+            if match[1] not in _USUAL_NAMES and not providers:
                 # Not meant as a variable: no provider is configured, and this is no usual name.
                 return match[0]
             raise _refusal(_not_named(name, match, providers))
@@ -89,11 +92,11 @@ def _replaced(name: str, value: str, providers: Mapping[str, _Provider], sources
 
 def _not_named(name: str, match: re.Match[str], providers: Mapping[str, _Provider]) -> str:
     sentence = f"{name} holds {match[0]}, but {PROVIDERS} has no provider {match[1]}"
-    if match[1] not in _CLASSES:
+    if match[1] not in _USUAL_NAMES:
         return f"{sentence}; it has {', '.join(providers)}."
     return (
         f"{sentence}: add {PROVIDERS}={','.join([*providers, match[1]])} and"
-        f" {PROVIDERS}.{match[1]}.class={_CLASSES[match[1]]}."
+        f" {PROVIDERS}.{match[1]}.class={_USUAL_NAMES[match[1]]}."
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from ...clients.errors import ErrorCode, KafkaError
+from ..network.socket_listener import Endpoint
 
 LISTENER_PREFIX = "listener.name."
 
@@ -134,6 +135,30 @@ def idle_protection_warnings(stated: Mapping[str, str], with_both: Iterable[str]
                     f" who they are with SASL: to ask them for certificates as well, set {own}."
                 )
     return warnings
+
+
+def open_listener_warnings(
+    stated: Mapping[str, str], listeners: Iterable[Endpoint], secured: Collection[str]
+) -> list[str]:
+    """A warning if other machines can reach listeners at which nobody proves anything.
+
+    `secured` are the names of the listeners with TLS or SASL.
+    """
+    reachable = [
+        str(each) for each in listeners if each.name not in secured and not _is_loopback(each.host)
+    ]
+    if not reachable or stated.get(_AUTHORIZER, "").strip():
+        return []
+    return [
+        f"Everybody who reaches {' or '.join(reachable)} may read, change and delete everything"
+        " here: the connections are in plain text, and there is no authorizer. On a network that"
+        " you do not trust, listen on 127.0.0.1, or follow docs/security.md."
+    ]
+
+
+def _is_loopback(host: str) -> bool:
+    is_address = host.startswith("127.") and host.replace(".", "").isdigit()
+    return is_address or host.lower() in ("localhost", "::1")
 
 
 def _refusal(sentence: str) -> KafkaError:

@@ -263,6 +263,8 @@ offsets.topic.replication.factor | SHORT | 3 | [1,...]
     The replication factor of __consumer_offsets, at most the number of brokers.
 offsets.topic.segment.bytes | INT | 104857600 | [1,...]
     The segment.bytes of __consumer_offsets.
+org.apache.kafka.sasl.oauthbearer.allowed.urls | LIST | ""
+    The addresses that sasl.oauthbearer.jwks.endpoint.url may have. A property of the JVM in Kafka.
 process.roles | LIST | broker,controller | [broker, controller]
     The roles of this process: broker, controller or both.
 producer.id.expiration.check.interval.ms | INT | 600000 | [1,...]
@@ -374,11 +376,36 @@ share.coordinator.state.topic.replication.factor | SHORT | 3 | [1,...]
 share.coordinator.state.topic.segment.bytes | INT | 104857600 | [1,...]
     The segment.bytes of __share_group_state.
 sasl.enabled.mechanisms | LIST | GSSAPI
-    The mechanisms of SASL listeners: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512. Has to be set for them,
-    because the default is none of these.
+    The mechanisms of SASL listeners: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER. Has to be
+    set for them, because the default is none of these.
 sasl.jaas.config | PASSWORD | -
     The login module of a mechanism of a listener, with the users of PLAIN. Counts only as
     listener.name.<listener>.<mechanism>.sasl.jaas.config.
+sasl.oauthbearer.clock.skew.seconds | INT | 30
+    How far the clock of who issues tokens may differ from this broker's.
+sasl.oauthbearer.expected.audience | LIST | ""
+    The audiences of which a token has to have one. Without any, it must have none.
+sasl.oauthbearer.expected.issuer | STRING | -
+    The issuer that a token has to have; any if it is not set.
+sasl.oauthbearer.jwks.endpoint.refresh.ms | LONG | 3600000
+    How often the keys that verify tokens are read from their endpoint.
+sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms | LONG | 10000
+    How long reading those keys is tried again after a failure.
+sasl.oauthbearer.jwks.endpoint.retry.backoff.ms | LONG | 100
+    The first wait before that; it doubles each time.
+sasl.oauthbearer.jwks.endpoint.url | STRING | -
+    The address of the keys that verify tokens (JWKS): file:, https: or http:.
+sasl.oauthbearer.jwt.validator.class | CLASS | \
+org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator
+    What verifies tokens: DefaultJwtValidator or BrokerJwtValidator, which are the same here.
+sasl.oauthbearer.scope.claim.name | STRING | scope
+    The claim of a token that holds its scopes.
+sasl.oauthbearer.sub.claim.name | STRING | sub
+    The claim of a token that names its principal.
+sasl.server.callback.handler.class | CLASS | -
+    How OAUTHBEARER validates tokens, by the name of one of Kafka's two handlers: signed tokens,
+    or unsecured ones for tests. Counts only as
+    listener.name.<listener>.oauthbearer.sasl.server.callback.handler.class.
 sasl.server.max.receive.size | INT | 524288
     The largest request, in bytes, of a client that has not authenticated yet.
 socket.listen.backlog.size | INT | 50 | [1,...]
@@ -408,17 +435,21 @@ ssl.keystore.certificate.chain | PASSWORD | -
 ssl.keystore.key | PASSWORD | -
     The private key of TLS listeners as PEM text (PKCS#8).
 ssl.keystore.location | STRING | -
-    The PEM file with the private key of TLS listeners and its certificates.
+    The file with the private key of TLS listeners and its certificates.
+ssl.keystore.password | PASSWORD | -
+    The password of a key store in PKCS12.
 ssl.keystore.type | STRING | JKS
-    The format of the key store: tierlog reads PEM only.
+    The format of the key store: PEM, or PKCS12, which JKS stands for too.
 ssl.principal.mapping.rules | STRING | DEFAULT
     How the subject of a client's certificate becomes the name of its principal.
 ssl.truststore.certificates | PASSWORD | -
     The certificates that vouch for clients of TLS listeners, as PEM text.
 ssl.truststore.location | STRING | -
-    The PEM file with the certificates that vouch for clients; if not set, the system's.
+    The file with the certificates that vouch for clients; if not set, the system's.
+ssl.truststore.password | PASSWORD | -
+    The password of a trust store in PKCS12.
 ssl.truststore.type | STRING | JKS
-    The format of the trust store: tierlog reads PEM only.
+    The format of the trust store: PEM, or PKCS12, which JKS stands for too.
 super.users | STRING | ""
     The principals that may do everything, such as User:alice, separated by semicolons.
 tierlog.broker.clean.restart | BOOLEAN | false

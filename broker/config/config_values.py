@@ -9,6 +9,7 @@ import difflib
 from collections.abc import Collection, Iterable, Mapping
 
 from ...clients.config_def import ConfigDef, ConfigType, ConfigValue, parse_value
+from ...clients.properties import looks_like_a_name
 from .config_safety import split_listener_name
 
 _OTHERS_PREFIXES = ("tierlog.mount.", "config.providers.")
@@ -126,6 +127,7 @@ def unknown_name_warnings(
     collection means that the plugin accepts any name.
     """
     warnings: list[str] = []
+    hidden = 0
     for name in stated:
         listener, own_name = split_listener_name(name)
         before = name.removesuffix(own_name) if listener else ""
@@ -138,8 +140,17 @@ def unknown_name_warnings(
             if not names or any(_stands_for(each, name) for each in names):
                 continue
         near = difflib.get_close_matches(own_name, names, n=1)
+        if not near and not looks_like_a_name(name):
+            hidden += 1
+            continue
         hint = f"; did you mean {before}{near[0]}?" if near else "."
         warnings.append(f"Unknown property {name}{hint}")
+    if hidden:
+        warnings.append(
+            f"{hidden} line{'s' if hidden > 1 else ''} of the file name no property, and may be"
+            " parts of a secret, so they are not shown: a value of several lines needs a backslash"
+            " at the end of each but the last."
+        )
     return warnings
 
 

@@ -36,6 +36,11 @@ class Listeners(NamedTuple):
     """For controllers, and those who ask one."""
     advertised_controllers: tuple[Endpoint, ...] = ()
 
+    @property
+    def all(self) -> tuple[Endpoint, ...]:
+        """Everything that is bound."""
+        return (*self.bound, *self.controllers)
+
     def kind_of(self, name: str) -> ListenerKind:
         """Whether the listener of this name is for controllers."""
         is_controller = any(each.name == name for each in self.controllers)

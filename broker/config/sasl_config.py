@@ -12,14 +12,22 @@ from ...clients.config_def import parse_value
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.sasl.jaas import JaasEntry, LoginModule, parse_jaas
 from ...clients.sasl.scram_keys import SCRAM_BY_NAME
+from ..security.sasl.oauth.properties import (
+    CALLBACK_HANDLER,
+    OBEYED,
+    TokenSettingError,
+    read_tokens,
+    token_warnings,
+)
 from ..security.sasl.settings import MechanismSettings, SaslSettings
 from .config_safety import LISTENER_PREFIX, split_listener_name
 from .config_values import TABLES
 
 _PLAIN = "PLAIN"
-_MECHANISMS = (_PLAIN, *SCRAM_BY_NAME)
+_OAUTHBEARER = "OAUTHBEARER"
+_MECHANISMS = (_PLAIN, *SCRAM_BY_NAME, _OAUTHBEARER)
+_MODULES = {_PLAIN: LoginModule.PLAIN, _OAUTHBEARER: LoginModule.OAUTHBEARER}
 _JAAS = "sasl.jaas.config"
-_CALLBACK_HANDLER = "sasl.server.callback.handler.class"
 _USER_PREFIX = "user_"
 _REAUTH = "connections.max.reauth.ms"
 _OF_LISTENER = (
@@ -90,19 +98,27 @@ def read_sasl(stated: Mapping[str, str], listener: str) -> SaslSettings:
 
 def _mechanism(stated: Mapping[str, str], listener: str, name: str) -> MechanismSettings:
     values = _Values(stated, listener, name)
-    if values.value(_CALLBACK_HANDLER):
-        raise _refuse(
-            listener,
-            f"{values.full_name(_CALLBACK_HANDLER)} names a Java class that decides who is let in, "
-            "which tierlog cannot load",
-        )
     entry = _entry(stated, listener, name)
-    module = LoginModule.PLAIN if name == _PLAIN else LoginModule.SCRAM
+    module = _MODULES.get(name, LoginModule.SCRAM)
     if entry is not None and entry.module is not module:
         raise _refuse(
             listener, f"{_jaas_name(listener, name)} names {entry.module.value}, not {module.value}"
         )
     max_reauth_ms = max(0, values.integer(_REAUTH))
+    if name == _OAUTHBEARER:
+        # Elsewhere it has no effect in Kafka, and would name the handler of other mechanisms too.
+        handler = stated.get(_full_name(listener, name, CALLBACK_HANDLER), "").strip()
+        try:
+            tokens = read_tokens(handler, values, entry)
+        except TokenSettingError as error:
+            raise _refuse(listener, str(error)) from None
+        return MechanismSettings(name, max_reauth_ms, tokens=tokens)
+    if values.value(CALLBACK_HANDLER):
+        raise _refuse(
+            listener,
+            f"{values.full_name(CALLBACK_HANDLER)} names a Java class that decides who is let in, "
+            "which tierlog cannot load",
+        )
     if name != _PLAIN:
         return MechanismSettings(name, max_reauth_ms)
     if entry is None:
@@ -119,8 +135,12 @@ def _mechanism(stated: Mapping[str, str], listener: str, name: str) -> Mechanism
     return MechanismSettings(name, max_reauth_ms, users)
 
 
+def _full_name(listener: str, mechanism: str, key: str) -> str:
+    return f"{LISTENER_PREFIX}{listener.lower()}.{mechanism.lower()}.{key}"
+
+
 def _jaas_name(listener: str, mechanism: str) -> str:
-    return f"{LISTENER_PREFIX}{listener.lower()}.{mechanism.lower()}.{_JAAS}"
+    return _full_name(listener, mechanism, _JAAS)
 
 
 def _entry(stated: Mapping[str, str], listener: str, mechanism: str) -> JaasEntry | None:
@@ -143,7 +163,21 @@ def is_obeyed(name: str, listeners: Mapping[str, SaslSettings]) -> bool:
         return False
     if own_name in _OF_LISTENER:
         return True
+    has_tokens = any(each.tokens is not None for each in settings.mechanisms)
     mechanism = next(
         (each for each in settings.mechanisms if own_name.startswith(f"{each.name.lower()}.")), None
     )
-    return mechanism is not None and own_name[len(mechanism.name) + 1 :] in _OF_MECHANISM
+    if mechanism is None:
+        return has_tokens and own_name in OBEYED
+    key = own_name[len(mechanism.name) + 1 :]
+    return key in _OF_MECHANISM or (mechanism.tokens is not None and key in OBEYED)
+
+
+def sasl_warnings(listeners: Mapping[str, SaslSettings]) -> list[str]:
+    """What the listeners do not verify."""
+    return [
+        warning
+        for listener, settings in listeners.items()
+        for each in settings.mechanisms
+        for warning in token_warnings(listener, each.tokens)
+    ]

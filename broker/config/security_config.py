@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from ...clients.config_def import parse_value
 from ...clients.errors import ErrorCode, KafkaError
 from ..security.tls.ciphers import TLS_1_3, openssl_name
-from ..security.tls.settings import ClientAuth, KeyStore, Secret, TlsSettings, TrustStore
+from ..security.tls.settings import ClientAuth, KeyStore, Secret, StoreKind, TlsSettings, TrustStore
 from .config_safety import LISTENER_PREFIX, split_listener_name
 from .config_values import TABLES
 
@@ -22,10 +22,13 @@ _CLIENT_AUTH: dict[str, ClientAuth] = {
     "requested": "requested",
     "required": "required",
 }
-_HOW_TO_CONVERT = (
-    "convert the store to PEM, for example with keytool -importkeystore -deststoretype PKCS12 and"
-    " then openssl pkcs12, and set {property}=PEM"
-)
+_BLANKS = "".join(map(chr, range(33)))
+_KINDS: dict[str, StoreKind] = {
+    "PEM": "PEM",
+    "PKCS12": "PKCS12",
+    # The default. Java looks into such a file, and reads it if it is PKCS12; so does the context.
+    "JKS": "PKCS12",
+}
 
 
 def _refuse(sentence: str) -> KafkaError:
@@ -58,8 +61,9 @@ class _Listener:
 
     def secret(self, key: str) -> Secret | None:
         """A password or PEM text; None if it is not set or empty."""
-        text = self._stated.get(self.full_name(key), "")
-        return Secret(text) if text.strip() else None
+        # Kafka drops blanks at the ends of passwords, too, with Java's trim().
+        text = self._stated.get(self.full_name(key), "").strip(_BLANKS)
+        return Secret(text) if text else None
 
     def refuse(self, sentence: str) -> KafkaError:
         """The error for a combination that cannot be obeyed."""
@@ -167,15 +171,18 @@ def _ciphers(
     return tuple(older), (oldest, newest)
 
 
-def _require_pem(values: _Listener, key: str) -> None:
-    """Refuse a store that is not PEM."""
-    kind = values.text(key).upper()
-    if kind == "PEM":
-        return
-    how = _HOW_TO_CONVERT.format(property=key)
-    if kind == "JKS":
-        raise values.refuse(f"{key} is JKS, which no library of Python reads: {how}")
-    raise values.refuse(f"{key}={kind} is a format that tierlog does not read: {how}")
+def _kind(values: _Listener, key: str, *, is_inline: bool) -> StoreKind:
+    """The format of a store."""
+    name = values.text(key).upper()
+    kind = _KINDS.get(name)
+    if kind is None:
+        raise values.refuse(
+            f"{key}={name} is a format that tierlog does not read: convert the store with keytool"
+            f" -importkeystore -deststoretype PKCS12, and set {key}=PKCS12"
+        )
+    if is_inline and kind != "PEM":
+        raise values.refuse(f"{key} is {name}, but the store is inline: set {key}=PEM")
+    return kind
 
 
 def _checks_host(values: _Listener) -> bool:
@@ -205,9 +212,9 @@ def _key_store(values: _Listener, *, needs_key: bool) -> KeyStore | None:
         raise values.refuse(
             "ssl.keystore.certificate.chain is set without ssl.keystore.key, its private key"
         )
-    has_password = values.secret("ssl.keystore.password") is not None
+    password = values.secret("ssl.keystore.password")
     if not location and not key:
-        if has_password:
+        if password:
             raise values.refuse("ssl.keystore.password is set without ssl.keystore.location")
         if not needs_key:
             return None
@@ -215,32 +222,50 @@ def _key_store(values: _Listener, *, needs_key: bool) -> KeyStore | None:
             "it has no private key; set ssl.keystore.type=PEM and ssl.keystore.location, a file"
             " with the key and its certificates"
         )
-    _require_pem(values, "ssl.keystore.type")
-    if has_password:
+    kind = _kind(values, "ssl.keystore.type", is_inline=not location)
+    if kind == "PEM" and password:
         raise values.refuse(
             "ssl.keystore.password is set, but a PEM store has none; ssl.key.password is the"
             " password of its key"
         )
-    return KeyStore(location, key, chain, key_password)
+    if kind == "PKCS12":
+        _check_passwords(values, password, key_password)
+    return KeyStore(location, key, chain, key_password, kind, password)
+
+
+def _check_passwords(
+    values: _Listener, password: Secret | None, key_password: Secret | None
+) -> None:
+    """Refuse passwords that open no key store in PKCS12."""
+    if password is None:
+        raise values.refuse(
+            "ssl.keystore.location is set without ssl.keystore.password; if the file is PEM, set"
+            " ssl.keystore.type=PEM"
+        )
+    if key_password not in (None, password):
+        raise values.refuse(
+            "ssl.key.password is not ssl.keystore.password, but a store in PKCS12 has one password"
+            " for both: remove ssl.key.password"
+        )
 
 
 def _trust_store(values: _Listener) -> TrustStore | None:
     location = values.text("ssl.truststore.location")
     inline = values.secret("ssl.truststore.certificates")
-    has_password = values.secret("ssl.truststore.password") is not None
+    password = values.secret("ssl.truststore.password")
     if location and inline:
         raise values.refuse(
             "ssl.truststore.location is set beside ssl.truststore.certificates: keep the file or"
             " the inline text, not both"
         )
     if not location and not inline:
-        if has_password:
+        if password:
             raise values.refuse("ssl.truststore.password is set without ssl.truststore.location")
         return None
-    _require_pem(values, "ssl.truststore.type")
-    if has_password:
+    kind = _kind(values, "ssl.truststore.type", is_inline=not location)
+    if kind == "PEM" and password:
         raise values.refuse("ssl.truststore.password is set, but a PEM store has none")
-    return TrustStore(location, inline)
+    return TrustStore(location, inline, kind, password)
 
 
 def check_names(stated: Iterable[str]) -> None:

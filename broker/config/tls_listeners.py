@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ...clients.errors import KafkaError
 from .config import BrokerConfig
 from .config_values import ConfigValues
+from .listeners import listener_of_brokers
 
 if TYPE_CHECKING:
     from ...clients.network.network import ClientContext
@@ -29,11 +30,13 @@ class TlsListeners:
         acceptors: "Mapping[str, TlsAcceptor]",
         node_contexts: "Mapping[str, ClientContext]",
         with_sasl: Collection[str] = (),
+        between_brokers: str = "",
     ) -> None:
         self.acceptors = acceptors
         """What the connections of each listener share."""
         self._node_contexts = node_contexts
         self._with_sasl = with_sasl
+        self._between_brokers = between_brokers
         self._is_started = False
 
     @property
@@ -83,6 +86,12 @@ class TlsListeners:
         renewed = server_context(settings)
         if self._is_started:
             check_replacement(current, renewed)
+        if name == self._between_brokers:
+            from ..security.tls.trial import check_between, with_client
+
+            renewed = with_client(renewed)
+            if self._is_started:
+                check_between(current, renewed)
         return renewed
 
 
@@ -93,15 +102,18 @@ def tls_listeners(config: BrokerConfig) -> TlsListeners | None:
     # A broker in plain text does not pay for OpenSSL.
     from ..network.tls_transport import TlsAcceptor
     from ..security.tls.context import server_context
+    from ..security.tls.trial import with_client
 
+    between_brokers = listener_of_brokers(config.values)
+    made = {name: server_context(settings) for name, settings in config.tls.items()}
+    if between_brokers in made:
+        made[between_brokers] = with_client(made[between_brokers])
     handshake_s = config.values.integer("tierlog.tls.handshake.timeout.ms") / 1000
     return TlsListeners(
-        {
-            name: TlsAcceptor(server_context(settings), handshake_s)
-            for name, settings in config.tls.items()
-        },
+        {name: TlsAcceptor(context, handshake_s) for name, context in made.items()},
         config.node_contexts,
         config.sasl.keys(),
+        between_brokers,
     )
 
 

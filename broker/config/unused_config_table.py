@@ -127,22 +127,10 @@ sasl.oauthbearer.assertion.private.key.passphrase | PASSWORD | -
 sasl.oauthbearer.assertion.template.file | STRING | -
 sasl.oauthbearer.client.credentials.client.id | STRING | -
 sasl.oauthbearer.client.credentials.client.secret | PASSWORD | -
-sasl.oauthbearer.clock.skew.seconds | INT | 30
-sasl.oauthbearer.expected.audience | LIST | ""
-sasl.oauthbearer.expected.issuer | STRING | -
-sasl.oauthbearer.jwks.endpoint.refresh.ms | LONG | 3600000
-sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms | LONG | 10000
-sasl.oauthbearer.jwks.endpoint.retry.backoff.ms | LONG | 100
-sasl.oauthbearer.jwks.endpoint.url | STRING | -
 sasl.oauthbearer.jwt.retriever.class | CLASS | \
 org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever
-sasl.oauthbearer.jwt.validator.class | CLASS | \
-org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator
 sasl.oauthbearer.scope | STRING | -
-sasl.oauthbearer.scope.claim.name | STRING | scope
-sasl.oauthbearer.sub.claim.name | STRING | sub
 sasl.oauthbearer.token.endpoint.url | STRING | -
-sasl.server.callback.handler.class | CLASS | -
 security.providers | STRING | -
 server.max.startup.time.ms | LONG | 9223372036854775807 | [0,...]
 share.coordinator.append.linger.ms | INT | -1 | [-1,...]
@@ -159,12 +147,10 @@ socket.connection.setup.timeout.max.ms | LONG | 30000
 socket.connection.setup.timeout.ms | LONG | 10000
 ssl.engine.factory.class | CLASS | -
 ssl.keymanager.algorithm | STRING | SunX509
-ssl.keystore.password | PASSWORD | -
 ssl.protocol | STRING | TLSv1.3
 ssl.provider | STRING | -
 ssl.secure.random.implementation | STRING | -
 ssl.trustmanager.algorithm | STRING | PKIX
-ssl.truststore.password | PASSWORD | -
 telemetry.max.bytes | INT | 1048576 | [1,...]
 transaction.two.phase.commit.enable | BOOLEAN | false
 unclean.leader.election.interval.ms | LONG | 300000 | [1,...]

@@ -505,6 +505,14 @@ class Apis:
         kind = ListenerKind.CONTROLLER if route & _OF_CONTROLLERS else ListenerKind.BROKER
         return guarded(key, kind, handle)
 
+    def _recorded(self, key: ApiKey, handle: Handler) -> Handler:
+        """The handler that leaves a line of audit, if its API is an administrative act."""
+        if not self._broker.tells_clients_apart:
+            return handle
+        from ..request.recorded_acts import recorded
+
+        return cast("Handler", recorded(key, handle))
+
     def _forwarding(self, key: ApiKey, route: int, handle: Handler) -> Handler:
         """The handler, or one that leaves the request to the active controller elsewhere."""
         if self._broker.member is None or route & _OF_CONTROLLERS:
@@ -530,7 +538,12 @@ class Apis:
             version,
             decoder,
             self._handler(
-                api.key, self._forwarding(api.key, key, self._guarded(api.key, key, module.handle))
+                api.key,
+                self._forwarding(
+                    api.key,
+                    key,
+                    self._guarded(api.key, key, self._recorded(api.key, module.handle)),
+                ),
             ),
             _HEADS[len(response_header(api.key, version, 0))],
             api.key not in _ENCODED_AT_ONCE,

@@ -1,9 +1,11 @@
 """The SASL listeners of a configuration: what their connections share, made of their settings."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 from ...clients.environment import Environment
+from ...clients.errors import ErrorCode, KafkaError
 from ...replication.metadata.cluster_image import ClusterImage
 from ..config.config import BrokerConfig
 from ..metrics.metrics import Metrics
@@ -11,6 +13,44 @@ from ..metrics.metrics import Metrics
 if TYPE_CHECKING:
     from ...clients.sasl.scram_keys import ScramCredential, ScramMechanism
     from ..network.sasl_gate import SaslListener
+    from ..security.sasl.oauth.key_source import KeySource
+    from ..security.sasl.settings import KeyEndpoint
+
+
+async def token_keys(
+    config: BrokerConfig, started: AsyncExitStack
+) -> "Mapping[KeyEndpoint, KeySource]":
+    """The keys that verify tokens, read; `started` stops what reads them again.
+
+    Raises KafkaError(INVALID_CONFIG).
+    """
+    keys: dict[KeyEndpoint, KeySource] = {}
+    for endpoint in _endpoints(config):
+        if endpoint in keys:
+            continue
+        from importlib.util import find_spec
+
+        if find_spec("joserfc") is None:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                "Signed tokens need the Python package 'joserfc', which is not installed:"
+                " pip install joserfc",
+            )
+        from ..security.sasl.oauth.key_source import key_source
+
+        keys[endpoint] = source = key_source(endpoint)
+        started.push_async_callback(source.stop)
+        await source.start()
+    return keys
+
+
+def _endpoints(config: BrokerConfig) -> "list[KeyEndpoint]":
+    if not config.sasl:
+        return []
+    from ..security.sasl.settings import SignedTokens
+
+    mechanisms = [each for settings in config.sasl.values() for each in settings.mechanisms]
+    return [each.tokens.endpoint for each in mechanisms if isinstance(each.tokens, SignedTokens)]
 
 
 def sasl_listeners(
@@ -18,18 +58,29 @@ def sasl_listeners(
     image: Callable[[], ClusterImage],
     environment: Environment,
     metrics: Metrics,
+    keys: "Mapping[KeyEndpoint, KeySource]",
 ) -> "dict[str, SaslListener]":
     """By listener, what its connections share. Users with SCRAM are those of the newest image."""
     if not config.sasl:
         return {}
     # A broker without SASL does not pay for it.
+    from ...replication.controller.access.scram_control import secret_of
     from ..network.sasl_gate import SaslLimits, SaslListener, SaslMetrics
     from ..security.sasl.mechanisms import Verifiers, offered_mechanisms
+    from ..security.sasl.unknown_users import FormsOfUsers
 
     def credential_of(mechanism: "ScramMechanism", user: str) -> "ScramCredential | None":
         return image().scram_credentials.get((user, mechanism.code))
 
-    verifiers = Verifiers(credential_of, image().cluster_id, environment.random_uuid)
+    verifiers = Verifiers(
+        credential_of,
+        image().cluster_id,
+        environment.random_uuid,
+        environment.wall_clock_ms,
+        keys,
+        FormsOfUsers(lambda: image().scram_credentials),
+        lambda: secret_of(image()),
+    )
     counted = SaslMetrics(metrics)
     return {
         name: SaslListener(

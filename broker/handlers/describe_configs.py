@@ -4,9 +4,10 @@ Resources are topics, this broker, its loggers (KIP-412), groups and client metr
 
 For a broker, the response has the properties that tierlog acts on, and those that are set in its
 file or dynamically. An unknown property may belong to a plugin and be a secret, so its value is
-left out. Properties that cannot be altered at runtime are read-only (`dynamic_config.py`). An empty
-broker name stands for all brokers: the response has only the properties that are set for all of
-them.
+left out; so is a name that does not look like one, which may be a line of a private key (see
+`looks_like_a_name`). Properties that cannot be altered at runtime are read-only
+(`dynamic_config.py`). An empty broker name stands for all brokers: the response has only the
+properties that are set for all of them.
 
 v1: synonyms: every property that could have set the value, the effective one first (KIP-226)
 v3: types and, on request, documentation (KIP-569)
@@ -20,6 +21,7 @@ from typing import NamedTuple
 
 from ...clients.config_def import ConfigDef, ConfigType
 from ...clients.errors import ErrorCode, KafkaError
+from ...clients.properties import looks_like_a_name
 from ...clients.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -28,6 +30,7 @@ from ...clients.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from ...replication.controller.access.scram_control import SECRET_CONFIG
 from ...replication.controller.controller_config import ConfigSource
 from ...replication.controller.resource_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
 from ...replication.metadata.cluster_image import ConfigResource, ConfigResourceType
@@ -192,9 +195,10 @@ def _broker_entries(
             everyone,
             (ConfigSource.STATIC_BROKER_CONFIG, file),
         ]
-        names = sorted({*TABLES.acted_on, *file, *own, *everyone[1]})
+        of_file = {each for each in file if TABLES.find(each) or looks_like_a_name(each)}
+        names = sorted({*TABLES.acted_on, *of_file, *own, *everyone[1]})
     for each in names:
-        if keys is not None and each not in keys:
+        if each == SECRET_CONFIG or (keys is not None and each not in keys):
             continue
         definition = definition_of(each)
         synonyms = _broker_synonyms(each, layers, with_defaults=bool(name))

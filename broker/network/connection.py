@@ -207,6 +207,13 @@ class Connection:
         return self._frames.unfinished_bytes
 
     @property
+    def missing_bytes(self) -> int:
+        """How many bytes are certain to come, because a request has partly arrived; or 0."""
+        if not self._frames.unfinished_bytes or self._rest is not None or self.state is not _READY:
+            return 0
+        return self._frames.unfinished_bytes - self._frames.arrived_bytes
+
+    @property
     def arrived_bytes(self) -> int:
         """The bytes of the partial request that have arrived."""
         return self._frames.arrived_bytes

@@ -117,6 +117,11 @@ class _Exchange:
         """The largest size of a head; later bytes are read too, and ignored."""
         return _HEAD_BYTES_MAX
 
+    @property
+    def missing_bytes(self) -> int:
+        """0: the end of a head is not seen before it is there."""
+        return 0
+
     def received(self, view: memoryview) -> None:
         """Add to the head; bytes after it are ignored."""
         if self._is_read:

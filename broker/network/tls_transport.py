@@ -54,6 +54,11 @@ HANDSHAKE_BYTES_MAX: Final = 256 * 1024
 CONTROL_BYTES_MAX: Final = 64 * 1024
 """How many bytes of answers to a client's key updates may wait for it to read them."""
 
+LOW_WATER_BYTES: Final = 32 * 1024
+"""While a request is incomplete, the system wakes us for what is missing or for so much: a client
+sends 16 KiB at a time, and to be woken costs more than to decrypt it. Less than
+`_LEAST_PROGRESS_BYTES`, so that a slow client's progress is seen."""
+
 _TURN_BYTES = 1024 * 1024
 """The most that one connection encrypts and sends before the other ones get their turn."""
 
@@ -137,6 +142,7 @@ class TlsTransport(OwnedSocket):
         "_deadline",
         "_engine",
         "_is_shaking",
+        "_low_water",
         "_shaken_bytes",
         "on_failed",
         "on_secured",
@@ -159,6 +165,8 @@ class TlsTransport(OwnedSocket):
         self._cipher: memoryview | None = None
         """Encrypted bytes that the socket did not accept yet."""
         self._is_shaking = True
+        self._low_water = 1
+        """How many bytes must have arrived before the system says so."""
         self._shaken_bytes = 0
         self._deadline: asyncio.TimerHandle | None = None
 
@@ -246,6 +254,9 @@ class TlsTransport(OwnedSocket):
 
     def resume_reading(self) -> None:
         was_reading = self._reading
+        if not was_reading:
+            # What was read ahead or kept may have completed the request.
+            self._wait_for(1)
         super().resume_reading()
         if self._reading and not was_reading and self._engine.is_ended:
             self._loop.call_soon(self._ended)
@@ -287,8 +298,19 @@ class TlsTransport(OwnedSocket):
             size = 0
         if size:
             self._deliver(self._scratch.view[:size])
+            if self._reading:
+                self._wait_for(self._engine.least_to_come(receiver.missing_bytes))
         else:
             self.close()
+
+    def _wait_for(self, nbytes: int) -> None:
+        """Let the system wake us when so much has arrived, which must be certain to come."""
+        low_water = min(max(nbytes, 1), LOW_WATER_BYTES)
+        if low_water != self._low_water:
+            self._low_water = low_water
+            # Some systems refuse this once the peer has gone, which the next read shows.
+            with suppress(OSError):
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, low_water)
 
     def _deliver(self, cipher: memoryview) -> None:
         """Decrypt what has arrived, and hand it to the connection."""

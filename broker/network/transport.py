@@ -56,6 +56,11 @@ class Receiver(Protocol):
         """How many bytes it can handle now. Others stay in the socket's receive buffer."""
         ...
 
+    @property
+    def missing_bytes(self) -> int:
+        """How many bytes are certain to come, because a request has partly arrived; or 0."""
+        ...
+
     def received(self, view: memoryview) -> None:
         """Bytes arrived. They are overwritten once this returns."""
         ...

@@ -3,7 +3,7 @@
 Quotas are looked up in this order, and the first one that is set applies: (user, client id), (user,
 any client id), user, (any user, client id), (any user, any client id), any user, client id, any
 client id. Clients that share a quota share its meter: those of a user, of a client id, or of the
-two together.
+two together. For a client without a client id only the quotas of users count.
 
 A meter sums what was used in the last eleven one-second samples; the current one is incomplete. A
 client above its quota is throttled until the average is at the quota again (`Rate`,
@@ -111,14 +111,14 @@ class ClientQuotas:
             (None, None),
         ):
             both = (("client-id", client_name), ("user", user_name))
-            limit = self._quotas.get(both, {}).get(key)
+            limit = self._quotas.get(both, {}).get(key) if client_id else None
             if limit is not None:
                 return Quota(limit, (key, user, client_id))
             if client_name is None:
                 limit = self._quotas.get((("user", user_name),), {}).get(key)
                 if limit is not None:
                     return Quota(limit, (key, user, ""))
-        for client_name in (client_id, None):
+        for client_name in (client_id, None) if client_id else ():
             limit = self._quotas.get((("client-id", client_name),), {}).get(key)
             if limit is not None:
                 return Quota(limit, (key, "", client_id))

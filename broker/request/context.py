@@ -118,6 +118,11 @@ class NodeContext:
     large_requests: LargeRequests = field(default_factory=LargeRequests)
     described_topics: DescribedTopics = field(default_factory=DescribedTopics)
 
+    @property
+    def tells_clients_apart(self) -> bool:
+        """Whether it knows who its clients are; without that, an audit says nothing."""
+        return self.authorizer is not None or bool(self.config.tls) or bool(self.config.sasl)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerContext(NodeContext):

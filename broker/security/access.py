@@ -142,6 +142,7 @@ class Access(NamedTuple):
             f"operation = {operation.name} from host = {shown(self.host)} on resource = "
             f"{_KINDS.get(resource.type, 'Unknown')}:LITERAL:{shown(resource.name)} for request = "
             f"{self.api_key if api is None else api.name}",
+            self.principal,
         )
 
 

@@ -1,6 +1,6 @@
-"""The lines of the audit: who was denied what, one line each, at most so many a second.
+"""The lines of the audit: who was denied what, and who changed what, at most so many a second.
 
-The logger is Kafka's, so that its level is set by Kafka's name (`kafka-configs.sh
+The logger of denials is Kafka's, so that its level is set by Kafka's name (`kafka-configs.sh
 --entity-type broker-loggers`). Names come from clients and may hold anything: whatever is not
 printable is escaped, and a long name is cut, so that no client can write a line of its own.
 """
@@ -9,7 +9,10 @@ import asyncio
 import logging
 
 LINES_A_SECOND_MAX = 100
-"""More are counted, and the count is logged with the next line of a later second."""
+"""More are counted, and the count is logged as soon as the second is over."""
+
+LINES_OF_ONE_MAX = LINES_A_SECOND_MAX // 2
+"""Of each second's lines, for one principal: whoever asks for what is denied hides nobody else."""
 
 _SHOWN_CHARACTERS_MAX = 300
 """A longer name is cut: Kafka's own limit for names of topics is 249."""
@@ -23,27 +26,42 @@ class Audit:
         self._second = -1
         self._written = 0
         self._dropped = 0
+        # Of this second, so that there are no more of them than lines.
+        self._written_of: dict[str, int] = {}
 
     def wants(self, allowed: bool) -> bool:
         """Whether the level of the logger lets such a decision through."""
         return self._logger.isEnabledFor(logging.DEBUG if allowed else logging.INFO)
 
-    def write(self, allowed: bool, sentence: str) -> None:
-        """Log a decision, or count it if this second is full."""
-        second = int(asyncio.get_running_loop().time())
+    def write(self, allowed: bool, sentence: str, principal: str) -> None:
+        """Log a decision about a principal, or count it if this second is full."""
+        loop = asyncio.get_running_loop()
+        second = int(loop.time())
         if second != self._second:
-            if self._dropped:
-                self._logger.info("The audit left out %d decisions", self._dropped)
-            self._second, self._written, self._dropped = second, 0, 0
-        if self._written == LINES_A_SECOND_MAX:
+            self._tell_dropped()
+            self._second, self._written = second, 0
+            self._written_of.clear()
+        written = self._written_of.get(principal, 0)
+        if self._written == LINES_A_SECOND_MAX or written == LINES_OF_ONE_MAX:
+            if not self._dropped:
+                loop.call_at(second + 1.0, self._tell_dropped)
             self._dropped += 1
             return
         self._written += 1
+        self._written_of[principal] = written + 1
         self._logger.log(logging.DEBUG if allowed else logging.INFO, "%s", sentence)
+
+    def _tell_dropped(self) -> None:
+        if self._dropped:
+            self._logger.info("The audit left out %d lines", self._dropped)
+            self._dropped = 0
 
 
 AUDIT = Audit(logging.getLogger("kafka.authorizer.logger"))
-"""The audit of this process."""
+"""The denials of this process, and at DEBUG its permissions."""
+
+ACTS_AUDIT = Audit(logging.getLogger("tierlog.audit"))
+"""The administrative acts that this process has decided (`acts.py`)."""
 
 
 def shown(text: str) -> str:

@@ -76,7 +76,8 @@ def _module(class_name: str) -> LoginModule:
     try:
         return LoginModule(name)
     except ValueError:
-        shown = name if name.isidentifier() else "its class"
+        is_class = name.isidentifier() and name.endswith("Module")
+        shown = name if is_class else "its class"
         names = ", ".join(each.value for each in LoginModule)
         raise _refuse(f"{shown} is not supported; the login modules are {names}") from None
 

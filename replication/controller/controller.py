@@ -147,8 +147,9 @@ class Controller(ControllerLoop):
         """Set and remove users' SCRAM credentials; return an error or None for each user."""
         from .access.scram_control import alter_scram_credentials, named_users
 
+        new_id = self._environment.random_uuid
         try:
-            return await self._write(lambda image: alter_scram_credentials(image, request))
+            return await self._write(lambda image: alter_scram_credentials(image, request, new_id))
         except KafkaError as error:
             return [(name, error) for name in named_users(request)]
 

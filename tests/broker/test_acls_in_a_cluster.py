@@ -6,10 +6,13 @@ from pathlib import Path
 import pytest
 
 from tierlog.bench.probe import free_port
+from tierlog.clients.protocol.api import ApiKey
 from tierlog.replication.authorizer.authorizer import AclOperation, Resource, ResourceType
 from tierlog.replication.authorizer.standard_authorizer import StandardAuthorizer
+from tierlog.replication.metadata.cluster_image import ConfigResourceType
 
 from ..broker_process import RawClient
+from ..conformance.meaningful_requests import request
 from ..waiting import wait_until
 from .acl_requests import create, creation, delete, describe, everything
 from .guarded_broker import GuardedBroker
@@ -37,8 +40,15 @@ def follows(authorizer: StandardAuthorizer, principal: str) -> bool:
     return authorizer.authorize(principal, "10.0.0.1", AclOperation.READ, TOPIC)
 
 
-def test_brokers_forward_and_follow(tmp_path: Path) -> None:
+def audited(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The APIs of the administrative acts that some process has a line of."""
+    lines = [each.getMessage() for each in caplog.records if each.name == "tierlog.audit"]
+    return [each.split(" ")[3] for each in lines]
+
+
+def test_brokers_forward_and_follow(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The controller decides; each process follows, one that comes back later too."""
+    caplog.set_level("INFO", "tierlog.audit")
     port = free_port()
     quorum = {
         "controller.quorum.voters": f"1@127.0.0.1:{port}",
@@ -68,6 +78,11 @@ def test_brokers_forward_and_follow(tmp_path: Path) -> None:
             ]
             for each in (one, two, three):
                 wait_until(partial(follows, each.authorizer, "User:alice"), 60, "it falls behind")
+        assert audited(caplog) == ["CreateAcls"]
+        config = {"resource_type": ConfigResourceType.BROKER, "configs": [{"name": "x"}]}
+        changed = request(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[config])
+        client.receive(client.send(changed, 1))
+        assert audited(caplog) == ["CreateAcls", "IncrementalAlterConfigs"]
         create(client, creation("t", principal="User:bob"))
         alice = everything()
         alice.principal_filter = "User:alice"

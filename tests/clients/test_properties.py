@@ -41,21 +41,19 @@ def test_each_rule_of_the_format(text: str, expected: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "name", "escape"),
+    ("text", "place"),
     [
-        ("a=\\u12", 1, "a", "\\u12"),
-        ("# one\n\nlog.dirs=\\\n  /a,\\\n  C:\\users\nb=1", 3, "log.dirs", "\\users"),
-        ("x=1\r\nn\\u00zzme=2", 2, "n\\u00zzme", "\\u00zz"),
+        ("a=\\u12", "Line 1"),
+        ("# one\n\nlog.dirs=\\\n  /a,\\\n  C:\\users\nb=1", "Line 3, property log.dirs"),
+        ("x=1\r\nn\\u00zzme=2", "Line 2"),
     ],
 )
-def test_an_escape_that_is_cut_short_is_shown_where_it_stands(
-    text: str, line: int, name: str, escape: str
-) -> None:
+def test_where_an_escape_is_cut_short_is_said_without_the_value(text: str, place: str) -> None:
     with pytest.raises(KafkaError) as refused:
         parse_properties(text)
     assert refused.value.message == (
-        f"Line {line}, property {name}: {escape} is not a Unicode escape, which is \\u and four "
-        "hexadecimal digits; a backslash itself is written twice."
+        f"{place}: a \\u is not followed by four hexadecimal digits, as in a Unicode escape; a"
+        " backslash itself is written twice."
     )
 
 

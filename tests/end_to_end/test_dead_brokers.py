@@ -5,6 +5,7 @@ Both settings are tierlog's own. The session is so long that nothing here happen
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -25,10 +26,9 @@ _SETTINGS = {
 }
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    directory = tmp_path_factory.mktemp("dead-brokers")
-    with Cluster(directory, combined("tierlog", "tierlog", "tierlog"), _SETTINGS) as three:
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with Cluster(tmp_path, combined("tierlog", "tierlog", "tierlog"), _SETTINGS) as three:
         three.wait_until_caught_up()
         yield three
 

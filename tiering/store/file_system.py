@@ -52,7 +52,11 @@ _NOWHERE = ("\0", "\\", "://")
 """Not allowed in a key: some stores would resolve it to a place outside the tier."""
 _KEY_CHARACTERS = 100
 
-_CHATTY = ("adlfs", "aiobotocore", "azure", "botocore", "fsspec", "gcsfs", "paramiko", "s3fs")
+_CHATTY = (
+    *("adlfs", "aiobotocore", "aiohttp", "azure", "botocore", "fsspec", "gcsfs", "google", "msal"),
+    *("paramiko", "requests", "s3fs", "urllib3"),
+)
+"""Libraries that log their requests: tokens and signatures stand in those."""
 
 
 class TierFileSystem:
@@ -244,8 +248,14 @@ def _connector(location: RemoteUrl) -> Connector:
 
 
 def _silence() -> None:
+    """Let no line of these libraries out, whatever level somebody sets for one of their parts."""
     for name in _CHATTY:
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+        logger = logging.getLogger(name)
+        logger.setLevel(logging.CRITICAL + 1)
+        logger.propagate = False
+        if not logger.handlers:
+            # Without any, Python writes warnings to stderr.
+            logger.addHandler(logging.NullHandler())
 
 
 class _UrlToFs(Protocol):

@@ -65,7 +65,7 @@ class RemoteUrl:
                 "such as file:///var/lib/tierlog/remote or s3://bucket/prefix"
             )
         if protocol.lower() in _WITH_BUCKET and not urlsplit(self.url).netloc:
-            raise _invalid(f"{self.url} has no bucket: use {protocol}://bucket/prefix")
+            raise _invalid(f"{self} has no bucket: use {protocol}://bucket/prefix")
         reason = _NEVER.get(protocol.lower())
         if reason is not None:
             raise _invalid(f"{protocol}:// cannot hold a remote tier: {reason}")
@@ -76,10 +76,11 @@ class RemoteUrl:
 
     def __str__(self) -> str:
         parts = urlsplit(self.url)
-        if "@" not in parts.netloc:
-            return self.url
-        host = parts.netloc.rpartition("@")[2]
-        return urlunsplit(parts._replace(netloc=f"***@{host}"))
+        url = self.url
+        if "@" in parts.netloc:
+            host = parts.netloc.rpartition("@")[2]
+            url = urlunsplit(parts._replace(netloc=f"***@{host}"))
+        return _SIGNED.sub(r"\1***", url)
 
     def redact(self, text: str) -> str:
         """`text` without the values of secret-looking options and the URL's user info."""

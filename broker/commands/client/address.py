@@ -1,7 +1,8 @@
 """Where a command finds its cluster, and the client properties that the user states.
 
 The address comes from the first of: `--bootstrap`, the profile that `--profile` or TIERLOG_PROFILE
-names, TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the default profile, 127.0.0.1:9092. Profiles
+names, TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the default profile, 127.0.0.1:9092. The
+`bootstrap.servers` of `-X` or of the file of `--command-config` come after `--bootstrap`. Profiles
 stand in `~/.config/tierlog/config.toml` (or below XDG_CONFIG_HOME):
 
     profile = "dev"
@@ -16,7 +17,10 @@ Everything here is decided from values; `client_session.py` reads the environmen
 """
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, cast
+
+from ....clients.properties import shown_pair
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
@@ -39,6 +43,8 @@ class Stated(NamedTuple):
     profile: str | None
     properties: Sequence[str]
     """Each `name=value`."""
+    file: Mapping[str, str] = MappingProxyType({})
+    """The properties of the file that `--command-config` names."""
 
 
 def config_file(environ: Mapping[str, str]) -> str:
@@ -52,10 +58,11 @@ def target_of(stated: Stated, environ: Mapping[str, str], content: bytes | None)
     wished = stated.profile or environ.get("TIERLOG_PROFILE") or None
     address = stated.bootstrap or ("" if wished else _of_environment(environ))
     profile: Target | None = None
-    if wished is not None or not address:
+    # A file of properties says all that the default profile would.
+    if wished is not None or not (address or stated.file):
         profile = _profile(wished, content, config_file(environ))
     properties = {} if profile is None else dict(profile.properties)
-    properties |= _pairs(stated.properties)
+    properties |= {**stated.file, **_pairs(stated.properties)}
     stated_address = properties.pop("bootstrap.servers", "")
     return Target(
         stated.bootstrap
@@ -76,7 +83,7 @@ def _pairs(words: Sequence[str]) -> dict[str, str]:
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or not name.strip():
-            raise UsageError(f"-X {word} is not of the form name=value.")
+            raise UsageError(f"-X {shown_pair(word)} is not of the form name=value.")
         pairs[name.strip()] = value.strip()
     return pairs
 

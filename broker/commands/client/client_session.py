@@ -18,6 +18,7 @@ from ....clients.environment import SystemEnvironment
 from ....clients.errors import ErrorCode, KafkaError
 from ....clients.network.first_contact import ensure_answers
 from ....clients.network.network import NetworkConfig, parse_bootstrap
+from ....clients.properties import parse_properties
 from ....clients.text_table import table
 from ....storage.files import OsFiles
 from .address import Stated, Target, UsageError, config_file, target_of
@@ -152,13 +153,25 @@ def _target(parsed: argparse.Namespace) -> Target:
         content: bytes | None = OsFiles().read(config_file(os.environ))
     except OSError:
         content = None
-    stated = Stated(parsed.bootstrap, parsed.profile, parsed.properties)
+    file = _properties_of(parsed.command_config) if parsed.command_config else {}
+    stated = Stated(parsed.bootstrap, parsed.profile, parsed.properties, file)
     target = target_of(stated, os.environ, content)
     try:
         parse_bootstrap(target.bootstrap)
     except KafkaError as error:
         raise UsageError(error.message) from error
     return target
+
+
+def _properties_of(path: str) -> dict[str, str]:
+    try:
+        return parse_properties(OsFiles().read(path).decode())
+    except OSError as error:
+        raise UsageError(f"The file {path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"The file {path} is not UTF-8 text: save it as UTF-8.") from None
+    except KafkaError as error:
+        raise UsageError(f"{path}: {error.message}") from None
 
 
 async def _until_done(

@@ -4,7 +4,10 @@ import argparse
 from collections.abc import Sequence
 
 from ....clients.admin import Admin, ConfigEntry, ConfigResourceType
+from ....clients.config_def import ConfigType
 from ....clients.errors import ErrorCode, KafkaError
+from ...config.config_safety import split_listener_name
+from ...config.config_values import TABLES
 from .address import UsageError
 from .client_session import Session, run_command
 from .connection_arguments import EXIT_CODES, add_connection, add_verbs
@@ -33,6 +36,7 @@ _HELP = {
     "unset": "return configs to their defaults",
 }
 _ALL_BROKERS = "default"
+_HIDDEN = "(hidden)"
 
 
 def add_config_commands(parser: argparse.ArgumentParser) -> None:
@@ -104,7 +108,7 @@ def _fields(entry: ConfigEntry) -> dict[str, object]:
 
 
 def _cells(entry: ConfigEntry) -> Sequence[str]:
-    value = "(hidden)" if entry.is_sensitive else entry.value or ""
+    value = _HIDDEN if entry.is_sensitive else entry.value or ""
     return entry.name, value, entry.source.name.lower().replace("_", " ")
 
 
@@ -127,7 +131,17 @@ async def _alter(
         except KafkaError as error:
             raise absent_topic(error, name) from error
     session.line(f"{parsed.type} {parsed.name} altered")
-    session.result({"type": parsed.type, "name": parsed.name, "altered": changes})
+    shown = {key: _shown(parsed.type, key, value) for key, value in changes.items()}
+    session.result({"type": parsed.type, "name": parsed.name, "altered": shown})
+
+
+def _shown(kind: str, key: str, value: str | None) -> str | None:
+    """A new value as it may stand in an output that others keep, such as that of CI."""
+    if kind != "broker" or value is None:
+        return value
+    definition = TABLES.find(split_listener_name(key)[1])
+    is_secret = definition is None or definition.type is ConfigType.PASSWORD
+    return _HIDDEN if is_secret else value
 
 
 _COMMANDS = {"get": _get, "set": _set, "unset": _unset}

@@ -38,6 +38,11 @@ def add_connection(parser: argparse.ArgumentParser, *, as_json: str = "print JSO
         help="a profile of ~/.config/tierlog/config.toml (default: TIERLOG_PROFILE)",
     )
     group.add_argument(
+        "--command-config",
+        metavar="FILE",
+        help="a file with client properties, as Kafka's tools take it",
+    )
+    group.add_argument(
         "-X",
         dest="properties",
         metavar="NAME=VALUE",

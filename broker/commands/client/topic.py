@@ -10,6 +10,7 @@ from ....clients.kafka_uuid import uuid_to_string
 from ....clients.network.metadata import TopicMetadata
 from ....clients.network.offset_lookup import OffsetAndTimestamp
 from ....clients.offset_names import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from ....clients.properties import shown_pair
 from ....clients.topic_partition import TopicPartition
 from .address import UsageError
 from .client_session import Session, run_command
@@ -156,7 +157,7 @@ def config_pairs(words: Sequence[str]) -> dict[str, str]:
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or not name.strip():
-            raise UsageError(f"The config {word} is not of the form name=value.")
+            raise UsageError(f"The config {shown_pair(word)} is not of the form name=value.")
         pairs[name.strip()] = value.strip()
     return pairs
 

@@ -50,8 +50,8 @@ function _shtab_tierlog_using
   test "$_shtab_tierlog_cmdpath" = "$argv"
 end
 
-set -g _shtab_tierlog_commands serve tier 'tier ls' 'tier verify' 'tier scrub' 'tier owner' 'tier rebuild' topic 'topic ls' 'topic create' 'topic describe' 'topic alter' 'topic delete' 'topic trim' 'topic storage' produce consume group 'group ls' 'group describe' 'group seek' 'group delete' config 'config get' 'config set' 'config unset' cluster 'cluster up' 'cluster info' 'cluster ping' 'cluster wait' 'cluster status' 'cluster kill' 'cluster pause' 'cluster resume' 'cluster start' 'cluster add' 'cluster remove' 'cluster roll' 'cluster stop' format info random-uuid completion
-set -g _shtab_tierlog_opts_with_value --add-scram --announce --bootstrap --brokers --cluster-id --compression --config --controllers --count --delete-config --delimiter --dir --feature --format --grace --group --header --initial-controllers --key --key-delimiter --log-format --log-level --offset --override --partition --partitions --profile --properties --rack --release-version --replicas --timeout --to --topic --topic-id -D -H -I -K -S -X -b -c -d -f -g -k -n -o -p -r -t -z
+set -g _shtab_tierlog_commands serve tier 'tier ls' 'tier verify' 'tier scrub' 'tier owner' 'tier rebuild' topic 'topic ls' 'topic create' 'topic describe' 'topic alter' 'topic delete' 'topic trim' 'topic storage' produce consume group 'group ls' 'group describe' 'group seek' 'group delete' config 'config get' 'config set' 'config unset' cluster 'cluster up' 'cluster info' 'cluster ping' 'cluster wait' 'cluster status' 'cluster kill' 'cluster pause' 'cluster resume' 'cluster start' 'cluster add' 'cluster remove' 'cluster roll' 'cluster stop' format info random-uuid secure 'secure init' completion
+set -g _shtab_tierlog_opts_with_value --add-scram --announce --bootstrap --brokers --cluster-id --command-config --compression --config --controllers --count --days --delete-config --delimiter --dir --feature --format --grace --group --header --host --initial-controllers --key --key-delimiter --log-format --log-level --offset --override --partition --partitions --port --profile --properties --rack --release-version --replicas --timeout --to --topic --topic-id --user -D -H -I -K -S -X -b -c -d -f -g -k -n -o -p -r -t -z
 
 complete -c tierlog -e
 complete -c tierlog -f
@@ -118,6 +118,7 @@ complete -c tierlog -n '_shtab_tierlog_using topic ls' -l internal -d 'list inte
 complete -c tierlog -n '_shtab_tierlog_using topic ls' -l names -d 'print the names alone'
 complete -c tierlog -n '_shtab_tierlog_using topic ls' -s b -l bootstrap -x -d 'brokers to ask first (default: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1:9092)'
 complete -c tierlog -n '_shtab_tierlog_using topic ls' -l profile -x -d 'a profile of ~/.config/tierlog/config.toml (default: TIERLOG_PROFILE)'
+complete -c tierlog -n '_shtab_tierlog_using topic ls' -l command-config -xka "(__fish_complete_path (commandline -ct))" -d 'a file with client properties, as Kafka'"'"'s tools take it'
 complete -c tierlog -n '_shtab_tierlog_using topic ls' -s X -x -d 'a client property under Kafka'"'"'s name; can be repeated'
 complete -c tierlog -n '_shtab_tierlog_using topic ls' -l json -d 'print JSON'
 complete -c tierlog -n '_shtab_tierlog_using topic; and test $_shtab_tierlog_npos -eq 0' -a create -d 'Create topics.'
@@ -128,6 +129,7 @@ complete -c tierlog -n '_shtab_tierlog_using topic create' -l if-not-exists -d '
 complete -c tierlog -n '_shtab_tierlog_using topic create' -s c -l config -x -d 'a config of the topic; can be repeated'
 complete -c tierlog -n '_shtab_tierlog_using topic create' -s b -l bootstrap -x -d 'brokers to ask first (default: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1:9092)'
 complete -c tierlog -n '_shtab_tierlog_using topic create' -l profile -x -d 'a profile of ~/.config/tierlog/config.toml (default: TIERLOG_PROFILE)'
+complete -c tierlog -n '_shtab_tierlog_using topic create' -l command-config -xka "(__fish_complete_path (commandline -ct))" -d 'a file with client properties, as Kafka'"'"'s tools take it'
 complete -c tierlog -n '_shtab_tierlog_using topic create' -s X -x -d 'a client property under Kafka'"'"'s name; can be repeated'
 complete -c tierlog -n '_shtab_tierlog_using topic create' -l json -d 'print JSON'
 complete -c tierlog -n '_shtab_tierlog_using topic create; and test $_shtab_tierlog_npos -ge 0' -ka "(tierlog topic ls --names 2>/dev/null)" -d TOPIC
@@ -135,6 +137,7 @@ complete -c tierlog -n '_shtab_tierlog_using topic; and test $_shtab_tierlog_npo
 complete -c tierlog -n '_shtab_tierlog_using topic describe' -s h -l help -d 'show this help message and exit'
 complete -c tierlog -n '_shtab_tierlog_using topic describe' -s b -l bootstrap -x -d 'brokers to ask first (default: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1:9092)'
 complete -c tierlog -n '_shtab_tierlog_using topic describe' -l profile -x -d 'a profile of ~/.config/tierlog/config.toml (default: TIERLOG_PROFILE)'
+complete -c tierlog -n '_shtab_tierlog_using topic describe' -l command-config -xka "(__fish_complete_path (commandline -ct))" -d 'a file with client properties, as Kafka'"'"'s tools take it'
 complete -c tierlog -n '_shtab_tierlog_using topic describe' -s X -x -d 'a client property under Kafka'"'"'s name; can be repeated'
 complete -c tierlog -n '_shtab_tierlog_using topic describe' -l json -d 'print JSON'
 complete -c tierlog -n '_shtab_tierlog_using topic describe; and test $_shtab_tierlog_npos -ge 0' -ka "(tierlog topic ls --names 2>/dev/null)" -d TOPIC
@@ -145,6 +148,7 @@ complete -c tierlog -n '_shtab_tierlog_using topic alter' -s p -l partitions -x 
 complete -c tierlog -n '_shtab_tierlog_using topic alter' -s d -l delete-config -x -d 'a config that returns to its default; can be repeated'
 complete -c tierlog -n '_shtab_tierlog_using topic alter' -s b -l bootstrap -x -d 'brokers to ask first (default: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1:9092)'
 complete -c tierlog -n '_shtab_tierlog_using topic alter' -l profile -x -d 'a profile of ~/.config/tierlog/config.toml (default: TIERLOG_PROFILE)'
+complete -c tierlog -n '_shtab_tierlog_using topic alter' -l command-config -xka "(__fish_complete_path (commandline -ct))" -d 'a file with client properties, as Kafka'"'"'s tools take it'
 complete -c tierlog -n '_shtab_tierlog_using topic alter' -s X -x -d 'a client property under Kafka'"'"'s name; can be repeated'
 complete -c tierlog -n '_shtab_tierlog_using topic alter' -l json -d 'print JSON'
 complete -c tierlog -n '_shtab_tierlog_using topic alter; and test $_shtab_tierlog_npos -ge 0' -ka "(tierlog topic ls --names 2>/dev/null)" -d TOPIC
@@ -152,6 +156,7 @@ complete -c tierlog -n '_shtab_tierlog_using topic; and test $_shtab_tierlog_npo
 complete -c tierlog -n '_shtab_tierlog_using topic delete' -s h -l help -d 'show this help message and exit'
 complete -c tierlog -n '_shtab_tierlog_using topic delete' -s b -l bootstrap -x -d 'brokers to ask first (default: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1:9092)'
 complete -c tierlog -n '_shtab_tierlog_using topic delete' -l profile -x -d 'a profile of ~/.config/tierlog/config.toml (default: TIERLOG_PROFILE)'
+complete -c tierlog -n '_shtab_tierlog_using topic delete' -l command-config -xka "(__fish_complete_path (commandline -ct))" -d 'a file with client properties, as Kafka'"'"'s tools take it'
 complete -c tierlog -n '_shtab_tierlog_using topic delete' -s X -x -d 'a client property under Kafka'"'"'s name; can be repeated'
 complete -c tierlog -n '_shtab_tierlog_using topic delete' -l json -d 'print JSON'
 complete -c tierlog -n '_shtab_tierlog_using topic delete; and test $_shtab_tierlog_npos -ge 0' -ka "(tierlog topic ls --names 2>/dev/null)" -d TOPIC
@@ -161,6 +166,7 @@ complete -c tierlog -n '_shtab_tierlog_using topic trim' -s o -l offset -x -d 't
 complete -c tierlog -n '_shtab_tierlog_using topic trim' -s p -l partition -x -d 'only this partition'
 complete -c tierlog -n '_shtab_tierlog_using topic trim' -s b -l bootstrap -x -d 'brokers to ask first (default: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1:9092)'
 complete -c tierlog -n '_shtab_tierlog_using topic trim' -l profile -x -d 'a profile of ~/.config/tierlog/config.toml (default: TIERLOG_PROFILE)'
+complete -c tierlog -n '_shtab_tierlog_using topic trim' -l command-config -xka "(__fish_complete_path (commandline -ct))" -d 'a file with client properties, as Kafka'"'"'s tools take it'
 complete -c tierlog -n '_shtab_tierlog_using topic trim' -s X -x -d 'a client property under Kafka'"'"'s name; can be repeated'
 complete -c tierlog -n '_shtab_tierlog_using topic trim' -l json -d 'print JSON'
 complete -c tierlog -n '_shtab_tierlog_using topic trim; and test $_shtab_tierlog_npos -ge 0' -ka "(tierlog topic ls --names 2>/dev/null)" -d TOPIC
@@ -168,6 +174,7 @@ complete -c tierlog -n '_shtab_tierlog_using topic; and test $_shtab_tierlog_npo
 complete -c tierlog -n '_shtab_tierlog_using topic storage' -s h -l help -d 'show this help message and exit'
 complete -c tierlog -n '_shtab_tierlog_using topic storage' -s b -l bootstrap -x -d 'brokers to ask first (default: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1:9092)'
 complete -c tierlog -n '_shtab_tierlog_using topic storage' -l profile -x -d 'a profile of ~/.config/tierlog/config.toml (default: TIERLOG_PROFILE)'
+complete -c tierlog -n '_shtab_tierlog_using topic storage' -l command-config -xka "(__fish_complete_path (commandline -ct))" -d 'a file with client properties, as Kafka'"'"'s tools take it'
 complete -c tierlog -n '_shtab_tierlog_using topic storage' -s X -x -d 'a client property under Kafka'"'"'s name; can be repeated'
 complete -c tierlog -n '_shtab_tierlog_using topic storage' -l json -d 'print JSON'
 complete -c tierlog -n '_shtab_tierlog_using topic storage; and test $_shtab_tierlog_npos -ge 0' -ka "(tierlog topic ls --names 2>/dev/null)" -d TOPIC
@@ -182,6 +189,7 @@ complete -c tierlog -n '_shtab_tierlog_using produce' -s Z -l null -d 'send an e
 complete -c tierlog -n '_shtab_tierlog_using produce' -s z -l compression -xka "gzip lz4 none snappy zstd" -d 'how batches are compressed: gzip, lz4, none, snappy, zstd (default: none)'
 complete -c tierlog -n '_shtab_tierlog_using produce' -s b -l bootstrap -x -d 'brokers to ask first (default: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1:9092)'
 complete -c tierlog -n '_shtab_tierlog_using produce' -l profile -x -d 'a profile of ~/.config/tierlog/config.toml (default: TIERLOG_PROFILE)'
+complete -c tierlog -n '_shtab_tierlog_using produce' -l command-config -xka "(__fish_complete_path (commandline -ct))" -d 'a file with client properties, as Kafka'"'"'s tools take it'
 complete -c tierlog -n '_shtab_tierlog_using produce' -s X -x -d 'a client property under Kafka'"'"'s name; can be repeated'
 complete -c tierlog -n '_shtab_tierlog_using produce' -l json -d 'read each line as a JSON object'
 complete -c tierlog -n '_shtab_tierlog_using produce; and test $_shtab_tierlog_npos -eq 0' -ka "(tierlog topic ls --names 2>/dev/null)" -d TOPIC
@@ -195,6 +203,7 @@ complete -c tierlog -n '_shtab_tierlog_using consume' -s f -l format -x -d 'how 
 complete -c tierlog -n '_shtab_tierlog_using consume' -s g -l group -xka "(tierlog group ls --names 2>/dev/null)" -d 'read as a member of this group'
 complete -c tierlog -n '_shtab_tierlog_using consume' -s b -l bootstrap -x -d 'brokers to ask first (default: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1:9092)'
 complete -c tierlog -n '_shtab_tierlog_using consume' -l profile -x -d 'a profile of ~/.config/tierlog/config.toml (default: TIERLOG_PROFILE)'
+complete -c tierlog -n '_shtab_tierlog_using consume' -l command-config -xka "(__fish_complete_path (commandline -ct))" -d 'a file with client properties, as Kafka'"'"'s tools take it'
 complete -c tierlog -n '_shtab_tierlog_using consume' -s X -x -d 'a client property under Kafka'"'"'s name; can be repeated'
 complete -c tierlog -n '_shtab_tierlog_using consume' -l json -d 'print each record as a JSON object in a line'
 complete -c tierlog -n '_shtab_tierlog_using consume; and test $_shtab_tierlog_npos -ge 0' -ka "(tierlog topic ls --names 2>/dev/null)" -d TOPIC
@@ -205,12 +214,14 @@ complete -c tierlog -n '_shtab_tierlog_using group ls' -s h -l help -d 'show thi
 complete -c tierlog -n '_shtab_tierlog_using group ls' -l names -d 'print the names alone'
 complete -c tierlog -n '_shtab_tierlog_using group ls' -s b -l bootstrap -x -d 'brokers to ask first (default: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1:9092)'
 complete -c tierlog -n '_shtab_tierlog_using group ls' -l profile -x -d 'a profile of ~/.config/tierlog/config.toml (default: TIERLOG_PROFILE)'
+complete -c tierlog -n '_shtab_tierlog_using group ls' -l command-config -xka "(__fish_complete_path (commandline -ct))" -d 'a file with client properties, as Kafka'"'"'s tools take it'
 complete -c tierlog -n '_shtab_tierlog_using group ls' -s X -x -d 'a client property under Kafka'"'"'s name; can be repeated'
 complete -c tierlog -n '_shtab_tierlog_using group ls' -l json -d 'print JSON'
 complete -c tierlog -n '_shtab_tierlog_using group; and test $_shtab_tierlog_npos -eq 0' -a describe -d 'Show groups: members, committed offsets, lag.'
 complete -c tierlog -n '_shtab_tierlog_using group describe' -s h -l help -d 'show this help message and exit'
 complete -c tierlog -n '_shtab_tierlog_using group describe' -s b -l bootstrap -x -d 'brokers to ask first (default: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1:9092)'
 complete -c tierlog -n '_shtab_tierlog_using group describe' -l profile -x -d 'a profile of ~/.config/tierlog/config.toml (default: TIERLOG_PROFILE)'
+complete -c tierlog -n '_shtab_tierlog_using group describe' -l command-config -xka "(__fish_complete_path (commandline -ct))" -d 'a file with client properties, as Kafka'"'"'s tools take it'
 complete -c tierlog -n '_shtab_tierlog_using group describe' -s X -x -d 'a client property under Kafka'"'"'s name; can be repeated'
 complete -c tierlog -n '_shtab_tierlog_using group describe' -l json -d 'print JSON'
 complete -c tierlog -n '_shtab_tierlog_using group describe; and test $_shtab_tierlog_npos -ge 0' -ka "(tierlog group ls --names 2>/dev/null)" -d GROUP
@@ -220,6 +231,7 @@ complete -c tierlog -n '_shtab_tierlog_using group seek' -l to -x -d 'start, end
 complete -c tierlog -n '_shtab_tierlog_using group seek' -l topic -xka "(tierlog topic ls --names 2>/dev/null)" -d 'all partitions of this topic; can be repeated (default: those committed)'
 complete -c tierlog -n '_shtab_tierlog_using group seek' -s b -l bootstrap -x -d 'brokers to ask first (default: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1:9092)'
 complete -c tierlog -n '_shtab_tierlog_using group seek' -l profile -x -d 'a profile of ~/.config/tierlog/config.toml (default: TIERLOG_PROFILE)'
+complete -c tierlog -n '_shtab_tierlog_using group seek' -l command-config -xka "(__fish_complete_path (commandline -ct))" -d 'a file with client properties, as Kafka'"'"'s tools take it'
 complete -c tierlog -n '_shtab_tierlog_using group seek' -s X -x -d 'a client property under Kafka'"'"'s name; can be repeated'
 complete -c tierlog -n '_shtab_tierlog_using group seek' -l json -d 'print JSON'
 complete -c tierlog -n '_shtab_tierlog_using group seek; and test $_shtab_tierlog_npos -eq 0' -ka "(tierlog group ls --names 2>/dev/null)" -d GROUP
@@ -227,6 +239,7 @@ complete -c tierlog -n '_shtab_tierlog_using group; and test $_shtab_tierlog_npo
 complete -c tierlog -n '_shtab_tierlog_using group delete' -s h -l help -d 'show this help message and exit'
 complete -c tierlog -n '_shtab_tierlog_using group delete' -s b -l bootstrap -x -d 'brokers to ask first (default: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1:9092)'
 complete -c tierlog -n '_shtab_tierlog_using group delete' -l profile -x -d 'a profile of ~/.config/tierlog/config.toml (default: TIERLOG_PROFILE)'
+complete -c tierlog -n '_shtab_tierlog_using group delete' -l command-config -xka "(__fish_complete_path (commandline -ct))" -d 'a file with client properties, as Kafka'"'"'s tools take it'
 complete -c tierlog -n '_shtab_tierlog_using group delete' -s X -x -d 'a client property under Kafka'"'"'s name; can be repeated'
 complete -c tierlog -n '_shtab_tierlog_using group delete' -l json -d 'print JSON'
 complete -c tierlog -n '_shtab_tierlog_using group delete; and test $_shtab_tierlog_npos -ge 0' -ka "(tierlog group ls --names 2>/dev/null)" -d GROUP
@@ -236,6 +249,7 @@ complete -c tierlog -n '_shtab_tierlog_using config; and test $_shtab_tierlog_np
 complete -c tierlog -n '_shtab_tierlog_using config get' -s h -l help -d 'show this help message and exit'
 complete -c tierlog -n '_shtab_tierlog_using config get' -s b -l bootstrap -x -d 'brokers to ask first (default: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1:9092)'
 complete -c tierlog -n '_shtab_tierlog_using config get' -l profile -x -d 'a profile of ~/.config/tierlog/config.toml (default: TIERLOG_PROFILE)'
+complete -c tierlog -n '_shtab_tierlog_using config get' -l command-config -xka "(__fish_complete_path (commandline -ct))" -d 'a file with client properties, as Kafka'"'"'s tools take it'
 complete -c tierlog -n '_shtab_tierlog_using config get' -s X -x -d 'a client property under Kafka'"'"'s name; can be repeated'
 complete -c tierlog -n '_shtab_tierlog_using config get' -l json -d 'print JSON'
 complete -c tierlog -n '_shtab_tierlog_using config get; and test $_shtab_tierlog_npos -eq 0' -ka "broker group topic" -d 'topic, broker, group'
@@ -243,6 +257,7 @@ complete -c tierlog -n '_shtab_tierlog_using config; and test $_shtab_tierlog_np
 complete -c tierlog -n '_shtab_tierlog_using config set' -s h -l help -d 'show this help message and exit'
 complete -c tierlog -n '_shtab_tierlog_using config set' -s b -l bootstrap -x -d 'brokers to ask first (default: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1:9092)'
 complete -c tierlog -n '_shtab_tierlog_using config set' -l profile -x -d 'a profile of ~/.config/tierlog/config.toml (default: TIERLOG_PROFILE)'
+complete -c tierlog -n '_shtab_tierlog_using config set' -l command-config -xka "(__fish_complete_path (commandline -ct))" -d 'a file with client properties, as Kafka'"'"'s tools take it'
 complete -c tierlog -n '_shtab_tierlog_using config set' -s X -x -d 'a client property under Kafka'"'"'s name; can be repeated'
 complete -c tierlog -n '_shtab_tierlog_using config set' -l json -d 'print JSON'
 complete -c tierlog -n '_shtab_tierlog_using config set; and test $_shtab_tierlog_npos -eq 0' -ka "broker group topic" -d 'topic, broker, group'
@@ -250,6 +265,7 @@ complete -c tierlog -n '_shtab_tierlog_using config; and test $_shtab_tierlog_np
 complete -c tierlog -n '_shtab_tierlog_using config unset' -s h -l help -d 'show this help message and exit'
 complete -c tierlog -n '_shtab_tierlog_using config unset' -s b -l bootstrap -x -d 'brokers to ask first (default: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1:9092)'
 complete -c tierlog -n '_shtab_tierlog_using config unset' -l profile -x -d 'a profile of ~/.config/tierlog/config.toml (default: TIERLOG_PROFILE)'
+complete -c tierlog -n '_shtab_tierlog_using config unset' -l command-config -xka "(__fish_complete_path (commandline -ct))" -d 'a file with client properties, as Kafka'"'"'s tools take it'
 complete -c tierlog -n '_shtab_tierlog_using config unset' -s X -x -d 'a client property under Kafka'"'"'s name; can be repeated'
 complete -c tierlog -n '_shtab_tierlog_using config unset' -l json -d 'print JSON'
 complete -c tierlog -n '_shtab_tierlog_using config unset; and test $_shtab_tierlog_npos -eq 0' -ka "broker group topic" -d 'topic, broker, group'
@@ -267,12 +283,14 @@ complete -c tierlog -n '_shtab_tierlog_using cluster; and test $_shtab_tierlog_n
 complete -c tierlog -n '_shtab_tierlog_using cluster info' -s h -l help -d 'show this help message and exit'
 complete -c tierlog -n '_shtab_tierlog_using cluster info' -s b -l bootstrap -x -d 'brokers to ask first (default: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1:9092)'
 complete -c tierlog -n '_shtab_tierlog_using cluster info' -l profile -x -d 'a profile of ~/.config/tierlog/config.toml (default: TIERLOG_PROFILE)'
+complete -c tierlog -n '_shtab_tierlog_using cluster info' -l command-config -xka "(__fish_complete_path (commandline -ct))" -d 'a file with client properties, as Kafka'"'"'s tools take it'
 complete -c tierlog -n '_shtab_tierlog_using cluster info' -s X -x -d 'a client property under Kafka'"'"'s name; can be repeated'
 complete -c tierlog -n '_shtab_tierlog_using cluster info' -l json -d 'print JSON'
 complete -c tierlog -n '_shtab_tierlog_using cluster; and test $_shtab_tierlog_npos -eq 0' -a ping -d 'Exit with 0 if a broker answers, with 2 if none does.'
 complete -c tierlog -n '_shtab_tierlog_using cluster ping' -s h -l help -d 'show this help message and exit'
 complete -c tierlog -n '_shtab_tierlog_using cluster ping' -s b -l bootstrap -x -d 'brokers to ask first (default: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1:9092)'
 complete -c tierlog -n '_shtab_tierlog_using cluster ping' -l profile -x -d 'a profile of ~/.config/tierlog/config.toml (default: TIERLOG_PROFILE)'
+complete -c tierlog -n '_shtab_tierlog_using cluster ping' -l command-config -xka "(__fish_complete_path (commandline -ct))" -d 'a file with client properties, as Kafka'"'"'s tools take it'
 complete -c tierlog -n '_shtab_tierlog_using cluster ping' -s X -x -d 'a client property under Kafka'"'"'s name; can be repeated'
 complete -c tierlog -n '_shtab_tierlog_using cluster ping' -l json -d 'print JSON'
 complete -c tierlog -n '_shtab_tierlog_using cluster; and test $_shtab_tierlog_npos -eq 0' -a wait -d 'Wait until a cluster answers, and has as many brokers as stated.'
@@ -281,6 +299,7 @@ complete -c tierlog -n '_shtab_tierlog_using cluster wait' -l timeout -x -d 'how
 complete -c tierlog -n '_shtab_tierlog_using cluster wait' -l brokers -x -d 'how many (default: 1)'
 complete -c tierlog -n '_shtab_tierlog_using cluster wait' -s b -l bootstrap -x -d 'brokers to ask first (default: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1:9092)'
 complete -c tierlog -n '_shtab_tierlog_using cluster wait' -l profile -x -d 'a profile of ~/.config/tierlog/config.toml (default: TIERLOG_PROFILE)'
+complete -c tierlog -n '_shtab_tierlog_using cluster wait' -l command-config -xka "(__fish_complete_path (commandline -ct))" -d 'a file with client properties, as Kafka'"'"'s tools take it'
 complete -c tierlog -n '_shtab_tierlog_using cluster wait' -s X -x -d 'a client property under Kafka'"'"'s name; can be repeated'
 complete -c tierlog -n '_shtab_tierlog_using cluster wait' -l json -d 'print JSON'
 complete -c tierlog -n '_shtab_tierlog_using cluster; and test $_shtab_tierlog_npos -eq 0' -a status -d 'Show the nodes: state, process, address, what they lead, what is in sync.'
@@ -332,6 +351,15 @@ complete -c tierlog -n '_shtab_tierlog_using info' -l config -s c -xka "(__fish_
 complete -c tierlog -n '_shtab_tierlog_using info' -l override -x -d 'a property that overrides the file; can be repeated'
 complete -c tierlog -n '_shtab_tierlog_using; and test $_shtab_tierlog_npos -eq 0' -a random-uuid -d 'print a new id, for a cluster or a directory'
 complete -c tierlog -n '_shtab_tierlog_using random-uuid' -s h -l help -d 'show this help message and exit'
+complete -c tierlog -n '_shtab_tierlog_using; and test $_shtab_tierlog_npos -eq 0' -a secure -d 'Make what a secured broker for development needs.'
+complete -c tierlog -n '_shtab_tierlog_using secure' -s h -l help -d 'show this help message and exit'
+complete -c tierlog -n '_shtab_tierlog_using secure; and test $_shtab_tierlog_npos -eq 0' -a init -d 'Write an authority, a certificate, a user and a broker'"'"'s file into a new directory.'
+complete -c tierlog -n '_shtab_tierlog_using secure init' -s h -l help -d 'show this help message and exit'
+complete -c tierlog -n '_shtab_tierlog_using secure init' -l host -x -d 'the name or address under which clients reach the broker (default: localhost, and then it listens only there)'
+complete -c tierlog -n '_shtab_tierlog_using secure init' -l port -x -d 'the port for clients; the next one is for nodes (default: 9093)'
+complete -c tierlog -n '_shtab_tierlog_using secure init' -l user -x -d 'the user, who may do all (default: admin)'
+complete -c tierlog -n '_shtab_tierlog_using secure init' -l days -x -d 'how long the broker'"'"'s certificate holds (default: 825, the most that Apple'"'"'s systems accept)'
+complete -c tierlog -n '_shtab_tierlog_using secure init; and test $_shtab_tierlog_npos -eq 0' -ka "(__fish_complete_directories)" -d 'the directory to make'
 complete -c tierlog -n '_shtab_tierlog_using; and test $_shtab_tierlog_npos -eq 0' -a completion -d 'Print what completes the words of tierlog in a shell.'
 complete -c tierlog -n '_shtab_tierlog_using completion' -s h -l help -d 'show this help message and exit'
 complete -c tierlog -n '_shtab_tierlog_using completion; and test $_shtab_tierlog_npos -eq 0' -ka "bash zsh fish" -d 'bash, zsh, fish'

@@ -19,6 +19,7 @@ _shtab_tierlog_commands() {
     info:'show what the log directories of a node belong to'
     produce:'Send each line of stdin as a record, until the end of the input.'
     random-uuid:'print a new id, for a cluster or a directory'
+    secure:'Make what a secured broker for development needs.'
     serve:'Run a broker, and its controller, until Ctrl-C or SIGTERM.'
     tier:'inspect a remote tier, check it, clean it, or rebuild a broker from it'
     topic:'list, create, describe, alter, trim and delete topics; show their storage'
@@ -62,6 +63,13 @@ _shtab_tierlog_group_commands() {
     seek:'Move the committed offsets of a group without members.'
   )
   _describe 'tierlog group commands' _commands
+}
+
+_shtab_tierlog_secure_commands() {
+  local _commands=(
+    init:'Write an authority, a certificate, a user and a broker'"'"'s file into a new directory.'
+  )
+  _describe 'tierlog secure commands' _commands
 }
 
 _shtab_tierlog_tier_commands() {
@@ -116,6 +124,7 @@ _shtab_tierlog_cluster_info_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {-b,--bootstrap}"[brokers to ask first (default\: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1\:9092)]:HOST:PORT:"
   "--profile[a profile of \~\/.config\/tierlog\/config.toml (default\: TIERLOG_PROFILE)]:NAME:"
+  "--command-config[a file with client properties, as Kafka\'s tools take it]:FILE:_files"
   "*-X[a client property under Kafka\'s name\; can be repeated]:NAME=VALUE:"
   "--json[print JSON]"
 )
@@ -146,6 +155,7 @@ _shtab_tierlog_cluster_ping_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {-b,--bootstrap}"[brokers to ask first (default\: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1\:9092)]:HOST:PORT:"
   "--profile[a profile of \~\/.config\/tierlog\/config.toml (default\: TIERLOG_PROFILE)]:NAME:"
+  "--command-config[a file with client properties, as Kafka\'s tools take it]:FILE:_files"
   "*-X[a client property under Kafka\'s name\; can be repeated]:NAME=VALUE:"
   "--json[print JSON]"
 )
@@ -225,6 +235,7 @@ _shtab_tierlog_cluster_wait_options=(
   "--brokers[how many (default\: 1)]:N:"
   {-b,--bootstrap}"[brokers to ask first (default\: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1\:9092)]:HOST:PORT:"
   "--profile[a profile of \~\/.config\/tierlog\/config.toml (default\: TIERLOG_PROFILE)]:NAME:"
+  "--command-config[a file with client properties, as Kafka\'s tools take it]:FILE:_files"
   "*-X[a client property under Kafka\'s name\; can be repeated]:NAME=VALUE:"
   "--json[print JSON]"
 )
@@ -251,6 +262,7 @@ _shtab_tierlog_config_get_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {-b,--bootstrap}"[brokers to ask first (default\: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1\:9092)]:HOST:PORT:"
   "--profile[a profile of \~\/.config\/tierlog\/config.toml (default\: TIERLOG_PROFILE)]:NAME:"
+  "--command-config[a file with client properties, as Kafka\'s tools take it]:FILE:_files"
   "*-X[a client property under Kafka\'s name\; can be repeated]:NAME=VALUE:"
   "--json[print JSON]"
   ":topic, broker, group:(broker group topic)"
@@ -265,6 +277,7 @@ _shtab_tierlog_config_set_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {-b,--bootstrap}"[brokers to ask first (default\: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1\:9092)]:HOST:PORT:"
   "--profile[a profile of \~\/.config\/tierlog\/config.toml (default\: TIERLOG_PROFILE)]:NAME:"
+  "--command-config[a file with client properties, as Kafka\'s tools take it]:FILE:_files"
   "*-X[a client property under Kafka\'s name\; can be repeated]:NAME=VALUE:"
   "--json[print JSON]"
   ":topic, broker, group:(broker group topic)"
@@ -279,6 +292,7 @@ _shtab_tierlog_config_unset_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {-b,--bootstrap}"[brokers to ask first (default\: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1\:9092)]:HOST:PORT:"
   "--profile[a profile of \~\/.config\/tierlog\/config.toml (default\: TIERLOG_PROFILE)]:NAME:"
+  "--command-config[a file with client properties, as Kafka\'s tools take it]:FILE:_files"
   "*-X[a client property under Kafka\'s name\; can be repeated]:NAME=VALUE:"
   "--json[print JSON]"
   ":topic, broker, group:(broker group topic)"
@@ -299,6 +313,7 @@ _shtab_tierlog_consume_options=(
   {-g,--group}"[read as a member of this group]:GROUP:($(tierlog group ls --names 2>/dev/null))"
   {-b,--bootstrap}"[brokers to ask first (default\: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1\:9092)]:HOST:PORT:"
   "--profile[a profile of \~\/.config\/tierlog\/config.toml (default\: TIERLOG_PROFILE)]:NAME:"
+  "--command-config[a file with client properties, as Kafka\'s tools take it]:FILE:_files"
   "*-X[a client property under Kafka\'s name\; can be repeated]:NAME=VALUE:"
   "--json[print each record as a JSON object in a line]"
   "(*):TOPIC:($(tierlog topic ls --names 2>/dev/null))"
@@ -335,6 +350,7 @@ _shtab_tierlog_group_delete_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {-b,--bootstrap}"[brokers to ask first (default\: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1\:9092)]:HOST:PORT:"
   "--profile[a profile of \~\/.config\/tierlog\/config.toml (default\: TIERLOG_PROFILE)]:NAME:"
+  "--command-config[a file with client properties, as Kafka\'s tools take it]:FILE:_files"
   "*-X[a client property under Kafka\'s name\; can be repeated]:NAME=VALUE:"
   "--json[print JSON]"
   "(*):GROUP:($(tierlog group ls --names 2>/dev/null))"
@@ -347,6 +363,7 @@ _shtab_tierlog_group_describe_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {-b,--bootstrap}"[brokers to ask first (default\: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1\:9092)]:HOST:PORT:"
   "--profile[a profile of \~\/.config\/tierlog\/config.toml (default\: TIERLOG_PROFILE)]:NAME:"
+  "--command-config[a file with client properties, as Kafka\'s tools take it]:FILE:_files"
   "*-X[a client property under Kafka\'s name\; can be repeated]:NAME=VALUE:"
   "--json[print JSON]"
   "(*):GROUP:($(tierlog group ls --names 2>/dev/null))"
@@ -360,6 +377,7 @@ _shtab_tierlog_group_ls_options=(
   "--names[print the names alone]"
   {-b,--bootstrap}"[brokers to ask first (default\: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1\:9092)]:HOST:PORT:"
   "--profile[a profile of \~\/.config\/tierlog\/config.toml (default\: TIERLOG_PROFILE)]:NAME:"
+  "--command-config[a file with client properties, as Kafka\'s tools take it]:FILE:_files"
   "*-X[a client property under Kafka\'s name\; can be repeated]:NAME=VALUE:"
   "--json[print JSON]"
 )
@@ -373,6 +391,7 @@ _shtab_tierlog_group_seek_options=(
   "*--topic[all partitions of this topic\; can be repeated (default\: those committed)]:TOPIC:($(tierlog topic ls --names 2>/dev/null))"
   {-b,--bootstrap}"[brokers to ask first (default\: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1\:9092)]:HOST:PORT:"
   "--profile[a profile of \~\/.config\/tierlog\/config.toml (default\: TIERLOG_PROFILE)]:NAME:"
+  "--command-config[a file with client properties, as Kafka\'s tools take it]:FILE:_files"
   "*-X[a client property under Kafka\'s name\; can be repeated]:NAME=VALUE:"
   "--json[print JSON]"
   ":GROUP:($(tierlog group ls --names 2>/dev/null))"
@@ -401,6 +420,7 @@ _shtab_tierlog_produce_options=(
   {-z,--compression}"[how batches are compressed\: gzip, lz4, none, snappy, zstd (default\: none)]:CODEC:(gzip lz4 none snappy zstd)"
   {-b,--bootstrap}"[brokers to ask first (default\: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1\:9092)]:HOST:PORT:"
   "--profile[a profile of \~\/.config\/tierlog\/config.toml (default\: TIERLOG_PROFILE)]:NAME:"
+  "--command-config[a file with client properties, as Kafka\'s tools take it]:FILE:_files"
   "*-X[a client property under Kafka\'s name\; can be repeated]:NAME=VALUE:"
   "--json[read each line as a JSON object]"
   ":TOPIC:($(tierlog topic ls --names 2>/dev/null))"
@@ -415,6 +435,25 @@ _shtab_tierlog_random_uuid_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_tierlog_random_uuid_defaults_added=0
+
+_shtab_tierlog_secure_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_tierlog_secure_defaults_added=0
+
+_shtab_tierlog_secure_init_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--host[the name or address under which clients reach the broker (default\: localhost, and then it listens only there)]:HOST:"
+  "--port[the port for clients\; the next one is for nodes (default\: 9093)]:PORT:"
+  "--user[the user, who may do all (default\: admin)]:NAME:"
+  "--days[how long the broker\'s certificate holds (default\: 825, the most that Apple\'s systems accept)]:DAYS:"
+  ":the directory to make:_files -/"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_tierlog_secure_init_defaults_added=0
 
 _shtab_tierlog_serve_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -519,6 +558,7 @@ _shtab_tierlog_topic_alter_options=(
   "*"{-d,--delete-config}"[a config that returns to its default\; can be repeated]:NAME:"
   {-b,--bootstrap}"[brokers to ask first (default\: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1\:9092)]:HOST:PORT:"
   "--profile[a profile of \~\/.config\/tierlog\/config.toml (default\: TIERLOG_PROFILE)]:NAME:"
+  "--command-config[a file with client properties, as Kafka\'s tools take it]:FILE:_files"
   "*-X[a client property under Kafka\'s name\; can be repeated]:NAME=VALUE:"
   "--json[print JSON]"
   "(*):TOPIC:($(tierlog topic ls --names 2>/dev/null))"
@@ -535,6 +575,7 @@ _shtab_tierlog_topic_create_options=(
   "*"{-c,--config}"[a config of the topic\; can be repeated]:NAME=VALUE:"
   {-b,--bootstrap}"[brokers to ask first (default\: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1\:9092)]:HOST:PORT:"
   "--profile[a profile of \~\/.config\/tierlog\/config.toml (default\: TIERLOG_PROFILE)]:NAME:"
+  "--command-config[a file with client properties, as Kafka\'s tools take it]:FILE:_files"
   "*-X[a client property under Kafka\'s name\; can be repeated]:NAME=VALUE:"
   "--json[print JSON]"
   "(*):TOPIC:($(tierlog topic ls --names 2>/dev/null))"
@@ -547,6 +588,7 @@ _shtab_tierlog_topic_delete_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {-b,--bootstrap}"[brokers to ask first (default\: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1\:9092)]:HOST:PORT:"
   "--profile[a profile of \~\/.config\/tierlog\/config.toml (default\: TIERLOG_PROFILE)]:NAME:"
+  "--command-config[a file with client properties, as Kafka\'s tools take it]:FILE:_files"
   "*-X[a client property under Kafka\'s name\; can be repeated]:NAME=VALUE:"
   "--json[print JSON]"
   "(*):TOPIC:($(tierlog topic ls --names 2>/dev/null))"
@@ -559,6 +601,7 @@ _shtab_tierlog_topic_describe_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {-b,--bootstrap}"[brokers to ask first (default\: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1\:9092)]:HOST:PORT:"
   "--profile[a profile of \~\/.config\/tierlog\/config.toml (default\: TIERLOG_PROFILE)]:NAME:"
+  "--command-config[a file with client properties, as Kafka\'s tools take it]:FILE:_files"
   "*-X[a client property under Kafka\'s name\; can be repeated]:NAME=VALUE:"
   "--json[print JSON]"
   "(*):TOPIC:($(tierlog topic ls --names 2>/dev/null))"
@@ -573,6 +616,7 @@ _shtab_tierlog_topic_ls_options=(
   "--names[print the names alone]"
   {-b,--bootstrap}"[brokers to ask first (default\: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1\:9092)]:HOST:PORT:"
   "--profile[a profile of \~\/.config\/tierlog\/config.toml (default\: TIERLOG_PROFILE)]:NAME:"
+  "--command-config[a file with client properties, as Kafka\'s tools take it]:FILE:_files"
   "*-X[a client property under Kafka\'s name\; can be repeated]:NAME=VALUE:"
   "--json[print JSON]"
 )
@@ -584,6 +628,7 @@ _shtab_tierlog_topic_storage_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   {-b,--bootstrap}"[brokers to ask first (default\: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1\:9092)]:HOST:PORT:"
   "--profile[a profile of \~\/.config\/tierlog\/config.toml (default\: TIERLOG_PROFILE)]:NAME:"
+  "--command-config[a file with client properties, as Kafka\'s tools take it]:FILE:_files"
   "*-X[a client property under Kafka\'s name\; can be repeated]:NAME=VALUE:"
   "--json[print JSON]"
   "(*):TOPIC:($(tierlog topic ls --names 2>/dev/null))"
@@ -598,6 +643,7 @@ _shtab_tierlog_topic_trim_options=(
   "*"{-p,--partition}"[only this partition]:N:"
   {-b,--bootstrap}"[brokers to ask first (default\: TIERLOG_BOOTSTRAP, KAFKA_BOOTSTRAP_SERVERS, the profile, 127.0.0.1\:9092)]:HOST:PORT:"
   "--profile[a profile of \~\/.config\/tierlog\/config.toml (default\: TIERLOG_PROFILE)]:NAME:"
+  "--command-config[a file with client properties, as Kafka\'s tools take it]:FILE:_files"
   "*-X[a client property under Kafka\'s name\; can be repeated]:NAME=VALUE:"
   "--json[print JSON]"
   "(*):TOPIC:($(tierlog topic ls --names 2>/dev/null))"
@@ -634,6 +680,7 @@ _shtab_tierlog() {
         info) _arguments -C -s $_shtab_tierlog_info_options ;;
         produce) _arguments -C -s $_shtab_tierlog_produce_options ;;
         random-uuid) _arguments -C -s $_shtab_tierlog_random_uuid_options ;;
+        secure) _shtab_tierlog_secure ;;
         serve) _arguments -C -s $_shtab_tierlog_serve_options ;;
         tier) _shtab_tierlog_tier ;;
         topic) _shtab_tierlog_topic ;;
@@ -723,6 +770,29 @@ _shtab_tierlog_group() {
         describe) _arguments -C -s $_shtab_tierlog_group_describe_options ;;
         ls) _arguments -C -s $_shtab_tierlog_group_ls_options ;;
         seek) _arguments -C -s $_shtab_tierlog_group_seek_options ;;
+      esac
+  esac
+}
+
+_shtab_tierlog_secure() {
+  local context state line curcontext="$curcontext" one_or_more='(*)' remainder='(-)*:' default='*::: :->secure'
+
+  # Add default positional/remainder specs only if none exist, and only once per session
+  if (( ! _shtab_tierlog_secure_defaults_added )); then
+    if (( ${_shtab_tierlog_secure_options[(I)${(q)one_or_more}*]} +          ${_shtab_tierlog_secure_options[(I)${(q)remainder}*]} +          ${_shtab_tierlog_secure_options[(I)${(q)default}]} == 0 )); then
+      _shtab_tierlog_secure_options+=(': :_shtab_tierlog_secure_commands' '*::: :->secure')
+    fi
+    _shtab_tierlog_secure_defaults_added=1
+  fi
+  _arguments -C -s $_shtab_tierlog_secure_options
+
+  case $state in
+    secure)
+      words=($line[1] "${words[@]}")
+      (( CURRENT += 1 ))
+      curcontext="${curcontext%:*:*}:_shtab_tierlog_secure-$line[1]:"
+      case $line[1] in
+        init) _arguments -C -s $_shtab_tierlog_secure_init_options ;;
       esac
   esac
 }

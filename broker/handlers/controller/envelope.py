@@ -144,6 +144,10 @@ async def _execute(node: NodeContext, forwarded: _Forwarded) -> Message:
     package = __package__ if forwarded.api.listeners == CONTROLLER_ONLY else _HANDLERS
     context = forwarded.context
     handle = import_module(f".{name}", package).handle
+    if node.tells_clients_apart:
+        from ...request.recorded_acts import recorded
+
+        handle = recorded(forwarded.api.key, handle)
     if node.authorizer is not None:
         from ...security.api_checks import guarded
 

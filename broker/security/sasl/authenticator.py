@@ -7,6 +7,7 @@ Who owns the connection sends the answers, delays those of failures, and closes 
 Sentences for clients are Kafka's (`SaslServerAuthenticator`); no reason holds a token.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -37,7 +38,8 @@ REAUTHENTICATION_INTERVAL_S = 1.0
 LIFETIME_MAX_MS = (1 << 63) - 1
 """The longest lifetime that the response can tell; a longer one is cut to this."""
 
-_NAME_SHOWN_MAX = 100
+_MECHANISM_NAME = re.compile(r"[A-Z0-9_-]{1,20}")
+"""What a name of a mechanism may be (RFC 4422). Anything else may be a password in its place."""
 
 
 class Now(NamedTuple):
@@ -170,8 +172,9 @@ class SaslAuthenticator:
         if offered is None:
             self._move(SaslEvent.MECHANISM_DISABLED)
             answer = handshake_answer(header, ErrorCode.UNSUPPORTED_SASL_MECHANISM, names)
-            shown = body.mechanism[:_NAME_SHOWN_MAX]
-            return Reply(answer, failure=f"Unsupported SASL mechanism {shown!r}", is_delayed=True)
+            is_name = _MECHANISM_NAME.fullmatch(body.mechanism) is not None
+            shown = body.mechanism if is_name else "whose name is none"
+            return Reply(answer, failure=f"Unsupported SASL mechanism {shown}", is_delayed=True)
         event = SaslEvent.HANDSHAKE if header.api_version else SaslEvent.BARE_HANDSHAKE
         if self._is_again and body.mechanism != self.session.mechanism:
             event = SaslEvent.OTHER_MECHANISM
@@ -243,6 +246,9 @@ class SaslAuthenticator:
         return Reply(answer, failure=reason, is_delayed=True)
 
     def _other_request(self, header: RequestHeader) -> Reply:
+        if header.api_key == ApiKey.API_VERSIONS and not is_readable(header):
+            # It is answered in its first version, as it is in its turn (KIP-511).
+            header = header._replace(api_version=0)
         if self.state is not SaslState.TOKENS or not is_readable(header):
             return self._close(SaslEvent.OTHER_REQUEST, f"a request with API key {header.api_key}")
         self._move(SaslEvent.OTHER_REQUEST)

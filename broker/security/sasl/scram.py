@@ -3,8 +3,9 @@
     client: n,,n=user,r=nonce                 server: r=nonce+ours,s=salt,i=iterations
     client: c=biws,r=nonce+ours,p=proof       server: v=signature
 
-What is signed is made of the bytes that arrived. An unknown user gets a salt that looks like any
-other, the same one each time and from each broker, and fails where a wrong password fails.
+What is signed is made of the bytes that arrived. An unknown user gets a credential that looks like
+any other (`unknown_users.py`), the same one each time and from each broker, and fails where a wrong
+password fails.
 """
 
 import base64
@@ -15,16 +16,15 @@ from collections.abc import Callable
 
 from ....clients.kafka_uuid import Uuid
 from ....clients.sasl.scram_keys import (
-    CREDENTIAL_ITERATIONS_MIN,
     ScramCredential,
     ScramMechanism,
     decode64,
     encode64,
     proves,
-    random_text,
     server_signature,
 )
 from .exchange import Proven, SaslFailure, Step
+from .unknown_users import FormsOf, made_up, usual_forms
 
 _NAME = r"(?:[^=,\0]|=2C|=3D)+"
 _NONCE = r"[\x21-\x2b\x2d-\x7e]+"
@@ -57,8 +57,16 @@ class ScramServer:
         credential_of: CredentialOf,
         cluster_secret: bytes,
         random_uuid: Callable[[], Uuid],
+        forms_of: FormsOf = usual_forms,
+        stored_secret: Callable[[], bytes] = bytes,
     ) -> None:
-        """`cluster_secret` makes the salts of unknown users: the same bytes on all brokers."""
+        """The secrets make the salts of unknown users: the same bytes on all brokers.
+
+        Their credentials have the `forms_of` those of real users. What the cluster has stored may
+        come later than this.
+        """
+        self._forms_of = forms_of
+        self._stored_secret = stored_secret
         self.name = mechanism.name
         self._mechanism = mechanism
         self._credential_of = credential_of
@@ -76,12 +84,10 @@ class ScramServer:
         """The user's credential; for an unknown user one that nothing proves."""
         credential = self._credential_of(self._mechanism, user)
         # Made in either case, so that the time is the same.
-        seed = f"{self.name}\0{user}".encode()
-        salt = random_text(hmac.digest(self._cluster_secret, seed, "sha256"))
-        if credential is not None:
-            return credential, True
-        no_key = bytes(self._mechanism.key_bytes)
-        return ScramCredential(salt, no_key, no_key, CREDENTIAL_ITERATIONS_MIN), False
+        forms = self._forms_of(self._mechanism)
+        secret = self._cluster_secret + self._stored_secret()
+        stand_in = made_up(self._mechanism, user, secret, forms)
+        return (stand_in, False) if credential is None else (credential, True)
 
 
 class ScramExchange:

@@ -15,11 +15,15 @@ from ....clients.errors import ErrorCode, KafkaError
 from ....storage.files import OsFiles
 from .der import DerError, alternative_names, subject_of
 from .pem import Block, PemError, certificates, private_key
+from .pkcs12 import Pkcs12Error, read_key_store, read_trust_store
 from .principal import MappingError, parse_rules
-from .settings import TlsSettings
+from .settings import KeyStore, TlsSettings
 
 STORE_BYTES_MAX = 4 * 1024 * 1024
 """A larger file is no store of keys or certificates."""
+
+_DSA = bytes.fromhex("06072a8648ce380401")
+"""What only a certificate with a DSA key holds: the object identifier of such keys (RFC 3279)."""
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _CLIENT_AUTH = {
@@ -40,6 +44,8 @@ class ServerContext(NamedTuple):
     """From a certificate's subject to the name of a principal."""
     read_at: tuple[int, ...] = ()
     """When its files were last modified (`modification_times`)."""
+    client: ssl.SSLContext | None = None
+    """What brokers with the same stores connect with, of a listener between brokers."""
 
     @property
     def subject(self) -> str:
@@ -140,8 +146,8 @@ def check_replacement(old: ServerContext, new: ServerContext) -> None:
         )
 
 
-def _read(listener: str, name: str, path: str) -> str:
-    """A store's text. Raises KafkaError(INVALID_CONFIG)."""
+def _read(listener: str, name: str, path: str) -> bytes:
+    """A store's content. Raises KafkaError(INVALID_CONFIG)."""
     files = OsFiles(max_open=1)
     try:
         # What is no plain file has no size, and may never end.
@@ -149,34 +155,30 @@ def _read(listener: str, name: str, path: str) -> str:
             raise refusal(
                 listener, f"{name}={path} is empty, or larger than {STORE_BYTES_MAX} bytes"
             )
-        content = files.read(path)
+        return files.read(path)
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise refusal(listener, f"{name}={path} cannot be read ({reason})") from None
-    return content.decode("utf-8", "replace")
 
 
 def _load_keys(context: ssl.SSLContext, settings: TlsSettings) -> tuple[bytes, ...]:
     """Load the private key and its certificates; returns the certificates."""
     keys, listener = settings.keys, settings.listener
     assert keys is not None, "A listener of this node has a key."
+    key_name, chain_name = "ssl.keystore.key", "ssl.keystore.certificate.chain"
     if keys.location:
         key_name = chain_name = f"ssl.keystore.location={keys.location}"
-        key_text = chain_text = _read(listener, "ssl.keystore.location", keys.location)
+    if keys.kind == "PKCS12":
+        assert keys.password is not None, "A key store in PKCS12 has a password."
+        content = _read(listener, "ssl.keystore.location", keys.location)
+        password = keys.password.reveal()
+        try:
+            key, chain = read_key_store(content, password)
+        except Pkcs12Error as error:
+            raise refusal(listener, f"{key_name} {error}") from None
     else:
-        assert keys.key is not None, "A store without a location is inline."
-        assert keys.chain is not None, "A store without a location is inline."
-        key_name, chain_name = "ssl.keystore.key", "ssl.keystore.certificate.chain"
-        key_text, chain_text = keys.key.reveal(), keys.chain.reveal()
-    try:
-        key = private_key(key_text)
-    except PemError as error:
-        raise refusal(listener, f"{key_name} {error}") from None
-    try:
-        chain = certificates(chain_text)
-    except PemError as error:
-        raise refusal(listener, f"{chain_name} {error}") from None
-    password = None if keys.key_password is None else keys.key_password.reveal()
+        key, chain = _pem_keys(keys, listener, key_name, chain_name)
+        password = "" if keys.key_password is None else keys.key_password.reveal()
     if key.label == "ENCRYPTED PRIVATE KEY" and not password:
         raise refusal(listener, f"the key of {key_name} is encrypted: set ssl.key.password")
     _load_chain(context, settings, key, chain, password)
@@ -188,18 +190,45 @@ def _load_keys(context: ssl.SSLContext, settings: TlsSettings) -> tuple[bytes, .
     return tuple(each.der for each in chain)
 
 
+def _pem_keys(
+    keys: KeyStore, listener: str, key_name: str, chain_name: str
+) -> tuple[Block, list[Block]]:
+    """The private key and the certificates of a store in PEM. Raises KafkaError(INVALID_CONFIG)."""
+    if keys.location:
+        content = _read(listener, "ssl.keystore.location", keys.location)
+        key_text = chain_text = content.decode("utf-8", "replace")
+    else:
+        assert keys.key is not None, "A store without a location is inline."
+        assert keys.chain is not None, "A store without a location is inline."
+        key_text, chain_text = keys.key.reveal(), keys.chain.reveal()
+    try:
+        key = private_key(key_text)
+    except PemError as error:
+        raise refusal(listener, f"{key_name} {error}") from None
+    try:
+        return key, certificates(chain_text)
+    except PemError as error:
+        raise refusal(listener, f"{chain_name} {error}") from None
+
+
 def _load_chain(
     context: ssl.SSLContext,
     settings: TlsSettings,
     key: Block,
     chain: list[Block],
-    password: str | None,
+    password: str,
 ) -> None:
+    if _DSA in chain[0].der:
+        raise refusal(
+            settings.listener,
+            "its certificate has a DSA key, with which OpenSSL lets no client connect: make one"
+            " with an RSA or EC key",
+        )
     text = key.text + "".join(each.text for each in chain)
     try:
         with _in_memory(text.encode("ascii")) as path:
             # Without a function OpenSSL would ask at the terminal.
-            context.load_cert_chain(path, password=lambda: password or "")
+            context.load_cert_chain(path, password=lambda: password)
     except ssl.SSLError as error:
         raise refusal(settings.listener, _objection(error, has_password=bool(password))) from None
 
@@ -236,16 +265,19 @@ def _load_trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
         purpose = ssl.Purpose.SERVER_AUTH if is_client else ssl.Purpose.CLIENT_AUTH
         context.load_default_certs(purpose)
         return
+    name, content = "ssl.truststore.certificates", b""
     if trust.location:
         name = f"ssl.truststore.location={trust.location}"
-        text = _read(listener, "ssl.truststore.location", trust.location)
-    else:
-        assert trust.certificates is not None, "A store without a location is inline."
-        name, text = "ssl.truststore.certificates", trust.certificates.reveal()
+        content = _read(listener, "ssl.truststore.location", trust.location)
     try:
-        content = certificates(text)
-        context.load_verify_locations(cadata="".join(each.text for each in content))
-    except PemError as error:
+        if trust.kind == "PKCS12":
+            password = None if trust.password is None else trust.password.reveal()
+            trusted = read_trust_store(content, password)
+        else:
+            inline = "" if trust.certificates is None else trust.certificates.reveal()
+            trusted = certificates(content.decode("utf-8", "replace") or inline)
+        context.load_verify_locations(cadata="".join(each.text for each in trusted))
+    except (PemError, Pkcs12Error) as error:
         raise refusal(listener, f"{name} {error}") from None
     except ssl.SSLError as error:
         raise refusal(

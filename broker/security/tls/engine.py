@@ -12,20 +12,31 @@ at `outgoing` after each call.
 
 import ssl
 from enum import Enum
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 FEED_BYTES: Final = 32 * 1024
 """Cipher text is given to OpenSSL in pieces of this size: its buffer grows to the largest piece and
 never shrinks, and every connection has one."""
 
+RECORD_PLAIN_BYTES_MAX: Final = 16 * 1024
+"""The most plain text in a record."""
+
 RECORD_BYTES_MAX: Final = 16 * 1024 + 2048 + 5
 """The largest record with its header: as much as may be left of earlier cipher text."""
 
-SILENT_BYTES_MAX: Final = RECORD_BYTES_MAX
-"""A peer that sends more than this without data is not let go on. It can only be key updates and
-empty records: 256 KiB of them, one read, take OpenSSL 0.3 s, and are answered by as many bytes."""
+SILENT_RECORDS_MAX: Final = 256
+"""A peer that has sent more records without data is not let go on. They are a handshake's messages,
+key updates, or empty. 27 bytes of a key update take OpenSSL 30 us, and are answered by as many: it
+does not matter how much data lies between two of them."""
+
+BYTES_A_SILENT_RECORD: Final = 1024 * 1024
+"""So much data lets a peer send one such record more: connections last."""
 
 _HANDSHAKE_RECORD = 0x16
+_HEADER_BYTES = 5
 
 
 class TlsState(Enum):
@@ -68,16 +79,37 @@ class NotTlsError(TlsError):
 class TlsEngine:
     """The server's side of one connection."""
 
-    __slots__ = ("_feed", "_incoming", "_is_first", "_outgoing", "_silent", "_tls", "state")
+    __slots__ = (
+        "_data_bytes",
+        "_feed",
+        "_header",
+        "_incoming",
+        "_is_first",
+        "_outgoing",
+        "_read",
+        "_rest",
+        "_silent_records",
+        "_tls",
+        "_unread",
+        "state",
+    )
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._feed = self._incoming.write
+        self._read = cast("Callable[[int, memoryview], int]", self._tls.read)
+        """Decrypts one record at most, into a buffer."""
         self._is_first = True
-        self._silent = 0
-        """How much cipher text has arrived since the last data."""
+        self._header = b""
+        """The beginning of a record, if it is cut within its header."""
+        self._rest = 0
+        """How many bytes are missing of a record that is cut behind its header."""
+        self._unread = 0
+        """How many whole records OpenSSL has that were not read from it."""
+        self._silent_records = 0
+        self._data_bytes = 0
         self.state = TlsState.SHAKING
 
     def _move(self, event: TlsEvent) -> None:
@@ -93,6 +125,7 @@ class TlsEngine:
                 self._move(TlsEvent.FAIL)
                 raise NotTlsError("it does not speak TLS; set security.protocol=SSL on that client")
             self._is_first = False
+        self._unread += self._records_ended(cipher)
         self._feed(cipher)
         try:
             self._tls.do_handshake()
@@ -110,38 +143,77 @@ class TlsEngine:
         Returns how many bytes of `cipher` were used, and how many of `into` were filled. Raises
         TlsError.
         """
-        incoming, tls = self._incoming, self._tls
+        read = self._read
         used = filled = 0
         size, room = len(cipher), len(into)
-        while filled < room and self.state is TlsState.OPEN:
-            if used < size and not incoming.pending and not tls.pending():
-                used += self._fed(cipher[used : used + FEED_BYTES])
+        if not room or self.state is not TlsState.OPEN:
+            return 0, 0
+        while True:
+            unread = self._unread
             try:
-                # A read returns one record at most.
-                count = cast("int", tls.read(room - filled, cast("bytearray", into[filled:])))
+                while unread and filled < room:
+                    count = read(room - filled, into[filled:])
+                    if not count:
+                        self._move(TlsEvent.END)
+                        break
+                    filled += count
+                    unread -= 1
             except ssl.SSLWantReadError:
-                if self._silent > SILENT_BYTES_MAX:
-                    self._move(TlsEvent.FAIL)
-                    raise TlsError("it sends TLS records without data") from None
-                if used == size:
-                    break
-                used += self._fed(cipher[used : used + FEED_BYTES])
-                continue
+                # All records are read, and these were without data.
+                self._add_silent(unread)
+                unread = 0
             except ssl.SSLError as error:
                 self._move(TlsEvent.FAIL)
                 raise TlsError(f"its TLS data is invalid: {reason_of(error)}") from None
-            filled += count
-            self._silent = 0
-            if not count:
-                self._move(TlsEvent.END)
-            elif used == size and not incoming.pending and not tls.pending():
-                # Another read would only raise.
+            if filled == room and self._tls.pending():
+                # The last record is read in part.
+                unread += 1
+            self._unread = unread
+            if used == size or filled == room or self.state is not TlsState.OPEN:
                 break
+            piece = cipher[used : used + FEED_BYTES]
+            self._unread = self._records_ended(piece)
+            used += self._feed(piece)
+        self._data_bytes += filled
         return used, filled
 
-    def _fed(self, cipher: memoryview) -> int:
-        self._silent += len(cipher)
-        return self._feed(cipher)
+    def least_to_come(self, plain_bytes: int) -> int:
+        """The least cipher text that must arrive before so much plain text can be decrypted.
+
+        Valid once `decrypt` has returned what there was: a part of one record may be here.
+        """
+        if not self._rest:
+            return plain_bytes
+        return min(plain_bytes, self._rest + max(0, plain_bytes - RECORD_PLAIN_BYTES_MAX))
+
+    def _add_silent(self, count: int) -> None:
+        self._silent_records += count
+        if self._silent_records > SILENT_RECORDS_MAX + self._data_bytes // BYTES_A_SILENT_RECORD:
+            self._move(TlsEvent.FAIL)
+            raise TlsError("it sends too many TLS records without data")
+
+    def _records_ended(self, cipher: memoryview) -> int:
+        """How many records end within this piece of cipher text: their headers are plain text.
+
+        A read when there is no record would raise, and to ask OpenSSL before each costs as much.
+        """
+        size, at = len(cipher), self._rest
+        if self._header:
+            cut = _HEADER_BYTES - len(self._header)
+            header = self._header + cipher[:cut]
+            if len(header) < _HEADER_BYTES:
+                self._header = header
+                return 0
+            self._header = b""
+            at = cut + (header[3] << 8 | header[4])
+        ended = int(0 < at <= size)
+        while at <= size - _HEADER_BYTES:
+            at += _HEADER_BYTES + (cipher[at + 3] << 8 | cipher[at + 4])
+            ended += at <= size
+        if at < size:
+            self._header = bytes(cipher[at:])
+        self._rest = max(0, at - size)
+        return ended
 
     def encrypt(self, plain: bytes | bytearray | memoryview) -> None:
         """Encrypt; the cipher text is in `outgoing`. Raises TlsError."""

@@ -7,6 +7,7 @@ that no log line, traceback or error message shows them.
 from typing import Literal, NamedTuple
 
 ClientAuth = Literal["none", "requested", "required"]
+StoreKind = Literal["PEM", "PKCS12"]
 
 
 class Secret:
@@ -35,18 +36,24 @@ class KeyStore(NamedTuple):
     """Where the private key and its certificates are."""
 
     location: str = ""
-    """The path of a PEM file; empty if `key` and `chain` are inline."""
+    """The path of a file; empty if `key` and `chain` are inline."""
     key: Secret | None = None
     chain: Secret | None = None
     key_password: Secret | None = None
+    kind: StoreKind = "PEM"
+    password: Secret | None = None
+    """The password of a PKCS12 store, which always has one."""
 
 
 class TrustStore(NamedTuple):
     """Where the certificates are that vouch for clients."""
 
     location: str = ""
-    """The path of a PEM file; empty if the certificates are inline."""
+    """The path of a file; empty if the certificates are inline."""
     certificates: Secret | None = None
+    kind: StoreKind = "PEM"
+    password: Secret | None = None
+    """The password of a PKCS12 store, if it has one."""
 
 
 class TlsSettings(NamedTuple):

@@ -2,13 +2,21 @@
 
 A request holds salted passwords; what is kept of one are the two keys that verify a login. Each
 user has one result, in the order in which the request names it first. The changes of all users
-whose changes are valid are one batch.
+whose changes are valid are one batch. A cluster whose `metadata.version` is below 11 (3.5-IV2) has
+no records for them, and refuses all.
+
+With the first user comes a secret of the cluster. It decides what brokers answer for names that are
+no users (`broker/security/sasl/unknown_users.py`), so that nobody can compute it who does not read
+the metadata log. Kafka has no record for it: it is a configuration of all brokers, which no request
+shows. A cluster that was made by Kafka gets it with the next user.
 """
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ....clients.errors import ErrorCode, KafkaError
+from ....clients.kafka_uuid import Uuid
 from ....clients.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
@@ -22,13 +30,23 @@ from ....clients.sasl.scram_keys import (
     ScramCredential,
     ScramMechanism,
     credential_of,
+    encode64,
 )
-from ...metadata.cluster_image import ClusterImage
+from ...metadata.cluster_image import ClusterImage, ConfigResourceType
 from ...metadata.decision import Decision
 from ...metadata.metadata_records import (
+    METADATA_VERSION,
+    METADATA_VERSION_FEATURE,
+    ConfigRecord,
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
 )
+
+_SCRAM_SINCE = 11
+"""The metadata version of the first records of users (`MetadataVersion.isScramSupported`)."""
+
+SECRET_CONFIG = "tierlog.scram.unknown.users.secret"
+"""The configuration of all brokers that holds the secret."""
 
 _DUPLICATE = "A user credential cannot be altered twice in the same request"
 
@@ -36,10 +54,25 @@ AlterationResults = Sequence[tuple[str, KafkaError | None]]
 """Each user's name, with the error that its changes met."""
 
 
+def secret_record(chance: bytes) -> ConfigRecord:
+    """The record of the cluster's secret for names that are no users, made of random bytes."""
+    return ConfigRecord(
+        resource_type=ConfigResourceType.BROKER,
+        resource_name="",
+        name=SECRET_CONFIG,
+        value=encode64(hashlib.sha256(chance).digest()),
+    )
+
+
+def secret_of(image: ClusterImage) -> bytes:
+    """The cluster's secret for names that are no users; empty if it has none yet."""
+    return image.broker_config(None).get(SECRET_CONFIG, "").encode()
+
+
 def alter_scram_credentials(
-    image: ClusterImage, request: AlterUserScramCredentialsRequest
+    image: ClusterImage, request: AlterUserScramCredentialsRequest, new_id: Callable[[], Uuid]
 ) -> Decision[AlterationResults]:
-    """Decide on each user separately."""
+    """Decide on each user separately. `new_id` returns random bytes for the cluster's secret."""
     results: dict[str, KafkaError | None] = {}
     records: dict[str, Message] = {}
     for change in _changes(request):
@@ -50,11 +83,17 @@ def alter_scram_credentials(
                 results[name] = KafkaError(ErrorCode.DUPLICATE_RESOURCE, _DUPLICATE)
             continue
         try:
+            _check_version(image)
             records[name] = _decide(image, change)
             results[name] = None
         except KafkaError as error:
             results[name] = error
-    return Decision(list(records.values()), list(results.items()))
+    written = list(records.values())
+    if any(isinstance(each, UserScramCredentialRecord) for each in written) and not secret_of(
+        image
+    ):
+        written.append(secret_record(new_id() + new_id()))
+    return Decision(written, list(results.items()))
 
 
 _Change = ScramCredentialDeletion | ScramCredentialUpsertion
@@ -68,6 +107,13 @@ def _changes(request: AlterUserScramCredentialsRequest) -> list[_Change]:
 def named_users(request: AlterUserScramCredentialsRequest) -> list[str]:
     """The users that a request names, each once."""
     return list(dict.fromkeys(each.name for each in _changes(request)))
+
+
+def _check_version(image: ClusterImage) -> None:
+    if image.features.get(METADATA_VERSION_FEATURE, METADATA_VERSION) < _SCRAM_SINCE:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION, "The current metadata.version does not support SCRAM"
+        )
 
 
 def _decide(image: ClusterImage, change: _Change) -> Message:

@@ -74,7 +74,7 @@ def test_a_salted_password_keeps_the_password_out_of_the_command() -> None:
         ("SCRAM-SHA-256=[name=a,password=x,iterations=4095]", "must be >= 4096"),
         ("SCRAM-SHA-256=[name=a,password=x,iterations=16385]", "must be <= 16384"),
         ("SCRAM-SHA-256=[name=a,hidden]", "No equals sign found"),
-        ("SCRAM-SHA-256=[name=a,password=hidden,color=red]", "configurations: color"),
+        ("SCRAM-SHA-256=[name=a,password=hidden,color=red]", "Unknown SCRAM configurations"),
     ],
 )
 def test_what_is_no_user_is_refused_without_its_password(argument: str, sentence: str) -> None:

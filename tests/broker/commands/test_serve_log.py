@@ -33,7 +33,8 @@ def arguments(directory: Path, *more: str) -> list[str]:
 
 @pytest.mark.parametrize("form", [(), JSON], ids=["text", "json"])
 def test_stacks_are_shown_and_the_broker_goes_on(tmp_path: Path, form: tuple[str, ...]) -> None:
-    with BrokerProcess(arguments(tmp_path, *form), tmp_path) as broker:
+    more = ("--override", "listeners=PLAINTEXT://:0")
+    with BrokerProcess([*arguments(tmp_path, *form), *more], tmp_path) as broker:
         for count in (1, 2):
             os.kill(broker.process.pid, signal.SIGUSR1)
             wait_for_stacks(broker, count)
@@ -47,6 +48,7 @@ def test_stacks_are_shown_and_the_broker_goes_on(tmp_path: Path, form: tuple[str
             check_objects(objects(broker))
         else:
             assert " WARNING tierlog: Configuration: " in text
+            assert text.count(" WARNING tierlog: Security: Everybody who reaches PLAINTEXT:") == 1
             assert "\n    Task " in text
 
 

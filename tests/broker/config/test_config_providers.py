@@ -88,6 +88,14 @@ def test_a_variable_without_its_provider_is_no_secret_but_a_mistake() -> None:
     )
 
 
+def test_the_folder_may_be_called_a_directory() -> None:
+    with pytest.raises(KafkaError) as caught:
+        resolve_variables({"ssl.key.password": "${directory:/run/secrets:key}"}, read, {})
+    assert f"config.providers.directory.class={PACKAGE}.DirectoryConfigProvider" in (
+        caught.value.message
+    )
+
+
 @pytest.mark.parametrize(
     ("value", "sentence"),
     [

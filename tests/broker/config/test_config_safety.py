@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tierlog.broker.config.config import config_warnings, dev_properties, read_config
+from tierlog.broker.config.config_safety import open_listener_warnings
 from tierlog.broker.config.config_values import ConfigValues
 from tierlog.broker.config.settings import cleaner_config
 from tierlog.clients.errors import ErrorCode, KafkaError
@@ -247,3 +248,49 @@ def test_nodes_without_a_name_are_warned_of_unless_they_are_super_users(tmp_path
         "controller.listener.names": "CONTROLLER",
     }
     assert sentence.replace("PLAINTEXT", "CONTROLLER and PLAINTEXT") in warnings_of(cluster)
+
+
+def openness_of(stated: dict[str, str]) -> list[str]:
+    config = read_config(stated)
+    secured = {*config.tls, *config.sasl}
+    return open_listener_warnings(config.values.stated, config.listeners.all, secured)
+
+
+STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+@pytest.mark.parametrize(
+    ("listeners", "named"),
+    [
+        ("PLAINTEXT://:9092", "PLAINTEXT://:9092 may"),
+        ("PLAINTEXT://0.0.0.0:9092", "PLAINTEXT://0.0.0.0:9092 may"),
+        ("PLAINTEXT://127.example.org:9092", "PLAINTEXT://127.example.org:9092 may"),
+        (
+            "PLAINTEXT://10.1.1.1:9092,CONTROLLER://10.1.1.1:9093",
+            "PLAINTEXT://10.1.1.1:9092 or CONTROLLER://10.1.1.1:9093 may",
+        ),
+        ("PLAINTEXT://127.0.0.1:9092,CONTROLLER://:9093", "reaches CONTROLLER://:9093 may"),
+    ],
+)
+def test_a_plaintext_listener_that_others_reach_is_one_warning(listeners: str, named: str) -> None:
+    stated = {
+        "listeners": listeners,
+        "advertised.listeners": "PLAINTEXT://localhost:9092",
+    }
+    if "CONTROLLER" in listeners:
+        stated["controller.listener.names"] = "CONTROLLER"
+    (warning,) = openness_of(stated)
+    assert named in warning
+    assert "read, change and delete everything" in warning
+    assert openness_of({**stated, "authorizer.class.name": STANDARD}) == []
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "localhost", "LOCALHOST", "[::1]"])
+def test_a_plaintext_listener_of_this_machine_is_no_warning(host: str) -> None:
+    secured = {
+        "listeners": f"PLAINTEXT://{host}:9092,SSL://:9093",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": "broker.pem",
+    }
+    assert openness_of({"listeners": f"PLAINTEXT://{host}:9092"}) == []
+    assert openness_of(secured) == []

@@ -15,6 +15,11 @@ INLINE = {
     "ssl.keystore.key": "the secret key",
     "ssl.keystore.certificate.chain": "the chain",
 }
+PKCS12 = {
+    "ssl.keystore.type": "PKCS12",
+    "ssl.keystore.location": "/keys.p12",
+    "ssl.keystore.password": "the secret",
+}
 ALL_OF_1_3 = "TLS_AES_128_GCM_SHA256,TLS_AES_256_GCM_SHA384,TLS_CHACHA20_POLY1305_SHA256"
 
 
@@ -33,6 +38,26 @@ def refusal(stated: Mapping[str, str]) -> str:
 
 def test_a_listener_has_kafkas_defaults() -> None:
     assert settings(FILES) == TlsSettings("SSL", KeyStore("/keys.pem"))
+
+
+@pytest.mark.parametrize("kind", ["pkcs12", "JKS"])
+def test_what_java_calls_jks_may_be_pkcs12(kind: str) -> None:
+    more = {
+        "ssl.key.password": "the secret",
+        "ssl.truststore.type": kind,
+        "ssl.truststore.location": "/ca.p12",
+    }
+    read = settings({**PKCS12, "ssl.keystore.type": kind, **more})
+    secret = Secret("the secret")
+    assert read.keys == KeyStore("/keys.p12", None, None, secret, "PKCS12", secret)
+    assert read.trust == TrustStore("/ca.p12", None, "PKCS12")
+    assert "secret" not in repr(read)
+
+
+def test_blanks_at_the_ends_of_a_password_are_none_of_it_as_in_kafka() -> None:
+    keys = settings({**FILES, "ssl.key.password": " the secret\t"}).keys
+    assert keys is not None
+    assert keys.key_password == Secret("the secret")
 
 
 def test_a_listeners_own_value_wins() -> None:
@@ -75,7 +100,9 @@ def test_protocols_and_suites(
     [
         ({}, "it has no private key"),
         ({"ssl.keystore.location": "/keys.jks"}, "set ssl.keystore.type=PEM"),
-        ({**FILES, "ssl.keystore.type": "PKCS12"}, "is a format that tierlog does not read"),
+        ({**FILES, "ssl.keystore.type": "BCFKS"}, "keytool -importkeystore -deststoretype PKCS12"),
+        ({**FILES, "ssl.keystore.type": "PKCS12"}, "without ssl.keystore.password"),
+        ({**PKCS12, "ssl.key.password": "other"}, "ssl.key.password is not ssl.keystore.password"),
         ({**INLINE, "ssl.keystore.location": "/keys.pem"}, "not both"),
         ({**INLINE, "ssl.keystore.type": "JKS"}, "set ssl.keystore.type=PEM"),
         ({**INLINE, "ssl.keystore.key": ""}, "without ssl.keystore.key"),
@@ -86,7 +113,7 @@ def test_protocols_and_suites(
         ({**FILES, "ssl.keystore.password": "secret"}, "a PEM store has none"),
         ({"ssl.keystore.password": "secret"}, "without ssl.keystore.location"),
         ({**FILES, "ssl.truststore.password": "secret"}, "without ssl.truststore.location"),
-        ({**FILES, "ssl.truststore.location": "/ca.jks"}, "set ssl.truststore.type=PEM"),
+        ({**FILES, "ssl.truststore.certificates": "x"}, "set ssl.truststore.type=PEM"),
         (
             {**FILES, "ssl.truststore.location": "/c", "ssl.truststore.certificates": "c"},
             "not both",

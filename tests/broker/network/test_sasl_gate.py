@@ -4,59 +4,22 @@ import asyncio
 import gc
 import logging
 import struct
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 
 import pytest
 
-from tierlog.broker.metrics.metrics import Metrics
-from tierlog.broker.network.connection import ConnectedClient, Response
-from tierlog.broker.network.sasl_gate import SaslGate, SaslLimits, SaslListener, SaslMetrics
-from tierlog.broker.network.socket_server import STRANGERS_BYTES_MAX, ConnectionLimits
-from tierlog.broker.security.sasl.authenticator import OfferedMechanism
-from tierlog.clients.protocol.connection import frame as framed
+from tierlog.broker.network.sasl_gate import SaslGate
+from tierlog.broker.network.socket_server import STRANGERS_BYTES_MAX
 from tierlog.tests.broker.security.sasl.sasl_frames import (
     BAD,
     authenticate,
     handshake,
     metadata,
-    plain,
     read_token,
     versions,
 )
-from tierlog.tests.broker.socket_peers import Peer, Running, frame, running, until
+from tierlog.tests.broker.socket_peers import Peer, Running, frame, until
 
-SERVER = "kafka.server:type=socket-server-metrics,name="
-
-
-def whoami(client: ConnectedClient, request: memoryview) -> Response:
-    return framed([client.session.principal.encode()])
-
-
-@asynccontextmanager
-async def gated(
-    *, delay_s: float = 0.0, max_reauth_ms: int = 0, max_bytes: int = 4096
-) -> AsyncGenerator[tuple[Running, Metrics]]:
-    metrics = Metrics()
-    listener = SaslListener(
-        "SASL_PLAINTEXT",
-        {"PLAIN": OfferedMechanism(plain(), max_reauth_ms)},
-        SaslLimits(max_bytes, delay_s),
-        SaslMetrics(metrics),
-        lambda: 0,
-    )
-    async with running(whoami, ConnectionLimits(max_request_bytes=1 << 20)) as started:
-        started.server.sasl = {"PLAINTEXT": listener}
-        yield started, metrics
-
-
-def count(metrics: Metrics, name: str) -> float:
-    return dict(metrics.read())[SERVER + name]
-
-
-async def log_in(peer: Peer) -> None:
-    await peer.ask(handshake())
-    assert read_token(bytes(4) + await peer.ask(authenticate())).error_code == 0
+from .gated_server import count, gated, log_in
 
 
 def test_a_client_is_served_as_who_it_has_proven_to_be() -> None:

@@ -72,6 +72,14 @@ def test_the_quota_of_the_closest_description_counts(strongest: int) -> None:
     assert quotas.quota("consumer_byte_rate", "u", "c") is None
 
 
+def test_who_has_no_client_id_is_subject_to_quotas_of_users_alone() -> None:
+    quotas = ClientQuotas()
+    quotas.update({(ANY_CLIENT,): {RATE: 1.0}, (ANY_CLIENT, ANY_USER): {RATE: 2.0}})
+    assert quotas.quota(RATE, "u", "") is None
+    quotas.update({(ANY_CLIENT, USER): {RATE: 1.0}, (ANY_USER,): {RATE: 2.0}})
+    assert quotas.quota(RATE, "u", "") == (2.0, (RATE, "u", ""))
+
+
 def test_other_users_and_clients_are_not_subject_to_it() -> None:
     quotas = ClientQuotas()
     quotas.update({(USER,): {RATE: 1.0}, (CLIENT, ("user", "v")): {RATE: 2.0}})

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from tierlog.broker.security.audit import LINES_A_SECOND_MAX, Audit, shown
+from tierlog.broker.security.audit import LINES_A_SECOND_MAX, LINES_OF_ONE_MAX, Audit, shown
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 
 
@@ -32,15 +32,31 @@ def test_more_than_fits_into_a_second_is_counted(caplog: pytest.LogCaptureFixtur
     async def story(_: SimulatedLoop) -> None:
         audit = Audit(logger)
         for number in range(LINES_A_SECOND_MAX + 50):
-            audit.write(False, f"denial {number}")
+            audit.write(False, f"denial {number}", f"User:{number}")
         await asyncio.sleep(1)
-        audit.write(False, "a later one")
+        audit.write(False, "a later one", "User:0")
 
     with caplog.at_level(logging.INFO, "tests.audit"):
         simulate(story)
     lines = [each.getMessage() for each in caplog.records if each.name == "tests.audit"]
     assert lines[LINES_A_SECOND_MAX - 1] == f"denial {LINES_A_SECOND_MAX - 1}"
-    assert lines[LINES_A_SECOND_MAX:] == ["The audit left out 50 decisions", "a later one"]
+    assert lines[LINES_A_SECOND_MAX:] == ["The audit left out 50 lines", "a later one"]
+
+
+def test_a_flood_of_one_principal_hides_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    logger = logging.getLogger("tests.audit")
+
+    async def story(_: SimulatedLoop) -> None:
+        audit = Audit(logger)
+        for _ in range(1_000):
+            audit.write(False, "eve", "User:eve")
+        audit.write(False, "bob", "User:bob")
+        await asyncio.sleep(2)
+
+    with caplog.at_level(logging.INFO, "tests.audit"):
+        simulate(story)
+    lines = [each.getMessage() for each in caplog.records if each.name == "tests.audit"]
+    assert lines == [*["eve"] * LINES_OF_ONE_MAX, "bob", "The audit left out 950 lines"]
 
 
 def test_permissions_are_for_those_who_look_closely() -> None:

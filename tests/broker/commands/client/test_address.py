@@ -33,8 +33,9 @@ def target(
     bootstrap: str | None = None,
     profile: str | None = None,
     properties: tuple[str, ...] = (),
+    file: Mapping[str, str] | None = None,
 ) -> Target:
-    return target_of(Stated(bootstrap, profile, properties), environ, content)
+    return target_of(Stated(bootstrap, profile, properties, file or {}), environ, content)
 
 
 def test_the_first_place_that_says_an_address_counts() -> None:
@@ -52,6 +53,15 @@ def test_the_properties_of_a_profile_are_overridden_one_by_one() -> None:
     stated = target({}, FILE, profile="prod", properties=("request.timeout.ms=1",))
     assert stated.properties == {"request.timeout.ms": "1", "check.crcs": "true"}
     assert target({}, FILE, bootstrap="b:1").properties == {}
+
+
+def test_a_file_of_properties_comes_between_a_profile_and_the_arguments() -> None:
+    file = {"bootstrap.servers": "file:1", "request.timeout.ms": "2"}
+    assert target(TIERLOG, FILE, file=file) == Target("file:1", {"request.timeout.ms": "2"})
+    assert target({}, FILE, file={"acks": "1"}) == Target("127.0.0.1:9092", {"acks": "1"})
+    assert target({}, FILE, file=file, bootstrap="b:1").bootstrap == "b:1"
+    named = target({}, FILE, file=file, profile="prod", properties=("check.crcs=false",))
+    assert named == Target("file:1", {"request.timeout.ms": "2", "check.crcs": "false"})
 
 
 @pytest.mark.parametrize(

@@ -290,6 +290,23 @@ def test_a_user_that_is_removed_does_not_get_in_again(doors: dict[str, Door]) ->
 
 
 @pytest.mark.long
+def test_a_client_that_was_refused_works_once_its_user_is_there(doors: dict[str, Door]) -> None:
+    admin = AdminClient(doors["SASL_PLAINTEXT"].settings("PLAIN"))
+    errors: list[KafkaError] = []
+    dora = doors["SASL_SSL"].settings("SCRAM-SHA-256", "swordfish", "dora")
+    producer = Producer({**dora, "error_cb": errors.append, "log_level": 0})
+    delivered: list[object] = []
+    producer.produce("late", b"x", on_delivery=lambda error, _: delivered.append(error))
+    while not any(each.code() == KafkaError._AUTHENTICATION for each in errors):
+        assert producer.flush(1.0) == 1
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+    change = UserScramCredentialUpsertion("dora", info, b"swordfish")
+    admin.alter_user_scram_credentials([change])["dora"].result(30)
+    assert producer.flush(60) == 0
+    assert delivered == [None]
+
+
+@pytest.mark.long
 @pytest.mark.requires("java", "mvn")
 def test_kafkas_own_tool_sets_and_shows_users(doors: dict[str, Door], tmp_path: Path) -> None:
     def login(mechanism: str, module: str, user: str, password: str) -> str:

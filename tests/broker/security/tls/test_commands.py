@@ -68,6 +68,15 @@ def test_records_go_to_a_topic_and_come_back(
     )
     assert tierlog("produce", "letters", *librdkafkas, stdin=b"a\nb\n").code == 0
     assert tierlog("consume", "letters", "-e", *javas).out == b"a\nb\n"
+    file = folder / "client.properties"
+    lines = [word for word in javas if word != "-X"]
+    file.write_text("\n".join([*lines, f"bootstrap.servers={address}"]))
+    from_file = Tierlog(capfdbinary, monkeypatch, None)
+    words = ("consume", "letters", "-e", "--command-config")
+    assert from_file(*words, str(file)).out == b"a\nb\n"
+    file.write_bytes(b"\xff")
+    assert "is not UTF-8 text: save it as UTF-8" in from_file(*words, str(file)).err
+    assert "absent cannot be read: No such file" in from_file(*words, "absent").err
 
 
 @pytest.mark.parametrize(

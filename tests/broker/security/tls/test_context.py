@@ -3,10 +3,15 @@
 import os
 import ssl
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import dsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from tierlog.broker.config.config import read_config
 from tierlog.broker.config.tls_listeners import node_context, tls_listeners
@@ -131,3 +136,15 @@ def test_a_node_shows_its_new_certificate_to_other_nodes(tmp_path: Path) -> None
     os.utime(path, (2_000_000_000, 2_000_000_000))
     listeners.apply(config.values)
     assert shown(context) == ssl.PEM_cert_to_DER_cert(second.cert_chain_pems[0].bytes().decode())
+
+
+def test_a_dsa_key_refuses_the_start_because_no_client_could_connect() -> None:
+    key = dsa.generate_private_key(1024)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "broker")])
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).serial_number(7)
+    builder = builder.not_valid_before(datetime(2020, 1, 1, tzinfo=UTC))
+    builder = builder.not_valid_after(datetime(2040, 1, 1, tzinfo=UTC))
+    certificate = builder.public_key(key.public_key()).sign(key, hashes.SHA256())
+    text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    with pytest.raises(KafkaError, match="has a DSA key"):
+        server_context(inline(text, certificate.public_bytes(Encoding.PEM).decode()))

@@ -8,8 +8,10 @@ from contextlib import suppress
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from tierlog.broker.security.tls import engine as engine_module
 from tierlog.broker.security.tls.engine import (
     FEED_BYTES,
+    SILENT_RECORDS_MAX,
     TRANSITIONS,
     NotTlsError,
     TlsEngine,
@@ -158,6 +160,82 @@ def test_key_updates_without_data_end_the_connection(is_answered: bool) -> None:
         engine.decrypt(memoryview(flood), into)
     assert engine.outgoing_bytes - answered <= 2 * FEED_BYTES
     assert engine.state is TlsState.FAILED
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_a_byte_of_data_between_key_updates_does_not_help(is_answered: bool) -> None:
+    client = Client()
+    engine = shaken(client)
+    into = memoryview(bytearray(40_000))
+    flood = b""
+    for _ in range(3_000):
+        client.tls.write(b"x")
+        flood += client.outgoing.read() + update_keys(client, is_answered=is_answered)
+    with pytest.raises(TlsError, match="too many TLS records without data"):
+        engine.decrypt(memoryview(flood), into)
+    assert engine.outgoing_bytes <= 2 * FEED_BYTES
+    assert engine.state is TlsState.FAILED
+
+
+def test_a_connection_that_lasts_may_go_on_updating_its_keys(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine_module, "BYTES_A_SILENT_RECORD", 1_000)
+    client = Client()
+    engine = shaken(client)
+    into = memoryview(bytearray(2_000))
+    for _ in range(3 * SILENT_RECORDS_MAX):
+        update = update_keys(client, is_answered=True)
+        client.tls.write(bytes(1_000))
+        _, filled = engine.decrypt(memoryview(update + client.outgoing.read()), into)
+        assert filled == 1_000
+
+
+@pytest.mark.parametrize("cut", [1, 4, 7, 5_003])
+@pytest.mark.parametrize("room", [1, 50_000])
+def test_however_small_records_with_data_are_they_are_no_key_updates(cut: int, room: int) -> None:
+    client = Client()
+    engine = shaken(client)
+    for _ in range(3 * SILENT_RECORDS_MAX):
+        client.tls.write(b"xy")
+    stream = memoryview(client.outgoing.read())
+    into = memoryview(bytearray(room))
+    plain_bytes = 0
+    for first in range(0, len(stream), cut):
+        part = stream[first : first + cut]
+        while True:
+            used, filled = engine.decrypt(part, into)
+            part = part[used:]
+            plain_bytes += filled
+            if filled < room:
+                break
+    assert plain_bytes == 2 * 3 * SILENT_RECORDS_MAX
+
+
+def test_each_record_is_read_once_and_openssl_is_never_asked_in_vain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A read that returns nothing raises, which costs more than to decrypt a small record."""
+    client = Client()
+    engine = shaken(client)
+    into = memoryview(bytearray(1 << 20))
+    client.tls.write(b"first")
+    assert engine.decrypt(memoryview(client.outgoing.read()), into)[1] == 5
+    reads: list[int] = []
+    read = engine._read  # pyright: ignore[reportPrivateUsage]  # no call shows it
+
+    def note(size: int, buffer: memoryview) -> int:
+        reads.append(size)
+        return read(size, buffer)
+
+    monkeypatch.setattr(engine, "_read", note)
+    for _ in range(200):
+        client.tls.write(bytes(20))
+        client.tls.write(bytes(3_000))
+    stream = memoryview(client.outgoing.read())
+    for first in range(0, len(stream), 50_001):
+        engine.decrypt(stream[first : first + 50_001], into)
+    assert len(reads) == 400
 
 
 def test_every_state_and_event() -> None:

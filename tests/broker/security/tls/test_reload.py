@@ -18,14 +18,30 @@ from tierlog.tests.broker.security.tls.certificates import (
     authority,
     client_context,
     key_text,
+    person,
     write_authority,
     write_identity,
 )
+from tierlog.tests.broker.security.tls.pkcs12_stores import PASSWORD, key_store
 from tierlog.tests.broker_process import BrokerThread
 
 admins = import_module("confluent_kafka.admin")  # its types name too little
 
 LOCATION = "listener.name.ssl.ssl.keystore.location"
+
+TRUST = "listener.name.ssl.ssl.truststore.location"
+
+
+def answer_on(connection: ssl.SSLSocket) -> None:
+    """Request the versions, and read the answer."""
+    connection.sendall(b"\x00\x00\x00\x0a\x00\x12\x00\x00\x00\x00\x00\x07\xff\xff")
+    content = b""
+    while len(content) < 4 or len(content) < 4 + int.from_bytes(content[:4], "big"):
+        received = connection.recv(65_536)
+        if not received:
+            raise ConnectionResetError
+        content += received
+    assert content[4:8] == b"\x00\x00\x00\x07"
 
 
 class Listener:
@@ -42,6 +58,21 @@ class Listener:
     def connect(self) -> ssl.SSLSocket:
         raw = socket.create_connection(("127.0.0.1", self._port), 20)
         return client_context().wrap_socket(raw, server_hostname="localhost")
+
+    def answered(self, context: ssl.SSLContext) -> ssl.SSLSocket:
+        """A connection on which a request has been answered."""
+        raw = socket.create_connection(("127.0.0.1", self._port), 20)
+        try:
+            connection = context.wrap_socket(raw, server_hostname="localhost")
+        except BaseException:
+            raw.close()
+            raise
+        try:
+            answer_on(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def serial(self) -> int:
         """The serial number of the certificate that a new connection sees."""
@@ -102,16 +133,24 @@ def test_new_connections_see_the_new_certificate_and_open_ones_go_on(listener: L
         path = write_identity(listener.folder, "second", new)
         assert listener.alter({LOCATION: str(path)}) == ""
         assert listener.serial() == serial_of(new) != before
-        still_open.sendall(b"\x00\x00\x00\x0a\x00\x12\x00\x00\x00\x00\x00\x07\xff\xff")
-        assert still_open.recv(8)[4:] == b"\x00\x00\x00\x07"
+        answer_on(still_open)
 
 
 @pytest.mark.slow
 def test_the_same_path_is_read_again_if_its_file_has_changed(listener: Listener) -> None:
+    """First as it was, in PEM; then in another format, with a password."""
     path, new = listener.folder / "first.pem", issued()
     write_identity(listener.folder, "first", new)
     os.utime(path, (2_000_000_000, 2_000_000_000))
     assert listener.alter({LOCATION: str(path)}) == ""
+    assert listener.serial() == serial_of(new)
+    path, new = listener.folder / "third.p12", issued()
+    path.write_bytes(key_store(new, []))
+    store = "listener.name.ssl.ssl.keystore"
+    changes = {f"{store}.type": "PKCS12", LOCATION: str(path), f"{store}.password": "guess"}
+    assert "its password does not open it" in listener.alter(changes)
+    assert listener.serial() != serial_of(new)
+    assert listener.alter({**changes, f"{store}.password": PASSWORD}) == ""
     assert listener.serial() == serial_of(new)
 
 
@@ -169,3 +208,29 @@ def test_a_certificate_that_will_not_do_is_refused_and_the_old_one_stays(
         listener.context.dynamic_config.check(
             listener.context.controller.image, "", [change], False
         )
+
+
+@pytest.mark.long
+def test_another_authority_may_be_trusted_without_a_restart(tmp_path: Path) -> None:
+    write_identity(tmp_path, "first", issued())
+    properties = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(tmp_path / "first.pem"),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(write_authority(tmp_path)),
+        "ssl.client.auth": "required",
+    }
+    ours, theirs = client_context(person("alice")), client_context(person("eve", "theirs"))
+    with BrokerThread(tmp_path / "data", properties) as running:
+        listener = Listener(running, tmp_path)
+        with listener.answered(ours) as still_open:
+            with pytest.raises((ssl.SSLError, ConnectionError)):
+                listener.answered(theirs)
+            location = {TRUST: str(write_authority(tmp_path, "theirs"))}
+            assert listener.alter(location) == ""
+            listener.answered(theirs).close()
+            with pytest.raises((ssl.SSLError, ConnectionError)):
+                listener.answered(ours)
+            # Who is in stays in.
+            answer_on(still_open)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -12,14 +13,17 @@ from tierlog.clients.sasl.scram_keys import SCRAM_SHA_256, SCRAM_SHA_512, salted
 from tierlog.replication.controller.access.scram_control import (
     alter_scram_credentials,
     describe_scram_credentials,
+    secret_of,
 )
 from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage
 from tierlog.replication.metadata.metadata_records import (
+    FeatureLevelRecord,
     UserScramCredentialRecord,
     decode_record,
     encode_record,
 )
 
+new_id = SystemEnvironment().random_uuid
 _SALTED = salted_password(SCRAM_SHA_256, "pencil", b"salt", 4096)
 
 
@@ -52,7 +56,7 @@ def request(*changes: Change) -> AlterUserScramCredentialsRequest:
 def image(*changes: Change, base: ClusterImage | None = None) -> ClusterImage:
     """The image after these changes, all of which are valid."""
     before = base or ClusterImage("cluster")
-    decision = alter_scram_credentials(before, request(*changes))
+    decision = alter_scram_credentials(before, request(*changes), new_id)
     assert not any(error for _, error in decision.answer)
     delta = ClusterDelta(before)
     for record in decision.records:
@@ -61,7 +65,7 @@ def image(*changes: Change, base: ClusterImage | None = None) -> ClusterImage:
 
 
 def codes(now: ClusterImage, *changes: Change) -> list[tuple[str, int]]:
-    answer = alter_scram_credentials(now, request(*changes)).answer
+    answer = alter_scram_credentials(now, request(*changes), new_id).answer
     return [(name, 0 if error is None else error.code) for name, error in answer]
 
 
@@ -105,7 +109,7 @@ def test_each_change_has_kafkas_code(change: Change, code: ErrorCode) -> None:
 def test_a_user_that_is_named_twice_is_left_alone_and_the_others_are_not() -> None:
     now = image(upsertion())
     changes = (deletion(), upsertion(), upsertion("bob"), upsertion("carol"), upsertion("carol"))
-    decision = alter_scram_credentials(now, request(*changes))
+    decision = alter_scram_credentials(now, request(*changes), new_id)
     duplicate = ErrorCode.DUPLICATE_RESOURCE
     assert codes(now, *changes) == [("alice", duplicate), ("bob", 0), ("carol", duplicate)]
     assert [each.name for each in decision.records if isinstance(each, UserScramCredentialRecord)]
@@ -136,8 +140,30 @@ def test_users_are_described_by_mechanism_and_iterations() -> None:
 
 
 def test_nothing_that_carries_a_key_shows_it() -> None:
-    (record,) = alter_scram_credentials(ClusterImage("c"), request(upsertion())).records
+    record, _ = alter_scram_credentials(ClusterImage("c"), request(upsertion()), new_id).records
     now = image(upsertion())
     shown = f"{record!r} {upsertion()!r} {request(upsertion())!r} {now.scram_credentials!r}"
     assert "salt" not in shown.replace("salted_password", "")
     assert repr(_SALTED) not in shown
+
+
+@pytest.mark.parametrize(("level", "code"), [(7, 35), (10, 35), (11, 0), (30, 0)])
+def test_a_cluster_of_an_old_version_has_no_records_for_users(level: int, code: int) -> None:
+    """Kafka checks before it looks at the change, and after it has seen a name twice."""
+    delta = ClusterDelta(ClusterImage("cluster"))
+    delta.replay(FeatureLevelRecord(name="metadata.version", feature_level=level))
+    now = delta.apply(1, 1)
+    assert codes(now, upsertion(), upsertion("bob")) == [("alice", code), ("bob", code)]
+    if code:
+        assert codes(now, deletion(), upsertion(""), upsertion("")) == [("alice", 35), ("", 35)]
+        assert not alter_scram_credentials(now, request(upsertion()), new_id).records
+
+
+def test_the_secret_comes_with_the_first_user_and_stays() -> None:
+    before = ClusterImage("cluster")
+    assert secret_of(before) == b""
+    first = image(upsertion())
+    assert len(secret_of(first)) > 40
+    assert secret_of(image(upsertion("bob"), base=first)) == secret_of(first)
+    assert secret_of(image(deletion(), base=first)) == secret_of(first)
+    assert secret_of(image(upsertion())) != secret_of(first)
