@@ -4,12 +4,24 @@ import asyncio
 import ssl
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Protocol
 
 from .orders import Order
 from .python_program import ErrorLog, obey
 
 aiokafka = import_module("aiokafka")
+oauth = import_module("aiokafka.abc")
+
+
+class Provider(oauth.AbstractTokenProvider):  # type: ignore[misc, name-defined]  # it has no types
+    """Shows what is in a file."""
+
+    def __init__(self, path: str) -> None:
+        self._token = Path(path).read_text()
+
+    async def token(self) -> str:
+        return self._token
 
 
 def login(order: Order) -> dict[str, Any]:
@@ -25,6 +37,8 @@ def login(order: Order) -> dict[str, Any]:
             "sasl_plain_username": order.user,
             "sasl_plain_password": order.password,
         }
+    if order.token:
+        stated["sasl_oauth_token_provider"] = Provider(order.token)
     if order.ca:
         context = ssl.create_default_context(cafile=order.ca)
         if order.identity:

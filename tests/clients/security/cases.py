@@ -3,7 +3,16 @@
 from typing import NamedTuple
 
 from .orders import Order, What
-from .secured_node import CLOSED, OPEN, PASSWORD, SASL_MECHANISMS, USER, Papers, SecuredNode
+from .secured_node import (
+    CLOSED,
+    OPEN,
+    PASSWORD,
+    PASSWORD_MECHANISMS,
+    TOKENS,
+    USER,
+    Papers,
+    SecuredNode,
+)
 
 RECORDS = 5
 
@@ -25,8 +34,8 @@ WAYS = (
     Way("PLAINTEXT", "PLAINTEXT"),
     Way("SSL", "SSL"),
     Way("MUTUAL", "SSL", has_certificate=True),
-    *(Way("SASL_PLAINTEXT", "SASL_PLAINTEXT", each) for each in SASL_MECHANISMS),
-    *(Way("SASL_SSL", "SASL_SSL", each) for each in SASL_MECHANISMS),
+    *(Way("SASL_PLAINTEXT", "SASL_PLAINTEXT", each) for each in (*PASSWORD_MECHANISMS, TOKENS)),
+    *(Way("SASL_SSL", "SASL_SSL", each) for each in (*PASSWORD_MECHANISMS, TOKENS)),
 )
 
 
@@ -40,6 +49,7 @@ JUDGED_BY_TLS = (
 
 MECHANISM_OFF = "mechanism that is off"
 PLAIN_TO_TLS = "plain text to TLS"
+WRONG_TOKENS = ("forged token", "token for others")
 WRONG_LOGINS = ("wrong password", "unknown user")
 """What the names of refused logins begin with."""
 
@@ -60,8 +70,9 @@ def order_of_way(way: Way, node: SecuredNode, papers: Papers, topic: str) -> Ord
         address=node.addresses[way.listener],
         protocol=way.protocol,
         mechanism=way.mechanism,
-        user=USER if way.mechanism else "",
-        password=PASSWORD if way.mechanism else "",
+        user=USER if way.mechanism in PASSWORD_MECHANISMS else "",
+        password=PASSWORD if way.mechanism in PASSWORD_MECHANISMS else "",
+        token=str(papers.token) if way.mechanism == TOKENS else "",
         ca=str(papers.ca) if has_tls else "",
         identity=str(papers.identity) if way.has_certificate else "",
         topic=topic,
@@ -84,7 +95,7 @@ def refusals(node: SecuredNode, papers: Papers) -> dict[str, Order]:
 def _wrong_logins(node: SecuredNode, papers: Papers) -> dict[str, Order]:
     cases: dict[str, Order] = {}
     for protocol in ("SASL_PLAINTEXT", "SASL_SSL"):
-        for mechanism in SASL_MECHANISMS:
+        for mechanism in PASSWORD_MECHANISMS:
             logins = ((USER, "not sesame"), ("nobody", PASSWORD))
             for case, (user, password) in zip(WRONG_LOGINS, logins, strict=True):
                 cases[f"{case}, {mechanism} over {protocol}"] = Order(
@@ -97,6 +108,19 @@ def _wrong_logins(node: SecuredNode, papers: Papers) -> dict[str, Order]:
                     ca=str(papers.ca) if protocol == "SASL_SSL" else "",
                     topic=OPEN,
                 )
+    for case, token in zip(
+        WRONG_TOKENS, (papers.forged_token, papers.token_for_others), strict=True
+    ):
+        cases[case] = Order(
+            "produce",
+            node.addresses["SASL_PLAINTEXT"],
+            "SASL_PLAINTEXT",
+            TOKENS,
+            token=str(token),
+            topic=OPEN,
+            # aiokafka takes it that a refused token is a good one, and waits.
+            patience_s=4,
+        )
     return cases
 
 

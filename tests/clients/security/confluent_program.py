@@ -1,6 +1,7 @@
 """confluent-kafka as a program that works off orders: librdkafka's errors by name and sentence."""
 
 import time
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
@@ -42,6 +43,8 @@ class Session:
         stated: Settings = {name: value for name, value in given.items() if value}
         stated |= {name.replace("_", "."): value for name, value in more.items()}
         quiet: dict[str, Any] = {"error_cb": self.on_error, "log_level": 0}
+        if order.token:
+            quiet["oauth_cb"] = lambda _: (Path(order.token).read_text(), time.time() + 3600)
         return {**stated, **quiet}
 
     def on_error(self, error: KafkaError) -> None:
@@ -71,6 +74,8 @@ class Session:
 
     def transact(self, aborted: list[str], committed: list[str]) -> None:
         producer = Producer(self.settings(transactional_id=self.order.transactional_id))
+        # It is in a poll that it gets its token.
+        producer.poll(0)
         try:
             producer.init_transactions(self.order.patience_s)
             for values, end in (

@@ -3,13 +3,25 @@
 import time
 from collections.abc import Iterable
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Protocol
 
 from .orders import Order
 from .python_program import ErrorLog, obey
 
 kafka = import_module("kafka")
+oauth = import_module("kafka.net.sasl.oauth")
 log = ErrorLog("kafka")
+
+
+class Provider(oauth.AbstractTokenProvider):  # type: ignore[misc, name-defined]  # it has no types
+    """Shows what is in a file."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+
+    def token(self) -> str:
+        return self._path.read_text()
 
 
 def login(order: Order) -> dict[str, Any]:
@@ -22,7 +34,9 @@ def login(order: Order) -> dict[str, Any]:
         "ssl_certfile": order.identity,
         "ssl_keyfile": order.identity,
     }
-    stated = {name: value for name, value in given.items() if value}
+    stated: dict[str, object] = {name: value for name, value in given.items() if value}
+    if order.token:
+        stated["sasl_oauth_token_provider"] = Provider(order.token)
     return {"bootstrap_servers": order.address, "security_protocol": order.protocol, **stated}
 
 

@@ -30,6 +30,8 @@ class Order:
     """Of SASL; empty without."""
     user: str = ""
     password: str = ""
+    token: str = ""
+    """A file with the token of OAUTHBEARER; empty without."""
     ca: str = ""
     """A file with the authority to trust; empty without TLS."""
     identity: str = ""

@@ -39,8 +39,8 @@ def _node() -> list[str]:
     return ["node", str(built_from(HERE / "node", "security-node", install) / "security.mjs")]
 
 
-PROCESSES: Mapping[str, int] = {"kafka-python": 4}
-"""How many share the refusals of a client that waits a second in each; one of all others."""
+PROCESSES: Mapping[str, int] = {"kafka-python": 4, "aiokafka": 2}
+"""How many share the refusals of a client that waits long in some; one of all others."""
 
 TOOLCHAINS: Mapping[str, tuple[str, ...]] = {
     "franz-go": ("go",),

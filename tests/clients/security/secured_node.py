@@ -3,11 +3,13 @@
 Both kinds get the same properties file and the same requests of administration.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
@@ -24,6 +26,7 @@ from confluent_kafka.cimpl import NewTopic
 from tierlog.bench.cluster import Cluster, Kind, combined
 from tierlog.bench.probe import free_port
 
+from ...broker.security.sasl.oauth.tokens import AUDIENCE, ISSUER, claims, key_set, signed
 from ...broker.security.tls.certificates import (
     authority,
     broker_certificate,
@@ -38,7 +41,8 @@ OPEN = "open-"
 """What the names begin with that everybody may use."""
 CLOSED = "closed"
 """A topic, a group and a transactional id that only administrators may use."""
-SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+TOKENS = "OAUTHBEARER"
 
 _LISTENERS = {
     "SSL": "SSL",
@@ -50,6 +54,8 @@ _LISTENERS = {
 }
 """Beside PLAINTEXT, which is the administrators' too: the name of each, and its protocol."""
 _ANSWER_S = 60
+_TOKEN_S = 3600
+_ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 
 
 class Admin(Protocol):
@@ -76,6 +82,14 @@ class Papers:
     expired_identity: Path
     strange_identity: Path
     """Of USER too, but vouched for by the stranger."""
+    keys: Path
+    """The issuer's public keys."""
+    token: Path
+    """Of USER."""
+    forged_token: Path
+    """Signed by somebody else."""
+    token_for_others: Path
+    """Of an audience that is not ours."""
 
 
 def write_papers(folder: Path) -> Papers:
@@ -84,6 +98,8 @@ def write_papers(folder: Path) -> Papers:
     old = authority("ours").issue_cert(
         "127.0.0.1", "localhost", common_name="broker", not_before=past[0], not_after=past[1]
     )
+    now = int(time.time())
+    token = partial(_write, folder)
     return Papers(
         ca=write_authority(folder),
         stranger=write_authority(folder, "stranger"),
@@ -92,13 +108,27 @@ def write_papers(folder: Path) -> Papers:
         identity=write_identity(folder, "alice", person(USER)),
         expired_identity=write_identity(folder, "expired", person(USER, has_expired=True)),
         strange_identity=write_identity(folder, "strange", person(USER, "stranger")),
+        keys=_write(folder, "keys.json", key_set("rsa-1").decode()),
+        token=token("token", signed(claims(now, exp=now + _TOKEN_S))),
+        forged_token=token("forged", signed(claims(now), "rsa-2", kid="rsa-1")),
+        token_for_others=token("others", signed(claims(now, aud="others"))),
     )
+
+
+def _write(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
 
 
 def _properties(papers: Papers) -> dict[str, str]:
     module = "org.apache.kafka.common.security"
     stated = {
-        "sasl.enabled.mechanisms": ",".join(SASL_MECHANISMS),
+        "sasl.enabled.mechanisms": ",".join((*PASSWORD_MECHANISMS, TOKENS)),
+        "sasl.oauthbearer.jwks.endpoint.url": papers.keys.as_uri(),
+        "sasl.oauthbearer.expected.audience": AUDIENCE,
+        "sasl.oauthbearer.expected.issuer": ISSUER,
+        _ALLOWED_URLS: papers.keys.as_uri(),
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(papers.broker),
         "ssl.truststore.type": "PEM",
@@ -122,6 +152,10 @@ def _properties(papers: Papers) -> dict[str, str]:
         for mechanism in ("scram-sha-256", "scram-sha-512"):
             login = f"{module}.scram.ScramLoginModule required;"
             stated[f"{prefix}.{mechanism}.sasl.jaas.config"] = login
+        validator = f"{module}.oauthbearer.OAuthBearerValidatorCallbackHandler"
+        stated[f"{prefix}.oauthbearer.sasl.server.callback.handler.class"] = validator
+        login = f"{module}.oauthbearer.OAuthBearerLoginModule required;"
+        stated[f"{prefix}.oauthbearer.sasl.jaas.config"] = login
     return stated
 
 
@@ -181,6 +215,8 @@ def secured_node(kind: Kind, folder: Path, papers: Papers) -> Iterator[SecuredNo
             "listener.security.protocol.map": ",".join(f"{a}:{b}" for a, b in protocols.items()),
         }
     )
+    # What we read from the properties, Kafka reads from the JVM's.
+    node.java_options = f"-D{_ALLOWED_URLS}={papers.keys.as_uri()}"
     with cluster:
         running = SecuredNode(kind, at, node.log_tail)
         running.prepare()

@@ -19,6 +19,7 @@ from .cases import (
     PLAIN_TO_TLS,
     WAYS,
     WRONG_LOGINS,
+    WRONG_TOKENS,
     order_of_way,
     refusal_sentence,
     refusals,
@@ -110,6 +111,9 @@ _PLAIN_TO_TLS = {
 """What each shows that reads Kafka's alert as a response, and what of us, who send none."""
 
 
+_REFUSED = "SaslAuthenticationFailedError: SaslAuthenticationFailedError: "
+
+
 def are_alike(client: str, case: str, order: Order, kafka: str, ours: str) -> bool:
     """Whether both errors say the same, as far as Kafka's is the same in each run."""
     if case in JUDGED_BY_TLS:
@@ -124,9 +128,9 @@ def are_alike(client: str, case: str, order: Order, kafka: str, ours: str) -> bo
     if client == "kafka-python" and case == MECHANISM_OFF:
         return _is_lost_or_alike("UnsupportedSaslMechanismError", kafka, ours)
     if client == "kafka-python" and case.startswith(WRONG_LOGINS):
-        name = "SaslAuthenticationFailedError"
-        sentence = refusal_sentence(order.mechanism)
-        return _is_lost_or_alike(f"{name}: {name}: {sentence}", kafka, ours)
+        return _is_lost_or_alike(f"{_REFUSED}{refusal_sentence(order.mechanism)}", kafka, ours)
+    if client == "kafka-python" and case in WRONG_TOKENS:
+        return _is_lost_or_alike(f'{_REFUSED}{{"status":"invalid_token"}}', kafka, ours)
     return kafka == ours
 
 

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/oauth"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
@@ -23,10 +24,16 @@ func (f franz) client(more ...kgo.Opt) (*kgo.Client, error) {
 	if secure != nil {
 		options = append(options, kgo.DialTLSConfig(secure))
 	}
+	token, err := f.token()
+	if err != nil {
+		return nil, err
+	}
 	login := scram.Auth{User: f.User, Pass: f.Password}
 	switch f.Mechanism {
 	case "PLAIN":
 		options = append(options, kgo.SASL(plain.Auth{User: f.User, Pass: f.Password}.AsMechanism()))
+	case "OAUTHBEARER":
+		options = append(options, kgo.SASL(oauth.Auth{Token: token}.AsMechanism()))
 	case "SCRAM-SHA-256":
 		options = append(options, kgo.SASL(login.AsSha256Mechanism()))
 	case "SCRAM-SHA-512":

@@ -21,6 +21,7 @@ type order struct {
 	Mechanism       string `json:"mechanism"`
 	User            string `json:"user"`
 	Password        string `json:"password"`
+	Token           string `json:"token"`
 	CA              string `json:"ca"`
 	Identity        string `json:"identity"`
 	Topic           string `json:"topic"`
@@ -48,6 +49,15 @@ func numbered(word string, count int) []string {
 		values[number] = fmt.Sprintf("%s %d", word, number)
 	}
 	return values
+}
+
+// token returns what is in the file with the token; nothing without one.
+func (o order) token() (string, error) {
+	if o.Token == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(o.Token)
+	return string(text), err
 }
 
 func (o order) tls() (*tls.Config, error) {

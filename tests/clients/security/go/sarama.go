@@ -24,6 +24,13 @@ func (e *exchange) Begin(user, password, authorization string) error {
 	return err
 }
 
+type tokens struct{ order }
+
+func (t tokens) Token() (*sarama.AccessToken, error) {
+	text, err := t.token()
+	return &sarama.AccessToken{Token: text}, err
+}
+
 func (i ibm) config() (*sarama.Config, error) {
 	config := sarama.NewConfig()
 	config.Version = sarama.V2_8_0_0
@@ -43,6 +50,7 @@ func (i ibm) config() (*sarama.Config, error) {
 	login.Enable = i.Mechanism != ""
 	login.User, login.Password = i.User, i.Password
 	login.Mechanism = sarama.SASLMechanism(i.Mechanism)
+	login.TokenProvider = tokens{i.order}
 	hash := scram.SHA256
 	if i.Mechanism == "SCRAM-SHA-512" {
 		hash = scram.SHA512

@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -61,7 +62,15 @@ public class SecurityClient {
             "bootstrap.servers", text("address"),
             "security.protocol", text("protocol"),
             "max.block.ms", patienceMs));
-        if (!text("mechanism").isEmpty()) {
+        if (!text("token").isEmpty()) {
+            String url = Path.of(text("token")).toUri().toString();
+            System.setProperty("org.apache.kafka.sasl.oauthbearer.allowed.urls", url);
+            String oauth = "org.apache.kafka.common.security.oauthbearer.";
+            stated.put("sasl.mechanism", text("mechanism"));
+            stated.put("sasl.jaas.config", oauth + "OAuthBearerLoginModule required;");
+            stated.put("sasl.login.callback.handler.class", oauth + "OAuthBearerLoginCallbackHandler");
+            stated.put("sasl.oauthbearer.token.endpoint.url", url);
+        } else if (!text("mechanism").isEmpty()) {
             String module = text("mechanism").equals("PLAIN") ? "plain.PlainLoginModule" : "scram.ScramLoginModule";
             stated.put("sasl.mechanism", text("mechanism"));
             stated.put("sasl.jaas.config", String.format(

@@ -22,7 +22,10 @@ function client(order) {
     const own = order.identity ? readFileSync(order.identity, "utf8") : undefined;
     settings.ssl = { ca: [readFileSync(order.ca, "utf8")], cert: own, key: own };
   }
-  if (order.mechanism) {
+  if (order.token) {
+    const value = readFileSync(order.token, "utf8");
+    settings.sasl = { mechanism: "oauthbearer", oauthBearerProvider: async () => ({ value }) };
+  } else if (order.mechanism) {
     const mechanism = order.mechanism.toLowerCase();
     settings.sasl = { mechanism, username: order.user, password: order.password };
   }
