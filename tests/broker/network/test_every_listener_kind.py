@@ -36,7 +36,9 @@ from .listener_kinds import (
 )
 from .listener_oracle import KindOracle, Sequence, error_of, plan, play_on_socket
 
-KINDS = [(name, protocol) for name in (BROKER, CONTROLLER) for protocol in PROTOCOLS]
+KINDS: list[tuple[str, SecurityProtocol]] = [
+    (name, protocol) for name in (BROKER, CONTROLLER) for protocol in PROTOCOLS
+]
 
 
 async def play(line: Line, oracle: KindOracle, sequence: Sequence) -> None:
@@ -78,7 +80,7 @@ def remembered(part: object) -> object:
     if isinstance(part, ssl.MemoryBIO):
         return part.pending
     if isinstance(part, (bytearray, memoryview)):
-        return bytes(part)
+        return bytes(cast("bytearray | memoryview", part))
     if isinstance(part, tuple):
         return tuple(map(remembered, cast("tuple[object, ...]", part)))
     names = {name for each in type(part).__mro__ for name in getattr(each, "__slots__", ())}
