@@ -210,9 +210,11 @@ class ClusterMember:
     async def start(self) -> None:
         """Take part in the quorum. The image follows what is committed from here on."""
         if self._authorizer is not None:
-            from .cluster.acl_following import follow_acls
+            from .cluster.acl_following import follow_acls, load_as_leader
 
             follow_acls(self.controller, self._authorizer)
+            if self._control is not None:
+                load_as_leader(self.controller, self.quorum, self._authorizer)
         self.controller.subscribe(self._dynamic_config.publish)
         self._dynamic_config.subscribe(self._use_topic_defaults)
         self._watch.start()

@@ -134,7 +134,7 @@ class SaslAuthenticator:
             case ApiKey.SASL_AUTHENTICATE:
                 return self._close(SaslEvent.UNSUPPORTED, "an unsupported version")
             case _:
-                return self._other_request(request.header)
+                return self._other_request(request.header, view)
 
     def _move(self, event: SaslEvent) -> bool:
         """Enter the next state; False if it is the end."""
@@ -169,6 +169,9 @@ class SaslAuthenticator:
             return self._close(SaslEvent.UNSUPPORTED, "SaslHandshake in an unsupported version")
         offered = self._offered.get(body.mechanism)
         names = list(self._offered)
+        if offered is None and self._is_again:
+            # Kafka answers no handshake that fails once its client has been let in.
+            return self._close(SaslEvent.MECHANISM_DISABLED, "a mechanism that is not enabled")
         if offered is None:
             self._move(SaslEvent.MECHANISM_DISABLED)
             answer = handshake_answer(header, ErrorCode.UNSUPPORTED_SASL_MECHANISM, names)
@@ -245,7 +248,7 @@ class SaslAuthenticator:
         reason = f"{self._doing} with {self._mechanism} failed: {failure.cause}"
         return Reply(answer, failure=reason, is_delayed=True)
 
-    def _other_request(self, header: RequestHeader) -> Reply:
+    def _other_request(self, header: RequestHeader, view: memoryview) -> Reply:
         if header.api_key == ApiKey.API_VERSIONS and not is_readable(header):
             # It is answered in its first version, as it is in its turn (KIP-511).
             header = header._replace(api_version=0)
@@ -253,4 +256,4 @@ class SaslAuthenticator:
             return self._close(SaslEvent.OTHER_REQUEST, f"a request with API key {header.api_key}")
         self._move(SaslEvent.OTHER_REQUEST)
         reason = f"{self._doing} failed: a request with API key {header.api_key} instead of a token"
-        return Reply(illegal_state_answer(header), failure=reason, is_delayed=True)
+        return Reply(illegal_state_answer(header, view), failure=reason, is_delayed=True)

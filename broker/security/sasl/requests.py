@@ -1,7 +1,7 @@
 """The requests that are read before a client is authenticated, and the answers to them.
 
 The header decides: of any other request nothing behind it is parsed, so the more complex messages
-cannot be reached without a password.
+cannot be reached without a password. Only the names in a Metadata are read, for its error answer.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,6 +18,11 @@ from ....clients.protocol.header import (
     response_header,
 )
 from ....clients.protocol.messages.api_versions import ApiVersionsRequest
+from ....clients.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
 from ....clients.protocol.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -32,6 +37,11 @@ from ....clients.protocol.software_name import is_software_named_well
 _READ: Mapping[int, Api] = {
     key: APIS[key] for key in (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 }
+
+_METADATA: Mapping[int, Api] = {ApiKey.METADATA: APIS[ApiKey.METADATA]}
+
+METADATA_ERROR_VERSION = 13
+"""From which version on Metadata has an error for the whole request."""
 
 _BODIES: Mapping[int, type[Message]] = {
     ApiKey.API_VERSIONS: ApiVersionsRequest,
@@ -109,20 +119,37 @@ def bare_answer(token: bytes) -> list[Chunk]:
     return frame([token])
 
 
-def illegal_state_answer(header: RequestHeader) -> list[Chunk]:
+def illegal_state_answer(header: RequestHeader, view: memoryview) -> list[Chunk]:
     """What a request gets that comes instead of a token: an error in its own form.
 
-    An API without an error for the whole request has no such form, and gets no answer.
+    An API without an error for the whole request has no such form, and gets no answer. Metadata has
+    one for each topic: kafkajs sends it when a token of OAUTHBEARER is refused, and shows it.
     """
+    error = ErrorCode.ILLEGAL_SASL_STATE
     try:
+        if header.api_key == ApiKey.METADATA:
+            return _answer(header, _metadata_answer(view, error))
         response_of_api = response_class(header.api_key)
         if "error_code" not in response_of_api.__declared__:
             return []
         make = cast("Callable[..., Message]", response_of_api)
-        return _answer(header, make(error_code=ErrorCode.ILLEGAL_SASL_STATE))
+        return _answer(header, make(error_code=error))
     except KafkaError:
-        # Its error is not in this version.
+        # Its error is not in this version, or it cannot be read.
         return []
+
+
+def _metadata_answer(view: memoryview, error: ErrorCode) -> MetadataResponse:
+    header, position = decode_request_header(view, _METADATA)
+    decode = decoder_of(MetadataRequest, header.api_version)
+    body, _ = decode(view, position, ELEMENTS_MAX)
+    asked = cast("MetadataRequest", body).topics or []
+    topics = [
+        MetadataResponseTopic(error_code=error, name=each.name or "", topic_id=each.topic_id)
+        for each in asked
+    ]
+    code = error if header.api_version >= METADATA_ERROR_VERSION else ErrorCode.NONE
+    return MetadataResponse(topics=topics, error_code=code)
 
 
 def _answer(header: RequestHeader, response: Message) -> list[Chunk]:
