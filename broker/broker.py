@@ -20,7 +20,7 @@ its own.
 
 import logging
 from asyncio import get_running_loop, to_thread
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -89,6 +89,8 @@ from .tier.tiered_topics import (
 if TYPE_CHECKING:
     from ..tiering.remote_log_manager import RemoteLogManager
     from .cluster_member import ClusterMember
+    from .security.sasl.oauth.key_source import KeySource
+    from .security.sasl.settings import KeyEndpoint
     from .status.status_site import StatusSite
     from .tier.metadata_writers import MetadataWriters
     from .tier.mounts import Mounts
@@ -127,6 +129,7 @@ class Broker:
         self._mounts: Mounts | None = None
         self._member: ClusterMember | None = None
         self._tls: TlsListeners | None = None
+        self._token_keys: Mapping[KeyEndpoint, KeySource] = {}
         self._is_started = False
         self.context: BrokerContext | None = None
         """The broker's parts, once it has started; None in a process that is no broker."""
@@ -163,7 +166,7 @@ class Broker:
 
     async def _start(self) -> None:
         check_tier_packages(self.config)
-        keys = await token_keys(self.config, self._started)
+        self._token_keys = await token_keys(self.config, self._started)
         network = self._dependencies.network or SocketNetwork(socket_options(self.config.values))
         server = SocketServer(
             network,
@@ -181,9 +184,8 @@ class Broker:
         if self._member is not None:
             self._started.push_async_callback(self._member.leave)
             await self._member.become_unfenced()
-        server.sasl = sasl_listeners(
-            self.config, lambda: context.controller.image, context.environment, self.metrics, keys
-        )
+        if self._member is None:
+            self._require_logins(server, context.controller)
         around = partial(self._dependencies.around_answers, context)
         server.open(around(Apis(context).answer))
         serve_within_quotas(server, context, around)
@@ -199,6 +201,13 @@ class Broker:
             await self._mounts.start()
         if self.site is not None:
             self._show_status(self.site, context)
+
+    def _require_logins(self, server: SocketServer, controller: Controller) -> None:
+        """Let clients of listeners with SASL log in; before any listener is opened."""
+        environment = self._dependencies.environment
+        server.sasl = sasl_listeners(
+            self.config, lambda: controller.image, environment, self.metrics, self._token_keys
+        )
 
     async def _bind(self, server: SocketServer) -> None:
         self._tls = tls_listeners(self.config)
@@ -621,6 +630,7 @@ class Broker:
         member.on_fatal(lambda sentence: self.on_fatal(sentence))
         self._started.push_async_callback(self._close_logs, storage)
         self._started.push_async_callback(member.stop)
+        self._require_logins(server, member.controller)
         if self.listeners.controllers:
             names = [each.name for each in self.listeners.controllers]
             server.open(Apis(member.node_context).answer, names)

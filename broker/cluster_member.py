@@ -41,7 +41,7 @@ from .config.config_values import ConfigValues
 from .config.dynamic_config import DynamicConfig
 from .config.listeners import Listeners
 from .config.settings import cluster_control_config, controller_config, raft_options, voter_set
-from .config.tls_listeners import node_context
+from .config.tls_listeners import node_security
 from .metrics.metrics import Metrics
 from .node_storage import NodeStorage
 from .request.context import Member, NodeContext
@@ -90,7 +90,7 @@ class ClusterMember:
         self._on_fatal: Callable[[str], None] = _log.critical
         # All controllers are reached at the first of their listeners' names.
         first = next(iter(config.quorum.controller_listeners), "")
-        self._ssl_context = node_context(config, first)
+        self._security = node_security(config, first)
         self.quorum = self._open_quorum(listeners, executor)
         self._watch = QuorumWatch(self.quorum)
         log_config = dynamic_config.topic_defaults.log_config()
@@ -148,7 +148,7 @@ class ClusterMember:
             self._environment,
             request_timeout_ms=options.request_timeout_ms,
             fetch_max_bytes=config.values.integer("controller.quorum.fetch.max.bytes"),
-            ssl_context=self._ssl_context,
+            security=self._security,
         )
         return QuorumMember(config.node_id, opened.core, opened.storage, channel, executor)
 
@@ -169,7 +169,7 @@ class ClusterMember:
             self._environment,
             client_id=f"{purpose}-{self._config.node_id}",
             request_timeout_ms=self._config.values.integer("controller.socket.timeout.ms"),
-            ssl_context=self._ssl_context,
+            security=self._security,
         )
 
     @property
@@ -210,9 +210,11 @@ class ClusterMember:
     async def start(self) -> None:
         """Take part in the quorum. The image follows what is committed from here on."""
         if self._authorizer is not None:
-            from .cluster.acl_following import follow_acls
+            from .cluster.acl_following import follow_acls, load_as_leader
 
             follow_acls(self.controller, self._authorizer)
+            if self._control is not None:
+                load_as_leader(self.controller, self.quorum, self._authorizer)
         self.controller.subscribe(self._dynamic_config.publish)
         self._dynamic_config.subscribe(self._use_topic_defaults)
         self._watch.start()

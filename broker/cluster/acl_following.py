@@ -3,6 +3,7 @@
 from ...replication.authorizer.standard_authorizer import StandardAuthorizer
 from ...replication.controller.controller import Controller
 from ...replication.metadata.cluster_image import ClusterDelta, ClusterImage
+from ...replication.metadata.quorum_member import QuorumMember
 
 
 def follow_acls(controller: Controller, authorizer: StandardAuthorizer) -> None:
@@ -12,3 +13,20 @@ def follow_acls(controller: Controller, authorizer: StandardAuthorizer) -> None:
         authorizer.update(delta.changed_acls)
 
     controller.subscribe(publish_acls)
+
+
+def load_as_leader(
+    controller: Controller, member: QuorumMember, authorizer: StandardAuthorizer
+) -> None:
+    """Let the entries decide once this node leads, and has all that was committed before it did.
+
+    The nodes that belong to the cluster by an entry, and not by `super.users`, are let in from then
+    on: its controllers and brokers cannot register before.
+    """
+
+    def publish(image: ClusterImage, _: ClusterDelta) -> None:
+        quorum = member.quorum
+        if quorum.is_leader and image.epoch == quorum.epoch:
+            authorizer.complete_load()
+
+    controller.subscribe(publish)

@@ -15,7 +15,8 @@ from typing import Protocol, TypeVar
 
 from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
-from ...clients.network.network import Address, ClientContext, NetworkClient, NetworkConfig
+from ...clients.network.network import Address, NetworkClient, NetworkConfig
+from ...clients.network.security import UNSECURED, ConnectionSecurity
 from ...clients.protocol.api import APIS
 from ...clients.protocol.schema import Message
 from .response_errors import error_codes
@@ -64,10 +65,10 @@ class ControllerChannel:
         *,
         client_id: str,
         request_timeout_ms: int,
-        ssl_context: ClientContext | None = None,
+        security: ConnectionSecurity = UNSECURED,
     ) -> None:
         """`request_timeout_ms` is the longest time of one try (`controller.socket.timeout.ms`);
-        without `ssl_context`, connections are in plain text.
+        without `security`, connections are in plain text and without a login.
         """
         self._member = member
         self._request_timeout_ms = request_timeout_ms
@@ -81,7 +82,7 @@ class ControllerChannel:
                 reconnect_backoff_max_ms=RETRY_MS,
                 max_in_flight_requests_per_connection=IN_FLIGHT_MAX,
                 response_bytes_max=_RESPONSE_BYTES_MAX,
-                ssl_context=ssl_context,
+                security=security,
             ),
         )
         self._slots = asyncio.Semaphore(IN_FLIGHT_MAX)

@@ -25,7 +25,7 @@ from ..config.config import BrokerConfig
 from ..config.config_values import ConfigValues
 from ..config.listeners import listener_of_brokers
 from ..config.settings import replica_fetcher_config, replication_rates
-from ..config.tls_listeners import node_context
+from ..config.tls_listeners import node_security
 from ..metrics.metrics import Metrics
 
 _MANAGER = "kafka.server:type=ReplicaFetcherManager"
@@ -122,7 +122,7 @@ def make_replica_fetchers(
         on_high_watermark=hooks.on_high_watermark,
         count_bytes=hooks.count_bytes,
     )
-    fetching = replica_fetcher_config(config)._replace(ssl_context=node_context(config, listener))
+    fetching = replica_fetcher_config(config)._replace(security=node_security(config, listener))
     return ReplicaFetchers(fetching, tools)
 
 

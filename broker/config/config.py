@@ -25,7 +25,6 @@ from ...tiering.config import (
     RemoteLogManagerConfig,
 )
 from ...tiering.store.remote_url import RemoteUrl, remote_url
-from ..network.socket_listener import Endpoint
 from .authorizer_config import anonymous_node_warnings, configured_authorizer
 from .config_safety import (
     check_lower_case,
@@ -58,7 +57,8 @@ from .remote_plugins import (
 from .value_rules import check_values
 
 if TYPE_CHECKING:
-    from ...clients.network.network import ClientContext
+    from ...clients.network.security import ClientContext
+    from ...clients.sasl.client_mechanism import ClientMechanism
     from ..security.sasl.settings import SaslSettings
     from ..security.tls.settings import TlsSettings
 
@@ -79,7 +79,8 @@ def dev_properties(directory: str = "data") -> dict[str, str]:
 
 
 STATUS_PORT = "tierlog.status.port"
-_PLAINTEXT, _SSL, _SASL_PLAINTEXT, _SASL_SSL = range(4)
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+"""By their codes in registrations."""
 _ENABLE = "remote.log.storage.system.enable"
 
 
@@ -112,6 +113,10 @@ class BrokerConfig:
     """What connects to each listener of other nodes, by its name; `node_context` fills it."""
     sasl: "Mapping[str, SaslSettings]" = field(default_factory=dict[str, "SaslSettings"])
     """The settings of the listeners with SASL, by name."""
+    logins: "Mapping[str, ClientMechanism]" = field(default_factory=dict[str, "ClientMechanism"])
+    """What this node logs in with at such listeners of other nodes, by name."""
+    metadata_login: "ClientMechanism | None" = None
+    """What logs in to the metadata topic of the tier, if that differs."""
 
     @property
     def node_id(self) -> int:
@@ -131,10 +136,12 @@ class BrokerConfig:
 
     def protocol_code(self, listener: str) -> int:
         """The code of a listener's security protocol in registrations (`SecurityProtocol.id`)."""
-        with_tls = listener in self.tls
-        if listener in self.sasl:
-            return _SASL_SSL if with_tls else _SASL_PLAINTEXT
-        return _SSL if with_tls else _PLAINTEXT
+        return _PROTOCOLS.index(self.protocol_name(listener))
+
+    def protocol_name(self, listener: str) -> str:
+        """The security protocol of one of this node's listeners."""
+        transport = "SSL" if listener in self.tls else "PLAINTEXT"
+        return f"SASL_{transport}" if listener in self.sasl else transport
 
     def internal_topic_replication_factor(self, name: str) -> int:
         """The replication factor that property `name` sets; 1 if this is the only broker.
@@ -168,7 +175,7 @@ def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -
     protocols = listener_protocols(values, quorum)
     secured = [name for name, protocol in protocols.items() if protocol in ("SSL", "SASL_SSL")]
     check_lower_case(stated, protocols)
-    check_protections(stated, values.text(METADATA_PREFIX_NAME), secured)
+    check_protections(stated, values.text(METADATA_PREFIX_NAME), secured, protocols)
     configured_authorizer(values)
     if "log.dirs" in stated and not stated["log.dirs"].strip():
         raise _refuse("At least one log directory must be defined via log.dirs or log.dir.")
@@ -181,14 +188,12 @@ def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -
     listeners = read_listeners(values, quorum, local_host_name)
     own = {endpoint.name for endpoint in (*listeners.bound, *listeners.controllers)}
     tls = _read_tls(stated, secured, own, protocols)
-    sasl = _read_sasl(stated, protocols)
+    sasl = _read_sasl(stated, protocols, own)
     is_member = not is_whole_cluster(quorum, listeners)
     tier = _remote_storage(values)
     remote_storage = tier if isinstance(tier, RemoteUrl) else None
     if tier is not None:
         check_listener(values, listeners)
-        if sasl and not stated_bootstrap(values):
-            _check_own_listener(metadata_listener(values, listeners, is_member=is_member), sasl)
         # Set explicitly even if implied by the URL: administrators look up this property.
         values = ConfigValues({**stated, _ENABLE: "true"})
     mounts = read_mounts(stated, remote_storage)
@@ -197,7 +202,7 @@ def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -
 
         check_member(values, quorum, listeners, has_mounts=bool(mounts))
         log_dirs = metadata_directory_first(values, log_dirs)
-    return BrokerConfig(
+    config = BrokerConfig(
         values,
         quorum,
         listeners,
@@ -212,6 +217,15 @@ def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -
         tls_of_others={name: each for name, each in tls.items() if name not in own},
         sasl=sasl,
     )
+    if all(each == "PLAINTEXT" for each in protocols.values()):
+        return config
+    from .sasl.node_logins import Node, read_node_logins
+
+    keeps_metadata = config.keeps_tier_metadata
+    logins, metadata_login = read_node_logins(
+        Node(values, quorum, listeners, protocols, sasl, is_member, keeps_metadata)
+    )
+    return replace(config, logins=logins, metadata_login=metadata_login)
 
 
 def _read_tls(
@@ -236,25 +250,18 @@ def _read_tls(
 
 
 def _read_sasl(
-    stated: Mapping[str, str], protocols: Mapping[str, str]
+    stated: Mapping[str, str], protocols: Mapping[str, str], own: Collection[str]
 ) -> "dict[str, SaslSettings]":
-    """The settings of each listener with SASL. Raises KafkaError(INVALID_CONFIG)."""
-    names = [name for name, protocol in protocols.items() if protocol.startswith("SASL_")]
+    """The settings of each of this node's `own` listeners with SASL.
+
+    Raises KafkaError(INVALID_CONFIG).
+    """
+    names = [name for name in protocols if name in own and protocols[name].startswith("SASL_")]
     if not names:
         return {}
     from .sasl_config import read_sasl
 
     return {name: read_sasl(stated, name) for name in names}
-
-
-def _check_own_listener(endpoint: Endpoint, sasl: Collection[str]) -> None:
-    """Refuse a listener that this broker's own clients cannot log in to."""
-    if endpoint.name in sasl:
-        raise _refuse(
-            f"Listener {endpoint} has SASL, but this broker itself reaches the tier's metadata"
-            " through it, and does not speak SASL so far: set"
-            " remote.log.metadata.manager.listener.name to the name of another listener."
-        )
 
 
 def _node_id(values: ConfigValues) -> int:
@@ -358,7 +365,7 @@ def _plain_listeners_of_nodes(config: BrokerConfig) -> list[str]:
         names += [each.name for each in listeners.bound if each.name == listener_of_brokers(values)]
     if config.keeps_tier_metadata and listeners.bound:
         names.append(metadata_listener(values, listeners, is_member=config.is_member).name)
-    secured = {*config.tls, *config.tls_of_others, *config.sasl}
+    secured = {*config.tls, *config.tls_of_others, *config.sasl, *config.logins}
     return [name for name in names if name not in secured]
 
 
@@ -370,10 +377,11 @@ def _without_effect(config: BrokerConfig, served: Sequence[str]) -> list[str]:
         from .security_config import without_effect
 
         of_tls = without_effect(of_tls, (*config.tls, *config.tls_of_others))
-    if config.sasl:
+    if config.sasl or config.logins:
         from .sasl_config import is_obeyed
 
-        unused -= {name for name in unused if is_obeyed(name, config.sasl)}
+        logins = {listener: each.name for listener, each in config.logins.items()}
+        unused -= {name for name in unused if is_obeyed(name, config.sasl, logins)}
     return [name for name in served if name in unused or (name in of_tls and is_property(name))]
 
 

@@ -64,11 +64,14 @@ def split_listener_name(name: str) -> tuple[str, str]:
 
 
 def check_protections(
-    stated: Mapping[str, str], metadata_prefix: str, secured: Collection[str] = ()
+    stated: Mapping[str, str],
+    metadata_prefix: str,
+    secured: Collection[str] = (),
+    protocols: Mapping[str, str] = {},
 ) -> None:
     """Raise KafkaError(INVALID_CONFIG) if a protection is set that is not supported.
 
-    `secured` are the names of the listeners that speak TLS.
+    `secured` are the names of the listeners that speak TLS; `protocols` has those of all.
     """
     for name, text in stated.items():
         listener, own_name = split_listener_name(name)
@@ -81,7 +84,11 @@ def check_protections(
             )
         protection = _PROTECTIONS.get(own_name.removeprefix(metadata_prefix))
         value = text.strip()
-        if name == _BETWEEN_BROKERS and value.upper() in secured:
+        if name == _BETWEEN_BROKERS and value.upper() in protocols:
+            continue
+        is_of_metadata = own_name.removeprefix(metadata_prefix) == _METADATA_CLIENT_PROTOCOL
+        if is_of_metadata and value.upper() in protocols.values():
+            # Checked again where the listener for the metadata is looked up.
             continue
         is_elsewhere = own_name == _AUTHORIZER and name != _AUTHORIZER
         is_harmless = value.lower() == protection.harmless.lower() if protection else True

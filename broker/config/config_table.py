@@ -381,6 +381,12 @@ sasl.enabled.mechanisms | LIST | GSSAPI
 sasl.jaas.config | PASSWORD | -
     The login module of a mechanism of a listener, with the users of PLAIN. Counts only as
     listener.name.<listener>.<mechanism>.sasl.jaas.config.
+sasl.mechanism.controller.protocol | STRING | GSSAPI
+    The mechanism with which nodes log in to controllers, if their listener has SASL: PLAIN, or, if
+    there is one controller, SCRAM. Has to be set then, because the default is none of these.
+sasl.mechanism.inter.broker.protocol | STRING | GSSAPI
+    The mechanism with which brokers log in to each other, if their listener has SASL: PLAIN or
+    SCRAM. Has to be set then, because the default is none of these.
 sasl.oauthbearer.clock.skew.seconds | INT | 30
     How far the clock of who issues tokens may differ from this broker's.
 sasl.oauthbearer.expected.audience | LIST | ""

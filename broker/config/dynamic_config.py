@@ -234,8 +234,7 @@ class DynamicConfig:
         # Imported only when the configuration is altered.
         from ...replication.controller.alter_configs import apply_changes
 
-        if name:
-            self._check_node_id(name)
+        self.check_name(name)
         broker_id = self._node_id if name else None
         after = {} if replaces else _with_definition(image.broker_config(broker_id))
         _check_lists(changes)
@@ -290,7 +289,10 @@ class DynamicConfig:
                     f"{each} has no effect: this broker has no listener {listener} with TLS.",
                 )
 
-    def _check_node_id(self, name: str) -> None:
+    def check_name(self, name: str) -> None:
+        """Reject the id of another broker. Raises KafkaError(INVALID_REQUEST)."""
+        if not name:
+            return
         broker_id = parse_broker_id(name)
         if broker_id is None:
             raise KafkaError(

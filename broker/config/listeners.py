@@ -2,9 +2,9 @@
 
 A listener is written ``NAME://host:port`` (Kafka's `EndPoint`). An empty host means every
 interface, ``[...]`` encloses an IPv6 address, and port 0 means any free port. A name is a security
-protocol, or is mapped to one by `listener.security.protocol.map`: PLAINTEXT, or SSL, whose settings
-`security_config.py` reads. A listener that `controller.listener.names` names is for controllers and
-takes other requests (`SERVED_ON`).
+protocol, or is mapped to one by `listener.security.protocol.map`. The settings of TLS are read by
+`security_config.py`, those of SASL by `sasl_config.py`. A listener that `controller.listener.names`
+names is for controllers and takes other requests (`SERVED_ON`).
 """
 
 from collections.abc import Collection, Mapping
@@ -115,23 +115,11 @@ def _effective_protocols(
     return protocols
 
 
-def _require_served(
-    protocols: Mapping[str, str], endpoints: list[Endpoint], for_nodes: Collection[str]
-) -> None:
-    """Refuse a listener without a protocol, or with one that nodes cannot speak to it."""
+def _require_served(protocols: Mapping[str, str], endpoints: list[Endpoint]) -> None:
+    """Refuse a listener without a protocol."""
     for endpoint in endpoints:
-        protocol = protocols.get(endpoint.name)
-        if protocol is None:
+        if endpoint.name not in protocols:
             raise _refuse(f"Listener {endpoint.name} has no entry in {_PROTOCOL_MAP}.")
-        if protocol.startswith("SASL_") and endpoint.name in for_nodes:
-            raise _refuse(_not_for_nodes(str(endpoint), protocol))
-
-
-def _not_for_nodes(listener: str, protocol: str) -> str:
-    return (
-        f"Listener {listener} needs {protocol}, but nodes connect to it, and they do not speak SASL"
-        " so far: give clients a listener of their own."
-    )
 
 
 def listener_protocols(values: ConfigValues, quorum: QuorumConfig) -> dict[str, str]:
@@ -143,9 +131,7 @@ def listener_protocols(values: ConfigValues, quorum: QuorumConfig) -> dict[str, 
     protocols = _effective_protocols(values, named, quorum.controller_listeners)
     own = {each.name: protocols.get(each.name, "") for each in named}
     for name in quorum.controller_listeners:
-        protocol = own.setdefault(name, protocols.get(name, ""))
-        if protocol.startswith("SASL_"):
-            raise _refuse(_not_for_nodes(name, protocol))
+        own.setdefault(name, protocols.get(name, ""))
     return own
 
 
@@ -154,8 +140,7 @@ def read_listeners(values: ConfigValues, quorum: QuorumConfig, local_host_name: 
     require_controller_listeners(quorum)
     named = _endpoints(values, "listeners")
     protocols = _effective_protocols(values, named, quorum.controller_listeners)
-    for_nodes = (*quorum.controller_listeners, listener_of_brokers(values))
-    _require_served(protocols, named, for_nodes)
+    _require_served(protocols, named)
     inter_broker = values.text("inter.broker.listener.name").upper()
     check_roles(quorum, {endpoint.name for endpoint in named}, protocols, inter_broker)
     stated = (

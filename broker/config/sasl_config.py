@@ -155,9 +155,26 @@ def _entry(stated: Mapping[str, str], listener: str, mechanism: str) -> JaasEntr
         raise KafkaError(error.code, error.message.replace(_JAAS, name, 1)) from None
 
 
-def is_obeyed(name: str, listeners: Mapping[str, SaslSettings]) -> bool:
-    """Whether a property of one listener, or of a mechanism of it, has an effect there."""
+def login_entry(
+    stated: Mapping[str, str], listener: str, mechanism: str
+) -> tuple[str, JaasEntry | None]:
+    """The name of the property with a mechanism's login module, and the module if it is set.
+
+    Raises KafkaError(INVALID_CONFIG).
+    """
+    return _jaas_name(listener, mechanism), _entry(stated, listener, mechanism)
+
+
+def is_obeyed(
+    name: str, listeners: Mapping[str, SaslSettings], logins: Mapping[str, str] = {}
+) -> bool:
+    """Whether a property of one listener, or of a mechanism of it, has an effect there.
+
+    `logins` has the mechanisms with which this node logs in, by the listener.
+    """
     listener, own_name = split_listener_name(name)
+    if own_name == f"{logins.get(listener.upper(), '').lower()}.{_JAAS}":
+        return True
     settings = listeners.get(listener.upper())
     if settings is None:
         return False

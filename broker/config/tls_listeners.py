@@ -10,12 +10,12 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from ...clients.errors import KafkaError
+from ...clients.network.security import UNSECURED, ClientContext, ConnectionSecurity
 from .config import BrokerConfig
 from .config_values import ConfigValues
 from .listeners import listener_of_brokers
 
 if TYPE_CHECKING:
-    from ...clients.network.network import ClientContext
     from ..network.tls_transport import TlsAcceptor
     from ..security.tls.context import ServerContext
 
@@ -133,3 +133,14 @@ def node_context(config: BrokerConfig, listener: str) -> "ClientContext | None":
     if context is None:
         context = config.node_contexts[listener] = node_side(settings)
     return context
+
+
+def node_security(config: BrokerConfig, listener: str) -> ConnectionSecurity:
+    """What a connection to such a listener of another node needs.
+
+    Raises KafkaError(INVALID_CONFIG) for a store that cannot be read.
+    """
+    context, login = node_context(config, listener), config.logins.get(listener)
+    if context is None and login is None:
+        return UNSECURED
+    return ConnectionSecurity(context, login, may_retry_login=True)

@@ -112,8 +112,6 @@ sasl.login.refresh.window.factor | DOUBLE | 0.8
 sasl.login.refresh.window.jitter | DOUBLE | 0.05
 sasl.login.retry.backoff.max.ms | LONG | 10000
 sasl.login.retry.backoff.ms | LONG | 100
-sasl.mechanism.controller.protocol | STRING | GSSAPI
-sasl.mechanism.inter.broker.protocol | STRING | GSSAPI
 sasl.oauthbearer.assertion.algorithm | STRING | RS256
 sasl.oauthbearer.assertion.claim.aud | STRING | -
 sasl.oauthbearer.assertion.claim.exp.seconds | INT | 300 | [0,...,86400]

@@ -52,7 +52,11 @@ def _is_denied(access: Access, topic: str) -> bool:
 
 
 def _denied(index: int) -> PartitionResponse:
-    return PartitionResponse(partition_index=index, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return PartitionResponse(
+        partition_index=index,
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        error_message="Topic authorization failed.",
+    )
 
 
 def _partition(broker: BrokerContext, topic: str, index: int) -> PartitionResponse:

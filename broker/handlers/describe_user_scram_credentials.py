@@ -21,8 +21,13 @@ def handle(
 ) -> DescribeUserScramCredentialsResponse:
     """Describe the users, or all of them."""
     if context.listener_kind is ListenerKind.CONTROLLER:
-        return DescribeUserScramCredentialsResponse(
+        nothing = DescribeUserScramCredentialsResult(
             error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message=None
+        )
+        return DescribeUserScramCredentialsResponse(
+            error_code=ErrorCode.UNKNOWN_SERVER_ERROR,
+            error_message=None,
+            results=[nothing] * len(request.users or ()),
         )
     names = None if request.users is None else [each.name for each in request.users]
     return DescribeUserScramCredentialsResponse(

@@ -26,7 +26,8 @@ from ..coordinator.transaction.transaction_config import transaction_topic
 from ..request.active_controller import create_internal_topics
 from ..request.context import BrokerContext, RequestContext
 from ..request.lazy_list import lazy_list
-from ..security.access import DESCRIBE, GROUP, TRANSACTIONAL_ID, access_of
+from ..security.access import CLUSTER_ACTION, DESCRIBE, GROUP, TRANSACTIONAL_ID, access_of
+from ..security.refusals import CLUSTER_DENIED
 
 _GROUP, _TRANSACTION, _SHARE = 0, 1, 2
 _DENIED = {
@@ -37,6 +38,7 @@ _DENIED = {
     ),
 }
 _FIRST_WITH_SEVERAL = 4
+_FIRST_WITH_SHARES = 6
 _NO_NODE = -1
 _CREATE_TIMEOUT_MS = 30_000
 
@@ -46,11 +48,17 @@ def handle(
 ) -> FindCoordinatorResponse | Coroutine[object, object, FindCoordinatorResponse]:
     several = context.api_version >= _FIRST_WITH_SEVERAL
     keys = request.coordinator_keys if several else [request.key]
-    if request.key_type not in (_GROUP, _TRANSACTION):
-        what = "Share groups" if request.key_type == _SHARE else "Coordinators of this type"
-        return _refused(keys, several, f"{what} are not supported by this broker.")
-    topic = OFFSETS_TOPIC if request.key_type == _GROUP else TRANSACTION_STATE_TOPIC
     access = access_of(broker, context)
+    if request.key_type not in (_GROUP, _TRANSACTION):
+        is_share = request.key_type == _SHARE and context.api_version >= _FIRST_WITH_SHARES
+        # Coordinators of share groups are for brokers.
+        if is_share and access is not None and not access.allows_cluster(CLUSTER_ACTION):
+            code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            return _refused(keys, several, code, CLUSTER_DENIED)
+        what = "Share groups" if request.key_type == _SHARE else "Coordinators of this type"
+        sentence = f"{what} are not supported by this broker."
+        return _refused(keys, several, ErrorCode.INVALID_REQUEST, sentence)
+    topic = OFFSETS_TOPIC if request.key_type == _GROUP else TRANSACTION_STATE_TOPIC
     kind = GROUP if request.key_type == _GROUP else TRANSACTIONAL_ID
     denied = set[str]() if access is None else {*keys} - access.allowed(DESCRIBE, kind, keys)
     find = partial(_coordinator, broker, context, topic, denied)
@@ -60,9 +68,11 @@ def handle(
     return _create_then_respond(broker, context, topic, keys, find)
 
 
-def _refused(keys: list[str], several: bool, sentence: str) -> FindCoordinatorResponse:
+def _refused(
+    keys: list[str], several: bool, code: ErrorCode, sentence: str
+) -> FindCoordinatorResponse:
     def refuse(key: str) -> Coordinator:
-        return _none(key, ErrorCode.INVALID_REQUEST, sentence)
+        return _none(key, code, sentence)
 
     return _response(lazy_list(refuse, keys), several)
 
@@ -89,7 +99,9 @@ def _coordinator(
     broker: BrokerContext, context: RequestContext, topic: str, denied: Collection[str], key: str
 ) -> Coordinator:
     if key in denied:
-        return _none(key, *_DENIED[topic])
+        code, sentence = _DENIED[topic]
+        # As in Kafka, which has no sentence for one of several.
+        return _none(key, code, "" if context.api_version >= _FIRST_WITH_SEVERAL else sentence)
     image = broker.controller.image
     coordinator = (
         broker.group_coordinator if topic == OFFSETS_TOPIC else broker.transaction_coordinator

@@ -203,7 +203,8 @@ def _response(
             shown = _named_topic(image, describe, topic, refused or {})
         else:
             shown = _topic_of_id(image, describe, topic)
-        if request.include_topic_authorized_operations:
+        is_unknown_id = shown.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+        if request.include_topic_authorized_operations and not is_unknown_id:
             shown.topic_authorized_operations = topic_operations(access, shown.name or "")
         return shown
 

@@ -71,6 +71,7 @@ _NO_BATCHES: _Objection = ErrorCode.CORRUPT_MESSAGE, None
 """The bytes cannot be split into batches: an invalid length or magic."""
 _TRANSACTIONAL_BATCH: _Objection = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None
 """Only a request with a transactional id may hold a transactional batch."""
+_UNKNOWN_ID: _Objection = ErrorCode.UNKNOWN_TOPIC_ID, None
 _NOT_ONE_BATCH = "must have exactly one record batch per partition"
 
 _PARTITIONS_A_STEP = 256
@@ -80,6 +81,7 @@ _WORK_OF_A_PART = 4_096
 
 _FIRST_KNOWING_ABORTABLE = 11
 _FIRST_ADDING_PARTITIONS = 12
+_FIRST_BY_ID = 13
 
 _Entries: TypeAlias = list[AppendEntry]
 """In request order; a response needs one for each partition."""
@@ -172,7 +174,7 @@ def _sorted_out(
                 continue
             problem = objection(version, name, data.records)
             if problem is _TRANSACTIONAL_BATCH and _may_write_transaction(access, request):
-                problem = None
+                problem = None if name or version < _FIRST_BY_ID else _UNKNOWN_ID
             if is_denied and problem is not _NO_BATCHES and problem is not _TRANSACTIONAL_BATCH:
                 entry.refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 is_refused = True
@@ -293,7 +295,7 @@ def _refuse_wrong_acks(broker: BrokerContext, entries: _Entries) -> None:
 
 def topic_name(broker: BrokerContext, version: int, topic: TopicProduceData) -> str:
     """The topic's name; '' for an unknown id."""
-    if version < 13:
+    if version < _FIRST_BY_ID:
         return topic.name
     image_topic = broker.controller.image.topics_by_id.get(topic.topic_id)
     return "" if image_topic is None else image_topic.name
@@ -306,9 +308,10 @@ def objection(version: int, topic: str, records: Chunk | None) -> _Objection | N
     error codes are the same (`ByteBufferLogInputStream.nextBatchSize`, then
     `ProduceRequest.validateRecords`).
     """
-    if version >= 13 and not topic:
+    if version >= _FIRST_BY_ID and not topic:
         first = _first_objection(version, records) if isinstance(records, memoryview) else None
-        return _NO_BATCHES if first is _NO_BATCHES else (ErrorCode.UNKNOWN_TOPIC_ID, None)
+        is_of_all = first is _NO_BATCHES or first is _TRANSACTIONAL_BATCH
+        return first if is_of_all else _UNKNOWN_ID
     if not isinstance(records, memoryview):
         return _refused(version, _NOT_ONE_BATCH)
     if (size := len(records)) >= _BATCH_HEADER.size and version >= 7:

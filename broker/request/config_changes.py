@@ -176,7 +176,8 @@ def _preprocess(
             ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(missing)}"
         )
     kind, name = alteration.resource
-    if kind == ConfigResourceType.BROKER and not _is_of_other_brokers(broker, context):
+    if kind == ConfigResourceType.BROKER and not _is_of_other_broker(broker, context, name):
+        broker.dynamic_config.check_name(name)
         access = access_of(broker, context)
         error = None if access is None else denial(access, ALTER_CONFIGS, kind, name)
         if error is not None:
@@ -189,11 +190,14 @@ def _preprocess(
             is_ours = context.listener_kind is ListenerKind.BROKER
             error = denial(access, ALTER_CONFIGS if is_ours else CLUSTER_ACTION, kind, name)
             if error is not None:
-                raise error
+                # A broker of Kafka has no sentence here; its controllers have one.
+                raise KafkaError(error.code) if is_ours else error
         loggers.check(broker.config.node_id, name, changes)
     elif kind != ConfigResourceType.BROKER and kind not in _DECIDED_BY_CONTROLLER:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
 
 
-def _is_of_other_brokers(broker: BrokerContext, context: RequestContext) -> bool:
-    return broker.member is not None and context.listener_kind is ListenerKind.CONTROLLER
+def _is_of_other_broker(broker: BrokerContext, context: RequestContext, name: str) -> bool:
+    """Whether a controller is to alter what another broker has checked, or none is there for."""
+    is_ours = broker.member is None and name in ("", str(broker.config.node_id))
+    return context.listener_kind is ListenerKind.CONTROLLER and not is_ours

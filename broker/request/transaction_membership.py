@@ -147,9 +147,8 @@ def refusals(
             refusal = _sequence_refusal(broker, partition, batch)
             if refusal is not None:
                 refused[partition] = refusal
-    if broker.member is not None:
-        # Only the leader asks; the append refuses the others.
-        opening = [each for each in opening if led_log(broker, each) is not None]
+    # Only the leader asks; the append refuses the others.
+    opening = [each for each in opening if led_log(broker, each) is not None]
     if not opening:
         return refused
     producer_id, epoch = next(iter(producers))

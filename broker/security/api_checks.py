@@ -23,7 +23,7 @@ from .access import (
     Origin,
     access_of,
 )
-from .refusals import refused
+from .refusals import CLUSTER_DENIED, refused
 
 N = TypeVar("N", bound=Guarded)
 C = TypeVar("C", bound=Origin)
@@ -46,8 +46,6 @@ class Check(NamedTuple):
 
 
 _DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-_SENTENCE = "Cluster authorization failed."
-"""Kafka's message of that code."""
 
 _OPEN = Check(CheckedBy.NOBODY)
 _HANDLER = Check(CheckedBy.HANDLER)
@@ -135,8 +133,10 @@ CHECKS: Mapping[int, Check] = {
 _AT_CONTROLLERS: Mapping[int, Check] = {
     ApiKey.FETCH: _cluster(CLUSTER_ACTION),
     ApiKey.DESCRIBE_CLUSTER: _cluster(ALTER),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _HANDLER,
 }
-"""What a listener of controllers checks otherwise (ControllerApis): its Fetch is a replica's."""
+"""What a listener of controllers checks otherwise (ControllerApis): its Fetch is a replica's, and
+it tells nobody of users: the handler answers everybody with an error."""
 
 
 def check_of(key: int, kind: ListenerKind) -> Check | None:
@@ -174,6 +174,6 @@ def _behind(
             or access.allows_cluster(last)
         ):
             return handle(node, context, request)
-        return refused(request, KafkaError(_DENIED, _SENTENCE), context.api_version)
+        return refused(request, KafkaError(_DENIED, CLUSTER_DENIED), context.api_version)
 
     return checked

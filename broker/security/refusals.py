@@ -110,6 +110,15 @@ def refused(request: Message, error: KafkaError, version: int) -> Message:
     return response
 
 
+CLUSTER_DENIED = "Cluster authorization failed."
+"""Kafka's sentence of CLUSTER_AUTHORIZATION_FAILED."""
+
+
+def _unless_usual(error: KafkaError) -> str | None:
+    """The error's sentence; None for one that only repeats the code (`ApiError.fromThrowable`)."""
+    return None if error.message in ("", CLUSTER_DENIED) else error.message
+
+
 def _quotas(request: AlterClientQuotasRequest, error: KafkaError) -> Message:
     return AlterClientQuotasResponse(
         entries=[
@@ -136,12 +145,11 @@ def _no_scram_credentials(
     request: DescribeUserScramCredentialsRequest, error: KafkaError
 ) -> Message:
     # Kafka answers for each user, and leaves the name out.
-    result = DescribeUserScramCredentialsResult(
-        error_code=error.code, error_message=error.message or None
-    )
+    sentence = _unless_usual(error)
+    result = DescribeUserScramCredentialsResult(error_code=error.code, error_message=sentence)
     return DescribeUserScramCredentialsResponse(
         error_code=error.code,
-        error_message=error.message or None,
+        error_message=sentence,
         results=[result] * len(request.users or ()),
     )
 
@@ -236,7 +244,7 @@ def _no_reassignments(request: ListPartitionReassignmentsRequest, error: KafkaEr
 
 def _no_quotas(_: DescribeClientQuotasRequest, error: KafkaError) -> Message:
     return DescribeClientQuotasResponse(
-        error_code=error.code, error_message=error.message, entries=None
+        error_code=error.code, error_message=_unless_usual(error), entries=None
     )
 
 

@@ -1,8 +1,9 @@
 """Makes the remote tier of this broker. Imported only if a tier is configured."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from ...clients.network.network import ClientContext
+from ...clients.network.security import ConnectionSecurity
 from ...clients.supervisor import Supervisor
 from ...clients.topic_partition import TopicIdPartition
 from ...replication.metadata.cluster_image import ClusterImage
@@ -25,7 +26,7 @@ from ...tiering.tier_owner import OwnerFile, OwnerTools, Writer
 from ..config.config import BrokerConfig
 from ..config.listeners import EVERY_INTERFACE, Listeners
 from ..config.remote_plugins import COMMON_CLIENT, metadata_listener, stated_bootstrap
-from ..config.tls_listeners import node_context
+from ..config.tls_listeners import node_security
 from ..network.socket_listener import Endpoint
 from .image_topics import ImageTopics
 from .tier_resources import TierResources
@@ -104,7 +105,7 @@ def plugin_configs(
     """
     return {
         f"{COMMON_CLIENT}bootstrap.servers": client(),
-        f"{COMMON_CLIENT}security.protocol": "PLAINTEXT",
+        f"{COMMON_CLIENT}security.protocol": _metadata_protocol(config),
         **config.values.with_prefix(prefix),
         "broker.id": str(config.node_id),
         "cluster.id": image().cluster_id,
@@ -154,10 +155,21 @@ def owner_tools(
     )
 
 
-def _metadata_context(config: BrokerConfig) -> ClientContext | None:
-    """What connects to the metadata topic of this cluster."""
+def _metadata_protocol(config: BrokerConfig) -> str:
+    """The protocol of the listener for access to the metadata topic, or of another cluster's."""
+    if stated_bootstrap(config.values):
+        return "PLAINTEXT"
     own = metadata_listener(config.values, config.listeners, is_member=config.is_member)
-    return node_context(config, own.name)
+    return config.protocol_name(own.name)
+
+
+def _metadata_security(config: BrokerConfig) -> ConnectionSecurity:
+    """How connections to the metadata topic of this cluster are secured."""
+    own = metadata_listener(config.values, config.listeners, is_member=config.is_member)
+    security = node_security(config, own.name)
+    if config.metadata_login is None:
+        return security
+    return replace(security, login=config.metadata_login, may_retry_login=True)
 
 
 def _metadata(
@@ -191,7 +203,7 @@ def _metadata(
             hosted,
             writer,
             waits_for_brokers=config.is_member,
-            ssl_context=None if hosted is None else _metadata_context(config),
+            security=None if hosted is None else _metadata_security(config),
         ),
         environment,
         SnapshotKeeper(SnapshotFiles(files, settings.log_directory), pool),

@@ -11,7 +11,10 @@ views of it for as long as the response is kept.
 """
 
 import asyncio
+import math
 from collections import deque
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from ssl import SSLError
 from typing import NamedTuple, TypeVar, cast
 
@@ -43,6 +46,7 @@ class _InFlight(NamedTuple):
     version: int
     response_class: type[Message]
     future: asyncio.Future[Message]
+    has_slot: bool = True
 
 
 class Channel(asyncio.Protocol):
@@ -59,6 +63,12 @@ class Channel(asyncio.Protocol):
         self._next_correlation_id = 0
         self._transport: asyncio.Transport | None = None
         self._closed_because: KafkaError | None = None
+        # Set while all requests but those of a login wait.
+        self._resumed: asyncio.Event | None = None
+        self.log_in_again: Callable[[], Awaitable[None]] | None = None
+        """Renews the session, within `paused`, or closes the connection; None without a login."""
+        self.log_in_again_at = math.inf
+        """When, by the loop's clock, that is due before the next request."""
 
     @property
     def is_open(self) -> bool:
@@ -79,6 +89,8 @@ class Channel(asyncio.Protocol):
         try:
             async with asyncio.timeout(timeout_seconds):
                 await self._slots.acquire()
+                if self.log_in_again is not None:
+                    await self._until_logged_in_or_release()
                 return await self._send(message, version, response_class)
         except TimeoutError:
             late = KafkaError(
@@ -87,6 +99,45 @@ class Channel(asyncio.Protocol):
             )
             self.close(late)
             raise late from None
+
+    @contextmanager
+    def paused(self) -> Generator[None, None, None]:
+        """Let only `request_in_pause` send: no request may come between those of a login."""
+        assert self._resumed is None, "a connection has one login at a time"
+        resumed = self._resumed = asyncio.Event()
+        try:
+            yield
+        finally:
+            self._resumed = None
+            resumed.set()
+
+    async def request_in_pause(self, message: Message, version: int, response_class: type[R]) -> R:
+        """Send a request of a login, beyond the limit in flight; the caller bounds the time.
+
+        Raises like `request`.
+        """
+        return await self._send(message, version, response_class, has_slot=False)
+
+    async def until_logged_in(self) -> None:
+        """Wait until no login is under way, and renew a session that would end soon.
+
+        Raises KafkaError if the login is refused.
+        """
+        loop = asyncio.get_running_loop()
+        while self.log_in_again is not None and self.is_open:
+            if self._resumed is not None:
+                await self._resumed.wait()
+            elif self.log_in_again_at <= loop.time():
+                await self.log_in_again()
+            else:
+                return
+
+    async def _until_logged_in_or_release(self) -> None:
+        try:
+            await self.until_logged_in()
+        except BaseException:
+            self._slots.release()
+            raise
 
     def send_unanswered(self, message: Message, version: int) -> None:
         """Send a request that has no response: Produce with acks=0."""
@@ -104,15 +155,18 @@ class Channel(asyncio.Protocol):
         while self._in_flight:
             self._settle(self._in_flight.popleft(), self._closed_because)
 
-    def _send(self, message: Message, version: int, response_class: type[R]) -> asyncio.Future[R]:
+    def _send(
+        self, message: Message, version: int, response_class: type[R], *, has_slot: bool = True
+    ) -> asyncio.Future[R]:
         future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         try:
             correlation_id = self._write(message, version)
         except BaseException:
-            self._slots.release()
+            if has_slot:
+                self._slots.release()
             raise
         self._in_flight.append(
-            _InFlight(correlation_id, message.api_key, version, response_class, future)
+            _InFlight(correlation_id, message.api_key, version, response_class, future, has_slot)
         )
         return cast("asyncio.Future[R]", future)
 
@@ -161,7 +215,8 @@ class Channel(asyncio.Protocol):
         self._settle(sent, message)
 
     def _settle(self, sent: _InFlight, outcome: Message | KafkaError) -> None:
-        self._slots.release()
+        if sent.has_slot:
+            self._slots.release()
         if sent.future.done():
             return  # the caller was cancelled in the meantime
         if isinstance(outcome, KafkaError):

@@ -6,7 +6,6 @@ mistyped a port, and sees one sentence within seconds: the address, the failure 
 
 import asyncio
 from collections.abc import Sequence
-from ssl import SSLContext
 
 from ..environment import Environment
 from ..errors import ErrorCode, KafkaError
@@ -14,6 +13,7 @@ from ..protocol.messages.metadata import MetadataRequest, MetadataResponse
 from .backoff import Backoff
 from .metadata import Metadata
 from .network import NetworkClient, NetworkConfig
+from .security import REFUSED_LOGIN, UNSECURED, ConnectionSecurity
 
 _TRIES_SECONDS = 5.0
 """How long to retry an address that refuses connections: the broker may just be starting."""
@@ -27,9 +27,11 @@ async def ensure_answers(
     *,
     tries_seconds: float = _TRIES_SECONDS,
     answer_ms: int = _ANSWER_MS,
-    ssl_context: SSLContext | None = None,
+    security: ConnectionSecurity = UNSECURED,
 ) -> None:
     """Raise `KafkaError(NETWORK_EXCEPTION)` unless a broker can be reached at `bootstrap`.
+
+    A refused login is one of REFUSED_LOGIN, and is not tried again.
 
     Retries for `tries_seconds`; with 0 it tries once. Each try waits `answer_ms` for a connection.
     """
@@ -41,7 +43,7 @@ async def ensure_answers(
             # Longer than the connection timeout, whose error is more specific.
             request_timeout_ms=answer_ms + 5_000,
             socket_connection_setup_timeout_ms=answer_ms,
-            ssl_context=ssl_context,
+            security=security,
         ),
     )
     backoff = Backoff(100, 1000)
@@ -51,8 +53,10 @@ async def ensure_answers(
     try:
         while True:
             try:
-                await _talk(network, environment, "PLAINTEXT" if ssl_context is None else "SSL")
-            except KafkaError:
+                await _talk(network, environment, security.protocol)
+            except KafkaError as error:
+                if error.code in REFUSED_LOGIN:
+                    raise
                 failures += 1
                 delay = backoff.delay_seconds(failures, environment.random)
                 if loop.time() + delay >= deadline:
@@ -69,6 +73,8 @@ async def _talk(network: NetworkClient, environment: Environment, protocol: str)
     try:
         await Metadata(network, environment).refresh(())
     except KafkaError as error:
+        if error.code in REFUSED_LOGIN:
+            raise
         raise KafkaError(
             ErrorCode.NETWORK_EXCEPTION,
             f"{error.message.rstrip('.')}. Check host and port, that the broker runs, and that "
@@ -79,6 +85,8 @@ async def _talk(network: NetworkClient, environment: Environment, protocol: str)
         try:
             await network.request(node_id, MetadataRequest(topics=[]), MetadataResponse)
         except KafkaError as error:
+            if error.code in REFUSED_LOGIN:
+                raise
             failure = failure or error
         else:
             return

@@ -3,8 +3,9 @@
 Addresses come from the bootstrap list first and from metadata afterwards. As in Kafka, bootstrap
 addresses have negative node ids, because it is not yet known which brokers they belong to. A node
 is connected when a request needs it. The first request on a connection is ApiVersions (KIP-511);
-every later one uses the newest version that both sides support. After a failed connection attempt,
-requests to the node wait for a back-off that grows with each failure.
+every later one uses the newest version that both sides support. If the listener has SASL, a login
+follows, and another one before the session ends. After a failed connection attempt, requests to the
+node wait for a back-off that grows with each failure.
 
 All waits are bounded by the request's timeout. This client starts no tasks: the task that makes a
 request also connects to the node, and only one task at a time connects to each node.
@@ -15,8 +16,9 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from ssl import SSLContext, SSLError
-from typing import NamedTuple, TypeAlias, TypeVar
+from functools import partial
+from ssl import SSLError
+from typing import NamedTuple, TypeVar
 
 from ... import __version__
 from ..environment import Environment
@@ -26,11 +28,9 @@ from ..protocol.schema import NEWEST, Message, VersionRange, version_range
 from .backoff import Backoff
 from .channel import Channel
 from .refusal import raise_for
+from .security import REFUSED_LOGIN, UNSECURED, ConnectionSecurity
 
 R = TypeVar("R", bound=Message)
-
-ClientContext: TypeAlias = SSLContext
-"""What connections with TLS are opened with."""
 
 SOFTWARE_NAME = "tierlog"
 
@@ -56,7 +56,7 @@ class NetworkConfig:
     reconnect_backoff_max_ms: int = 1_000
     max_in_flight_requests_per_connection: int = 5
     response_bytes_max: int = 256 * 1024 * 1024
-    ssl_context: ClientContext | None = None
+    security: ConnectionSecurity = UNSECURED
 
 
 def parse_bootstrap(servers: str | Sequence[str]) -> list[Address]:
@@ -154,8 +154,9 @@ class NetworkClient:
     ) -> R:
         """Send a request to a node, connecting first if needed, and wait for its response.
 
-        Raises `KafkaError`: REQUEST_TIMED_OUT, NETWORK_EXCEPTION, or UNSUPPORTED_VERSION if client
-        and broker have no version in common.
+        Raises `KafkaError`: REQUEST_TIMED_OUT, NETWORK_EXCEPTION, UNSUPPORTED_VERSION if client
+        and broker have no version in common, or SASL_AUTHENTICATION_FAILED and its kin if the
+        login is refused and `may_retry_login` is not set.
         """
         timeout = (self._config.request_timeout_ms if timeout_ms is None else timeout_ms) / 1000
         deadline = asyncio.get_running_loop().time() + timeout
@@ -171,6 +172,12 @@ class NetworkClient:
         deadline = loop.time() + self._config.request_timeout_ms / 1000
         node = self._node(node_id)
         channel = await self._connected(node, deadline)
+        if channel.log_in_again is not None:
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await channel.until_logged_in()
+            except TimeoutError:
+                raise _late(node) from None
         channel.send_unanswered(message, _negotiated(node, message, NEWEST))
 
     async def request_any(
@@ -232,9 +239,7 @@ class NetworkClient:
                     await asyncio.sleep(node.retry_at - loop.time())
                 return await self._connect(node)
         except TimeoutError:
-            raise KafkaError(
-                ErrorCode.REQUEST_TIMED_OUT, f"{node.address} could not be reached in time."
-            ) from None
+            raise _late(node) from None
 
     async def _connect(self, node: _Node) -> Channel:
         """Open the connection and request the versions; a failure counts towards the back-off."""
@@ -245,21 +250,47 @@ class NetworkClient:
                     self._new_channel,
                     node.address.host,
                     node.address.port,
-                    ssl=self._config.ssl_context,
+                    ssl=self._config.security.ssl_context,
                 )
                 node.versions = await self._api_versions(channel)
+                if self._config.security.login is not None:
+                    await self._log_in(node, channel)
+                    channel.log_in_again = partial(self._log_in_again, node, channel)
         # TimeoutError is an OSError; a ValueError is a host that can be no name.
         except (OSError, ValueError, KafkaError) as error:
             node.failures += 1
             delay = self._backoff.delay_seconds(node.failures, self._environment.random)
             node.retry_at = loop.time() + delay
             raise KafkaError(
-                ErrorCode.NETWORK_EXCEPTION,
-                f"Cannot connect to {node.address}: {self._reason(error)}",
+                self._code(error), f"Cannot connect to {node.address}: {self._reason(error)}"
             ) from error
         node.channel = channel
         node.failures = 0
         return channel
+
+    async def _log_in(self, node: _Node, channel: Channel) -> None:
+        from .login import log_in
+
+        mechanism = self._config.security.login
+        assert mechanism is not None, "only who has a login logs in"
+        timeout = self._config.request_timeout_ms / 1000
+        await log_in(channel, mechanism, node.versions, self._environment, timeout)
+
+    async def _log_in_again(self, node: _Node, channel: Channel) -> None:
+        """Prove again who this client is; a failure costs the connection."""
+        try:
+            await self._log_in(node, channel)
+        except KafkaError as error:
+            raise KafkaError(
+                self._code(error),
+                f"Cannot log in to {node.address} again: {self._reason(error)}",
+            ) from error
+
+    def _code(self, error: OSError | ValueError | KafkaError) -> ErrorCode:
+        """The error of a failed connection: another one if its login was refused for good."""
+        code = error.code if isinstance(error, KafkaError) else ErrorCode.NETWORK_EXCEPTION
+        is_final = code in REFUSED_LOGIN and not self._config.security.may_retry_login
+        return code if is_final else ErrorCode.NETWORK_EXCEPTION
 
     def _reason(self, error: OSError | ValueError | KafkaError) -> str:
         """Why the connection failed, without the event loop's own wording."""
@@ -317,6 +348,10 @@ def _disconnect(node: _Node) -> None:
     if node.channel is not None:
         node.channel.close()
         node.channel = None
+
+
+def _late(node: _Node) -> KafkaError:
+    return KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{node.address} could not be reached in time.")
 
 
 def _negotiated(node: _Node, message: Message, version_max: int) -> int:

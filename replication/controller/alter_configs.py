@@ -21,6 +21,9 @@ from .controller_config import RECORDS_PER_OPERATION_MAX, ControllerConfig, Deci
 from .resource_configs import GROUP_CONFIGS, validate_client_metrics, validate_group_config
 from .tier_metadata_topic import check_is_kept
 
+_DIGITS_MAX = 11
+"""Of a 32-bit number with its sign."""
+
 
 class ConfigOperation(IntEnum):
     """What IncrementalAlterConfigs does with a value (`AlterConfigOp.OpType`)."""
@@ -180,3 +183,13 @@ def _validate(
         validate_group_config(name, after, config.static_config)
     elif kind == ConfigResourceType.CLIENT_METRICS:
         validate_client_metrics(name, after)
+    elif kind == ConfigResourceType.BROKER and name:
+        _check_node(image, name)
+
+
+def _check_node(image: ClusterImage, name: str) -> None:
+    """Only nodes that are registered have properties (`ConfigResourceExistenceChecker`)."""
+    if len(name) > _DIGITS_MAX or not name.removeprefix("-").isdecimal():
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Invalid broker name {name}")
+    if int(name) not in image.brokers and int(name) not in image.controllers:
+        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker with id {name} found.")

@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
-from ...clients.network.network import Address, ClientContext, NetworkClient, NetworkConfig
+from ...clients.network.network import Address, NetworkClient, NetworkConfig
+from ...clients.network.security import UNSECURED, ConnectionSecurity
 from ...clients.protocol.messages.fetch import FetchResponse, PartitionData
 from ...clients.protocol.messages.list_offsets import ListOffsetsResponse
 from ...clients.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
@@ -85,7 +86,7 @@ class ReplicaFetcherConfig(NamedTuple):
     """replica.socket.timeout.ms"""
     fetches_last_tiered: bool = False
     """follower.fetch.last.tiered.offset.enable (KIP-1023)"""
-    ssl_context: ClientContext | None = None
+    security: ConnectionSecurity = UNSECURED
     """What connections with TLS are opened with; None for plain text."""
 
     @property
@@ -150,7 +151,7 @@ class ReplicaFetcher:
                 socket_connection_setup_timeout_ms=config.socket_timeout_ms,
                 reconnect_backoff_max_ms=max(config.backoff_ms, 50),
                 max_in_flight_requests_per_connection=1,
-                ssl_context=config.ssl_context,
+                security=config.security,
             ),
         )
 

@@ -15,10 +15,10 @@ from ...clients.errors import ErrorCode, KafkaError
 from ...clients.network.network import (
     SOFTWARE_NAME,
     Address,
-    ClientContext,
     NetworkClient,
     NetworkConfig,
 )
+from ...clients.network.security import REFUSED_LOGIN, UNSECURED, ConnectionSecurity
 from ...clients.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ..raft.raft_actions import Destination
 from ..raft.raft_messages import RaftRequest, RaftResponse
@@ -68,10 +68,12 @@ class _Outage(NamedTuple):
 
 def _is_end_of_process(error: KafkaError) -> bool:
     cause = error.__cause__
-    is_silent = isinstance(cause, TimeoutError) or (
-        isinstance(cause, KafkaError) and cause.code is ErrorCode.REQUEST_TIMED_OUT
+    # Who refuses a login is there, as is who is only silent.
+    is_there = isinstance(cause, TimeoutError) or (
+        isinstance(cause, KafkaError)
+        and (cause.code is ErrorCode.REQUEST_TIMED_OUT or cause.code in REFUSED_LOGIN)
     )
-    return not is_silent and getattr(cause, "errno", None) not in _UNREACHABLE
+    return not is_there and getattr(cause, "errno", None) not in _UNREACHABLE
 
 
 class QuorumTransport(Protocol):
@@ -112,9 +114,9 @@ class QuorumChannel:
         *,
         request_timeout_ms: int = 2_000,
         fetch_max_bytes: int = 1 << 20,
-        ssl_context: ClientContext | None = None,
+        security: ConnectionSecurity = UNSECURED,
     ) -> None:
-        """Without `ssl_context`, connections are in plain text."""
+        """Without `security`, connections are in plain text and without a login."""
         self._node_id = node_id
         self._environment = environment
         self._fetch_max_bytes = fetch_max_bytes
@@ -126,9 +128,9 @@ class QuorumChannel:
             request_timeout_ms=request_timeout_ms,
             socket_connection_setup_timeout_ms=request_timeout_ms,
             response_bytes_max=_RESPONSE_BYTES_MAX,
-            ssl_context=ssl_context,
+            security=security,
         )
-        self._ssl_context = ssl_context
+        self._security = security
         # The addresses come with the requests.
         self._network = NetworkClient((), environment, config)
 
@@ -168,7 +170,7 @@ class QuorumChannel:
             self._node_id,
             self._environment,
             request_timeout_ms=self._network.request_timeout_ms,
-            ssl_context=self._ssl_context,
+            security=self._security,
         )
         try:
             await fresh.kraft_versions(destination)

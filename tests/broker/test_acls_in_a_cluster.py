@@ -11,15 +11,16 @@ from tierlog.replication.authorizer.authorizer import AclOperation, Resource, Re
 from tierlog.replication.authorizer.standard_authorizer import StandardAuthorizer
 from tierlog.replication.metadata.cluster_image import ConfigResourceType
 
-from ..broker_process import RawClient
+from ..broker_process import BrokerProcess, RawClient
 from ..conformance.meaningful_requests import request
 from ..waiting import wait_until
-from .acl_requests import create, creation, delete, describe, everything
+from .acl_requests import ALL, create, creation, delete, describe, everything
 from .guarded_broker import GuardedBroker
 
 pytestmark = pytest.mark.long
 
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+CLUSTER = 4
 TOPIC = Resource(ResourceType.TOPIC, "t")
 
 
@@ -38,6 +39,40 @@ def formatted(directory: Path, node_id: int) -> Path:
 
 def follows(authorizer: StandardAuthorizer, principal: str) -> bool:
     return authorizer.authorize(principal, "10.0.0.1", AclOperation.READ, TOPIC)
+
+
+def has_entries(client: RawClient) -> bool:
+    return bool(describe(client))
+
+
+def test_nodes_without_a_superior_name_are_let_in_by_an_entry(tmp_path: Path) -> None:
+    """While there is no entry everybody is let in; then the nodes are by theirs, again and again.
+
+    They are processes, for a controller that is alone keeps its directory until it ends.
+    """
+    port = free_port()
+    quorum = {
+        "controller.quorum.voters": f"1@127.0.0.1:{port}",
+        "controller.listener.names": "CONTROLLER",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    listener = {"listeners": f"CONTROLLER://127.0.0.1:{port}"}
+    controller = quorum | listener | {"node.id": "1", "process.roles": "controller"}
+    broker = quorum | {"node.id": "2", "process.roles": "broker"}
+    for node_id in (1, 2):
+        (tmp_path / str(node_id)).mkdir()
+        formatted(tmp_path / str(node_id) / "data", node_id)
+    entry = creation("kafka-cluster", ALL, kind=CLUSTER, principal="User:ANONYMOUS")
+    for is_there in (False, True):
+        with (
+            BrokerProcess.on(tmp_path / "1", controller),
+            BrokerProcess.on(tmp_path / "2", broker) as two,
+            RawClient(two.port) as client,
+        ):
+            assert has_entries(client) is is_there
+            assert create(client, entry) == [(0, "")]
+            wait_until(partial(has_entries, client), 60, "the broker falls behind")
 
 
 def audited(caplog: pytest.LogCaptureFixture) -> list[str]:

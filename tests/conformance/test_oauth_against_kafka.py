@@ -4,7 +4,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -61,7 +61,7 @@ def properties(keys: Path) -> dict[str, str]:
         stated[f"{own}sasl.server.callback.handler.class"] = handler
         stated[f"{own}sasl.jaas.config"] = f"{MODULE} required;"
     # With any option Kafka logs in itself, for which it needs the name.
-    stated[f"{own}sasl.jaas.config"] = (
+    stated[f"listener.name.{UNSECURED.lower()}.oauthbearer.sasl.jaas.config"] = (
         f'{MODULE} required unsecuredValidatorRequiredScope="{REQUIRED_SCOPE}"'
         ' unsecuredLoginStringClaim_sub="broker";'
     )
@@ -236,11 +236,14 @@ def test_what_differs_on_purpose(both: Both) -> None:
 
 
 def told_to_librdkafka(port: int, token: str) -> str:
-    settings = {
+    def same(_: str) -> tuple[str, float]:
+        return token, time.time() + 600
+
+    settings: dict[str, Any] = {
         "bootstrap.servers": f"127.0.0.1:{port}",
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "OAUTHBEARER",
-        "oauth_cb": lambda _: (token, time.time() + 600),
+        "oauth_cb": same,
     }
     return without_port(refusal(settings).str(), port)
 

@@ -72,8 +72,9 @@ def test_the_file_that_kafka_ships_serves_a_client(name: str, tmp_path: Path) ->
         assert list(read) == list(enumerate(VALUES))
         assert broker.stop() == 0
     lines = broker.log.read_text().splitlines()
-    (warning,) = (line for line in lines if " WARNING " in line)
-    assert warning.endswith(
+    idle, is_open = (line for line in lines if " WARNING " in line)
+    assert idle.endswith(
         " 2 of Kafka's properties have no effect here: num.network.threads, num.io.threads"
     )
+    assert f"reaches PLAINTEXT://:{port} or CONTROLLER://:" in is_open
     assert "Traceback" not in "".join(lines)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ...clients.admin import Admin, NewTopic
     from ...clients.consumer.completed_fetch import ConsumerRecord
     from ...clients.consumer.consumer import Consumer
-    from ...clients.network.network import ClientContext
+    from ...clients.network.security import ConnectionSecurity
     from ...clients.producer.producer import Producer
 
 CLIENT_ID = "__remote_log_metadata_client"
@@ -93,12 +93,12 @@ class ClusterMetadataTopic:
         writer: str = CLIENT_ID,
         *,
         waits_for_brokers: bool = False,
-        ssl_context: "ClientContext | None" = None,
+        security: "ConnectionSecurity | None" = None,
     ) -> None:
         """`writer` is the client id by which this broker recognises the producer.
 
         With `waits_for_brokers`, the topic is created once it can have all its replicas. Without
-        `ssl_context`, connections are in plain text.
+        `security`, connections are in plain text and without a login.
         """
         self._config = config
         self._writer = writer
@@ -106,7 +106,7 @@ class ClusterMetadataTopic:
         self._environment = environment
         self._hosted = hosted
         self._waits_for_brokers = waits_for_brokers
-        self._ssl_context = ssl_context
+        self._security = security
         self._producer: Producer | None = None
         self._consumer: Consumer | None = None
         self._identity: TopicIdentity | None = None
@@ -118,7 +118,9 @@ class ClusterMetadataTopic:
         from ...clients.producer.producer import Producer
 
         bootstrap = self._bootstrap()
-        network = NetworkConfig(client_id=CLIENT_ID, ssl_context=self._ssl_context)
+        network = NetworkConfig(client_id=CLIENT_ID)
+        if self._security is not None:
+            network = replace(network, security=self._security)
         admin = Admin(bootstrap, network=network, environment=self._environment)
         try:
             partitions = await self._ensure_topic(admin)

@@ -2,11 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from ....clients.errors import KafkaError
 from ....clients.network.network import NetworkConfig
+from ....clients.network.security import ClientContext, ConnectionSecurity
 from .address import UsageError
 from .sendable import INT32_MAX, INT64_MAX
+
+if TYPE_CHECKING:
+    from ....clients.sasl.client_mechanism import ClientMechanism
+    from ....clients.sasl.secret import Secret
 
 V = TypeVar("V")
 
@@ -35,6 +41,16 @@ _OF_TLS = frozenset(
     }
 )
 """Names of Kafka's Java client and of librdkafka."""
+_OF_SASL = frozenset(
+    {
+        "sasl.jaas.config",
+        "sasl.mechanism",
+        "sasl.mechanisms",
+        "sasl.password",
+        "sasl.username",
+    }
+)
+"""Likewise: `sasl.jaas.config` is Java's, `sasl.mechanisms` and the user are librdkafka's."""
 _OF_PRODUCERS = frozenset(
     {
         "acks",
@@ -73,8 +89,9 @@ _LONG = frozenset(
     }
 )
 """The numbers that have 64 bits; the others have 32, as in Kafka."""
-NAMES = _OF_EVERY_CLIENT | _OF_TLS | _OF_PRODUCERS | _OF_CONSUMERS
-_PROTOCOLS = {"PLAINTEXT": "PLAINTEXT", "SSL": "SSL"}
+NAMES = _OF_EVERY_CLIENT | _OF_TLS | _OF_SASL | _OF_PRODUCERS | _OF_CONSUMERS
+_PROTOCOLS = {each: each for each in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")}
+_LOGIN = "sasl.username and sasl.password, or sasl.jaas.config"
 
 
 class ClientProperties:
@@ -135,16 +152,28 @@ class ClientProperties:
         return self._secured(config)
 
     def _secured(self, config: NetworkConfig) -> NetworkConfig:
-        """The settings of connections with TLS, or the same for plain text."""
+        """The settings of connections with TLS, a login or both, or the same for neither."""
         protocol = self.one_of("security.protocol", _PROTOCOLS, default="PLAINTEXT")
-        stated = sorted(_OF_TLS & self._stated.keys())
-        if protocol == "PLAINTEXT":
-            if stated:
+        has_tls, has_sasl = protocol.endswith("SSL"), protocol.startswith("SASL_")
+        for is_used, names, what, needed in (
+            (has_tls, _OF_TLS, "are in plain text", "SASL_SSL" if has_sasl else "SSL"),
+            (has_sasl, _OF_SASL, "have no login", f"SASL_{protocol}"),
+        ):
+            stated = sorted(names & self._stated.keys())
+            if stated and not is_used:
                 raise UsageError(
-                    f"{stated[0]} is set, but connections are in plain text: add"
-                    " -X security.protocol=SSL."
+                    f"{stated[0]} is set, but connections {what}: add"
+                    f" -X security.protocol={needed}."
                 )
+        if protocol == "PLAINTEXT":
             return config
+        security = ConnectionSecurity(
+            self._context() if has_tls else None, self._login() if has_sasl else None
+        )
+        return replace(config, security=security)
+
+    def _context(self) -> ClientContext:
+        """What connections with TLS are opened with."""
         for name in ("ssl.truststore", "ssl.keystore"):
             is_pem = self.one_of(f"{name}.type", {"PEM": True}, default=False)
             if f"{name}.location" in self._stated and not is_pem:
@@ -156,7 +185,7 @@ class ClientProperties:
 
         checks = {"https": True, "": False, "none": False}
         own = self.text("ssl.certificate.location", self.text("ssl.keystore.location", ""))
-        context = client_context(
+        return client_context(
             ClientTls(
                 trusted=self.text("ssl.ca.location", self.text("ssl.truststore.location", "")),
                 certificate=own,
@@ -167,4 +196,44 @@ class ClientProperties:
                 ),
             )
         )
-        return replace(config, ssl_context=context)
+
+    def _login(self) -> "ClientMechanism":
+        """What logs in by SASL. No sentence holds a password."""
+        # Loaded by those alone who log in.
+        from ....clients.sasl.client_mechanism import CLIENT_MECHANISMS, client_mechanism
+
+        stated = self.text("sasl.mechanism", self.text("sasl.mechanisms", ""))
+        names = ", ".join(CLIENT_MECHANISMS)
+        if stated not in CLIENT_MECHANISMS:
+            begin = (
+                f"sasl.mechanism={stated} is not" if stated else "sasl.mechanism is missing: it is"
+            )
+            raise UsageError(f"{begin} one of {names}.")
+        user, password = self._user(stated)
+        if not user or not password.reveal():
+            raise UsageError(f"A login with {stated} needs {_LOGIN}.")
+        try:
+            return client_mechanism(stated, user, password)
+        except KafkaError as error:
+            raise UsageError(error.message) from None
+
+    def _user(self, mechanism: str) -> "tuple[str, Secret]":
+        """The name and password, by librdkafka's names or in Java's."""
+        from ....clients.sasl.jaas import LoginModule, parse_jaas
+        from ....clients.sasl.secret import Secret
+
+        jaas = self.text("sasl.jaas.config", "")
+        if not jaas:
+            return self.text("sasl.username", ""), Secret(self.text("sasl.password", ""))
+        if "sasl.username" in self._stated or "sasl.password" in self._stated:
+            raise UsageError("sasl.jaas.config is set beside sasl.username or sasl.password.")
+        try:
+            entry = parse_jaas(jaas)
+        except KafkaError as error:
+            raise UsageError(error.message) from None
+        module = LoginModule.PLAIN if mechanism == "PLAIN" else LoginModule.SCRAM
+        if entry.module is not module:
+            raise UsageError(
+                f"sasl.jaas.config names {entry.module.value}, but {mechanism} has {module.value}."
+            )
+        return entry.text("username") or "", entry.options.get("password", Secret(""))

@@ -64,7 +64,7 @@ class Session:
             SystemEnvironment(),
             tries_seconds=0,
             answer_ms=network.socket_connection_setup_timeout_ms,
-            ssl_context=network.ssl_context,
+            security=network.security,
         )
 
     def line(self, text: str) -> None:

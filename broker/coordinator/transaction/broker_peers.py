@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ....clients.environment import Environment
-from ....clients.network.network import Address, ClientContext, NetworkClient, NetworkConfig
+from ....clients.network.network import Address, NetworkClient, NetworkConfig
+from ....clients.network.security import UNSECURED, ConnectionSecurity
 from ....clients.protocol.schema import Message
 from ....replication.metadata.cluster_image import BrokerImage, ClusterDelta, ClusterImage
 
@@ -30,10 +31,10 @@ class BrokerPeers:
         client_id: str,
         listener: str,
         request_timeout_ms: int,
-        ssl_context: ClientContext | None = None,
+        security: ConnectionSecurity = UNSECURED,
     ) -> None:
         """`listener` is the name of the listener between brokers (`listener_of_brokers`); without
-        `ssl_context`, connections are in plain text.
+        `security`, connections are in plain text and without a login.
         """
         self._image = image
         self._listener = listener
@@ -46,7 +47,7 @@ class BrokerPeers:
                 socket_connection_setup_timeout_ms=min(request_timeout_ms, 10_000),
                 reconnect_backoff_max_ms=_RECONNECT_BACKOFF_MAX_MS,
                 response_bytes_max=_RESPONSE_BYTES_MAX,
-                ssl_context=ssl_context,
+                security=security,
             ),
         )
         self.publish(image())

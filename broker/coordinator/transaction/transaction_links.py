@@ -5,7 +5,7 @@ from ....clients.supervisor import Supervisor
 from ....replication.controller.controller import Controller
 from ...config.config import BrokerConfig
 from ...config.listeners import listener_of_brokers
-from ...config.tls_listeners import node_context
+from ...config.tls_listeners import node_security
 from .broker_peers import BrokerPeers
 from .marker_channel import MarkerChannel
 from .transaction_markers import TransactionMarkers
@@ -25,7 +25,7 @@ class TransactionLinks:
     ) -> None:
         """`local` writes markers to the partitions that this broker leads."""
         listener = listener_of_brokers(config.values)
-        ssl_context = node_context(config, listener)
+        security = node_security(config, listener)
         self._peers = [
             BrokerPeers(
                 lambda: controller.image,
@@ -33,7 +33,7 @@ class TransactionLinks:
                 client_id=f"{purpose}-{config.node_id}",
                 listener=listener,
                 request_timeout_ms=config.values.integer("request.timeout.ms"),
-                ssl_context=ssl_context,
+                security=security,
             )
             for purpose in ("transaction-markers", "transaction-verification")
         ]

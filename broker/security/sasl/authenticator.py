@@ -169,6 +169,9 @@ class SaslAuthenticator:
             return self._close(SaslEvent.UNSUPPORTED, "SaslHandshake in an unsupported version")
         offered = self._offered.get(body.mechanism)
         names = list(self._offered)
+        if offered is None and self._is_again:
+            # Kafka answers no handshake that fails once its client has been let in.
+            return self._close(SaslEvent.MECHANISM_DISABLED, "a mechanism that is not enabled")
         if offered is None:
             self._move(SaslEvent.MECHANISM_DISABLED)
             answer = handshake_answer(header, ErrorCode.UNSUPPORTED_SASL_MECHANISM, names)

@@ -38,7 +38,11 @@ def controller_node(controller: Controller, authorizer: Authorizer | None = None
     return cast(
         "NodeContext",
         SimpleNamespace(
-            controller=controller, config=_CONFIG, member=member, authorizer=authorizer
+            controller=controller,
+            config=_CONFIG,
+            member=member,
+            authorizer=authorizer,
+            tells_clients_apart=authorizer is not None,
         ),
     )
 

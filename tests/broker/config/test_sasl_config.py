@@ -85,11 +85,6 @@ def test_a_login_module_without_its_mechanism_lets_nobody_in() -> None:
     assert "has to name the users of PLAIN" in refused(stated)
 
 
-def test_nodes_do_not_speak_sasl_to_each_other_yet() -> None:
-    stated = {"inter.broker.listener.name": "CLIENTS"}
-    assert "nodes connect to it" in refused(stated)
-
-
 def test_what_a_listener_obeys_gives_no_warning() -> None:
     stated = {
         "listener.name.clients.plain.connections.max.reauth.ms": "60000",

@@ -19,9 +19,15 @@ from .tls.certificates import (
     key_text,
     write_authority,
 )
+from .tls.pkcs12_stores import key_store
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+HANDLER = "sasl.server.callback.handler.class"
+UNSECURED = (
+    "org.apache.kafka.common.security.oauthbearer.internals.unsecured."
+    "OAuthBearerUnsecuredValidatorCallbackHandler"
+)
 PROVIDER = "org.apache.kafka.common.config.provider"
 
 
@@ -58,7 +64,7 @@ class Stage:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.planted = PlantedSecrets()
-        names = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+        names = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL", "P12")
         self.ports = {name: free_port() for name in names}
         self.status = free_port()
         self.file = folder / "server.properties"
@@ -71,7 +77,13 @@ class Stage:
             f"log.dirs={self.folder / 'data'}",
             f"tierlog.status.port={self.status}",
             "offsets.topic.num.partitions=1",
-            "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256",
+            "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SSL:SSL,P12:SSL,SASL_SSL:SASL_SSL,"
+            "SASL_PLAINTEXT:SASL_PLAINTEXT",
+            "sasl.enabled.mechanisms=PLAIN",
+            "listener.name.sasl_plaintext.sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,OAUTHBEARER",
+            f"listener.name.sasl_plaintext.oauthbearer.{HANDLER}={UNSECURED}",
+            "listener.name.sasl_plaintext.oauthbearer.sasl.jaas.config="
+            "OAuthBearerLoginModule required;",
             "connection.failed.authentication.delay.ms=0",
             "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users=User:ANONYMOUS",
@@ -129,7 +141,12 @@ class Stage:
         inline = self.planted.key("inline key", key_text(certificate))
         other = authority("ours").issue_cert("localhost", common_name="other")
         pasted = self.planted.key("key pasted without backslashes", key_text(other))
+        word = self.planted.text("password of a key store")
+        (self.folder / "broker.p12").write_bytes(key_store(certificate, [], word))
         return [
+            "listener.name.p12.ssl.keystore.type=PKCS12",
+            f"listener.name.p12.ssl.keystore.location={self.folder / 'broker.p12'}",
+            f"listener.name.p12.ssl.keystore.password={word}",
             "ssl.keystore.type=PEM",
             "ssl.truststore.type=PEM",
             f"ssl.truststore.location={write_authority(self.folder)}",

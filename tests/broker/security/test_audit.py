@@ -48,7 +48,7 @@ def test_a_flood_of_one_principal_hides_no_other(caplog: pytest.LogCaptureFixtur
 
     async def story(_: SimulatedLoop) -> None:
         audit = Audit(logger)
-        for _ in range(1_000):
+        for _denial in range(1_000):
             audit.write(False, "eve", "User:eve")
         audit.write(False, "bob", "User:bob")
         await asyncio.sleep(2)

@@ -10,6 +10,7 @@ import os
 import signal
 import struct
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -59,6 +60,7 @@ from tierlog.replication.metadata.cluster_image import ConfigResourceType
 from ...broker_process import BrokerProcess
 from ...waiting import wait_until
 from .planted_secrets import environments, files_below, process_list
+from .sasl.oauth.tokens import claims, message, unsecured
 from .secrets_stage import Stage, Watched
 from .tls.certificates import (
     authority,
@@ -110,9 +112,12 @@ def strangers(stage: Stage) -> None:
         proof = f"c=biws,r={text('nonce of SCRAM')},p={text('proof of SCRAM')}".encode()
         client.raw(SaslAuthenticateRequest(auth_bytes=proof), 2)
         client.drain()
+    with stage.client("SASL_SSL") as client:
+        client.socket.sendall(text("no TLS at all").encode() * 100)
+        client.drain()
     with stage.client("SASL_PLAINTEXT") as client:
-        bearer = f"n,,\x01auth=Bearer {text('token of OAUTHBEARER')}\x01\x01".encode()
-        client.send(SaslHandshakeRequest(mechanism="OAUTHBEARER"), 1)
+        bearer = f"n,,\x01auth=Bearer {text('token of GSSAPI')}\x01\x01".encode()
+        client.send(SaslHandshakeRequest(mechanism="GSSAPI"), 1)
         client.raw(SaslAuthenticateRequest(auth_bytes=bearer), 2)
         client.drain()
     with stage.client("SASL_PLAINTEXT") as client:
@@ -139,6 +144,26 @@ def strangers(stage: Stage) -> None:
         header = text("bearer token sent to the wrong port")
         client.socket.sendall(f"GET / HTTP/1.1\r\nAuthorization: Bearer {header}\r\n\r\n".encode())
         client.drain()
+
+
+def bearers(stage: Stage) -> None:
+    """Tokens that are accepted, refused, or none at all."""
+    text, now = stage.planted.text, int(time.time())
+    tokens = {
+        "good token": unsecured(claims(now, jti=text("claim of a good token"))),
+        "old token": unsecured(claims(now, exp=now - 600, jti=text("claim of an old token"))),
+        "no token": text("token that is none"),
+        "signed token": f"{unsecured(claims(now))}{text('signature of a token')}",
+    }
+    for name, token in tokens.items():
+        with stage.client("SASL_PLAINTEXT") as client:
+            client.ask(SaslHandshakeRequest(mechanism="OAUTHBEARER"), 1, SaslHandshakeResponse)
+            said = message(token, extensions=f"traceId={text(f'extension beside the {name}')}\x01")
+            request = SaslAuthenticateRequest(auth_bytes=said)
+            answer = client.ask(request, 2, SaslAuthenticateResponse)
+            assert (name == "good token") == (answer.error_code == 0 and not answer.auth_bytes)
+            client.raw(SaslAuthenticateRequest(auth_bytes=b"\x01"), 2)
+            client.drain()
 
 
 def produced(client: Watched, value: str) -> None:
@@ -275,7 +300,7 @@ runpy.run_module("tierlog.broker", run_name="__main__")
 """
 """Runs the command that follows; of many connections that are closed, each leaves a line."""
 
-STORY: tuple[Callable[[Stage], None], ...] = (strangers, users, configs, requests)
+STORY: tuple[Callable[[Stage], None], ...] = (strangers, bearers, users, configs, requests)
 
 
 @pytest.mark.slow
@@ -300,6 +325,11 @@ def test_no_planted_secret_comes_to_light(tmp_path: Path, monkeypatch: pytest.Mo
     places |= files_below(tmp_path / "data")
     planted = stage.planted
     assert len(planted) >= AT_LEAST
+    # The search does see them, where they are.
+    stated = {"file": stage.file.read_bytes(), "store": (tmp_path / "broker.pem").read_bytes()}
+    seen = planted.leaks(stated)
+    assert {f"{each} in file" for each in ("inline key", "jaas bare word", "tier option")} <= seen
+    assert "key in a file in store" in seen
     assert all(places[each] for each in ("log", "answers", "/metrics", "/api/v1/overview"))
     needed = {("env provider", f"environment of {broker.process.pid}")}
     metadata = next(each for each in places if each.startswith("__cluster_metadata-0/0000"))

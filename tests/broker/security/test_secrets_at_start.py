@@ -14,8 +14,9 @@ from tierlog.broker.security.tls.context import server_context
 from tierlog.clients.errors import KafkaError
 
 from ..commands.formatted_node import Node
-from .planted_secrets import PlantedSecrets
+from .planted_secrets import PlantedSecrets, files_below
 from .tls.certificates import broker_certificate, chain_text, encrypted_key_text, key_text
+from .tls.pkcs12_stores import key_store
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 JAAS = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
@@ -94,6 +95,16 @@ FILES = [
         (*SSL, "ssl.keystore.location=broker.pem", "ssl.key.pasword=SECRET"),
         "ssl.key.password",
     ),
+    WrongFile(
+        "wrong password of a key store",
+        (
+            "listeners=SSL://127.0.0.1:0",
+            "ssl.keystore.type=PKCS12",
+            "ssl.keystore.location=broker.p12",
+            "ssl.keystore.password=SECRET",
+        ),
+        "its password does not open it",
+    ),
     WrongFile("upper case", (*SASL, f"{JAAS.upper()}=SECRET"), "users of PLAIN"),
     WrongFile("value for a number", (*FILE, "num.partitions=${file:store:one}"), "num.partitions"),
     WrongFile(
@@ -156,6 +167,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     certificate = broker_certificate()
     (tmp_path / "broker.pem").write_text(key_text(certificate) + chain_text(certificate))
+    (tmp_path / "broker.p12").write_bytes(key_store(certificate, []))
     encrypted = encrypted_key_text(certificate, "another password")
     (tmp_path / "encrypted.pem").write_text(encrypted + chain_text(certificate))
     return tmp_path
@@ -247,3 +259,20 @@ def test_a_command_does_not_repeat_a_wrong_argument(
     said = capsys.readouterr()
     assert code != 0, said
     assert planted.leaks({"out": said.out.encode(), "err": said.err.encode()}) == set()
+
+
+def test_a_new_secured_broker_has_its_secrets_in_private_files_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = tmp_path / "dev"
+    assert run(["secure", "init", str(directory)], 0) == 0
+    said = capsys.readouterr()
+    planted = PlantedSecrets()
+    planted.add("password", (directory / "password").read_text().strip())
+    for name in ("ca.key", "broker.pem"):
+        planted.key(name, (directory / name).read_text())
+    places = files_below(directory) | {"out": said.out.encode(), "err": said.err.encode()}
+    holders = {each.partition(" in ")[2] for each in planted.leaks(places)}
+    assert holders == {"password", "client.properties", "ca.key", "broker.pem"}
+    private = [directory, *(directory / each for each in holders)]
+    assert all(each.stat().st_mode & 0o077 == 0 for each in private)

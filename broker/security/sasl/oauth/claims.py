@@ -8,7 +8,7 @@ import binascii
 import json
 import re
 from collections.abc import Mapping
-from typing import NoReturn
+from typing import NoReturn, cast
 
 from ..settings import SignedTokens
 from .token import TokenRefused, ValidToken
@@ -39,7 +39,12 @@ def json_object(data: bytes) -> dict[str, object]:
         raise TokenRefused("the token holds malformed JSON") from None
     if not isinstance(value, dict):
         raise TokenRefused("the token holds no JSON object")
-    return value
+    return cast("dict[str, object]", value)
+
+
+def as_list(value: object) -> list[object]:
+    """A JSON list, or a list of that one value."""
+    return cast("list[object]", value) if isinstance(value, list) else [value]
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -84,7 +89,7 @@ def _check_audience(claims: Claims, expected: tuple[str, ...]) -> None:
         if expected:
             raise TokenRefused("the token has no audience")
         return
-    audiences = value if isinstance(value, list) else [value]
+    audiences = as_list(value)
     if not all(isinstance(each, str) for each in audiences):
         raise TokenRefused("the token's audience is no text")
     if not any(each in expected for each in audiences):
@@ -113,7 +118,9 @@ def _check_times(claims: Claims, skew_s: int, now_ms: int) -> int:
 
 
 def _check_scopes(value: object) -> None:
-    scopes = value if isinstance(value, list) else [value] if isinstance(value, str) else []
+    scopes = as_list(value)
+    if not isinstance(value, list | str):
+        return
     names = [each.strip() for each in scopes if isinstance(each, str)]
     if len(names) < len(scopes) or not all(names):
         raise TokenRefused("the token has a scope without a name")

@@ -7,7 +7,7 @@ are not supported.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 from joserfc import jws
 from joserfc.errors import JoseError, UnsupportedAlgorithmError
@@ -128,17 +128,20 @@ def parse_key_set(document: bytes) -> KeySet:
         raise ValueError("it is no JSON object") from None
     if not isinstance(entries, list):
         raise ValueError('it has no list of "keys"')
-    keys = (_public_key(each) for each in entries[:KEYS_MAX])
+    keys = (_public_key(each) for each in cast("list[object]", entries)[:KEYS_MAX])
     return KeySet([key for key in keys if key is not None])
 
 
 def _public_key(entry: object) -> _PublicKey | None:
-    if not isinstance(entry, dict) or entry.get("kty") not in ("RSA", "EC", "OKP"):
+    if not isinstance(entry, dict):
+        return None
+    fields = cast("dict[str, Any]", entry)
+    if fields.get("kty") not in ("RSA", "EC", "OKP"):
         return None
     try:
-        if entry["kty"] == "RSA" and _bits(entry["n"]) < RSA_BITS_MIN:
+        if fields["kty"] == "RSA" and _bits(fields["n"]) < RSA_BITS_MIN:
             return None
-        key = JWKRegistry.import_key(entry)
+        key = JWKRegistry.import_key(fields)
     except (JoseError, TokenRefused, ValueError, TypeError, KeyError, AttributeError):
         return None
     return key if isinstance(key, RSAKey | ECKey | OKPKey) else None

@@ -127,6 +127,7 @@ class EndpointKeys:
             document = HttpDocument(endpoint.url, endpoint.trusted_path, endpoint.trusted_text)
         except GetError as error:
             raise _unreadable(endpoint, str(error)) from None
+        _log.info("Reading the keys that verify tokens from %s", shown_url(endpoint))
         if why := await self._refresh(document):
             raise _unreadable(endpoint, why)
         _check(endpoint, self._keys)
@@ -139,6 +140,11 @@ class EndpointKeys:
     def keys(self) -> KeySet:
         """The keys of the last good answer."""
         return self._keys
+
+    @property
+    def missing_keys(self) -> int:
+        """How many ids of unseen keys are remembered."""
+        return len(self._missing)
 
     def miss(self, key_id: str) -> None:
         """Ask for the keys soon, unless this one has done so lately."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from ..settings import UnsecuredTokens
-from .claims import Claims, decoded_part, json_object, number_claim, subject_claim
+from .claims import Claims, as_list, decoded_part, json_object, number_claim, subject_claim
 from .token import TokenRefused, ValidateToken, ValidToken
 
 _PARTS = 3
@@ -60,7 +60,7 @@ def _scopes(value: object) -> set[str]:
     """A text is one scope, as in Kafka: it is not split at its spaces."""
     if value is None:
         return set()
-    scopes = value if isinstance(value, list) else [value]
+    scopes = as_list(value)
     texts = [each.strip() for each in scopes if isinstance(each, str)]
     if len(texts) < len(scopes):
         raise TokenRefused("the token has a scope that is no text")

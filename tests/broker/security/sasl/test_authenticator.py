@@ -178,6 +178,15 @@ def test_another_mechanism_fails_at_its_first_token() -> None:
     )
 
 
+def test_a_mechanism_that_is_not_enabled_is_not_answered_once_the_client_was_let_in() -> None:
+    sasl, clock = authenticator(max_reauth_ms=HOUR_MS), Clock()
+    log_in(sasl, clock)
+    reply = sasl.receive(memoryview(handshake("GSSAPI")), clock.now)
+    assert reply.failure
+    assert not reply.answer
+    assert not reply.is_delayed
+
+
 def test_a_failed_re_authentication_says_so() -> None:
     sasl, clock = authenticator(Twostep(), max_reauth_ms=HOUR_MS), Clock()
     sasl.receive(memoryview(handshake("TWOSTEP")), clock.now)

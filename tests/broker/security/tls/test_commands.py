@@ -90,7 +90,7 @@ def test_records_go_to_a_topic_and_come_back(
             {"security_protocol": "PLAINTEXT", "ssl_ca_location": "ca-ours.pem"},
             "connections are in plain text: add -X security.protocol=SSL",
         ),
-        ({"security_protocol": "SASL_SSL"}, "none of PLAINTEXT, SSL"),
+        ({"security_protocol": "SASL_SSL"}, "sasl.mechanism is missing"),
     ],
 )
 def test_a_connection_that_fails_is_one_plain_sentence(

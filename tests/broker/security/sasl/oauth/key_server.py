@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 
@@ -48,7 +48,7 @@ class KeyServer:
 
 
 @asynccontextmanager
-async def key_server(context: ssl.SSLContext | None = None) -> AsyncIterator[KeyServer]:
+async def key_server(context: ssl.SSLContext | None = None) -> AsyncGenerator[KeyServer]:
     one = KeyServer()
     server = await asyncio.start_server(one.serve, "127.0.0.1", 0, ssl=context)
     one.port = server.sockets[0].getsockname()[1]

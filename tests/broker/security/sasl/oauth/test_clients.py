@@ -74,12 +74,15 @@ Tokens = Callable[[], str]
 
 
 def librdkafka(door: Door, tokens: Tokens, lasts_s: float = 600) -> dict[str, Any]:
+    def fresh(_: str) -> tuple[str, float]:
+        return tokens(), time.time() + lasts_s
+
     return {
         "bootstrap.servers": door.address,
         "security.protocol": door.protocol,
         "sasl.mechanism": "OAUTHBEARER",
         "ssl.ca.location": str(door.ca),
-        "oauth_cb": lambda _: (tokens(), time.time() + lasts_s),
+        "oauth_cb": fresh,
     }
 
 
@@ -272,5 +275,5 @@ def test_kafkas_own_tools_get_in(
             "--command-config",
             str(path),
         )
-        run_tool(*topics, "--create", "--topic", f"of-{name}")
-        assert f"of-{name}" in run_tool(*topics, "--list").stdout
+        made = run_tool(*topics, "--create", "--topic", f"of-{name}")
+        assert f"Created topic of-{name}" in made.stdout

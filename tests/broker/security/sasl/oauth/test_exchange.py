@@ -143,3 +143,20 @@ def test_the_client_learns_of_the_refusal_twice() -> None:
     assert answer.error_message == INVALID
     assert second.is_delayed
     assert "it is bad" in second.failure
+
+
+@pytest.mark.parametrize(("name", "is_same"), [("alice", True), ("bob", False)])
+def test_a_session_goes_on_with_a_newer_token_of_the_same_subject(name: str, is_same: bool) -> None:
+    sasl, clock = authenticator(OAuthBearerMechanism(validate)), Clock()
+    for token in ("alice.60", f"{name}.3600"):
+        clock.seconds += 30
+        sasl.receive(memoryview(handshake("OAUTHBEARER")), clock.now)
+        reply = sasl.receive(memoryview(authenticate(message(token))), clock.now)
+    answer = read_token(joined(tuple(reply.answer)))
+    assert (sasl.state is SaslState.COMPLETE) == is_same
+    if is_same:
+        assert sasl.session.expires_at == 100 + 3600
+    else:
+        assert answer.error_message == (
+            "Cannot change principals during re-authentication from User.alice: User.bob"
+        )

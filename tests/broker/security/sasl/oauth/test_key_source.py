@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import ssl
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from pathlib import Path
@@ -22,7 +21,7 @@ from tierlog.broker.security.sasl.settings import KeyEndpoint
 from tierlog.clients.errors import KafkaError
 from tierlog.clients.network.http_document import DOCUMENT_BYTES_MAX, GetError, HttpDocument
 
-from ...tls.certificates import authority_text, broker_certificate
+from ...tls import certificates
 from .key_server import KeyServer, answer, in_chunks, key_server
 from .tokens import claims, key_set, signed
 
@@ -140,7 +139,7 @@ async def test_an_unseen_key_asks_earlier_and_once() -> None:
         assert len(server.requests) == 2
         for number in range(3 * MISSING_KEYS_MAX):
             source.miss(f"invented-{number}")
-        assert len(source._missing) == MISSING_KEYS_MAX
+        assert source.missing_keys == MISSING_KEYS_MAX
         await source.stop()
 
 
@@ -203,15 +202,13 @@ async def test_what_is_no_document_is_told(sent: bytes, why: str) -> None:
 
 @story
 async def test_an_endpoint_with_tls_has_to_show_a_certificate_that_is_trusted() -> None:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    broker_certificate().configure_cert(context)
-    async with key_server(context) as server:
+    async with key_server(certificates.server().context) as server:
         server.answer = answer(key_set("rsa-1"))
         trusting = endpoint(server)._replace(url=server.url("https"))
-        stranger = trusting._replace(trusted_text=authority_text("strangers"))
+        stranger = trusting._replace(trusted_text=certificates.authority_text("strangers"))
         with pytest.raises(KafkaError, match="its certificate is not accepted"):
             await key_source(stranger).start()
-        source = key_source(trusting._replace(trusted_text=authority_text()))
+        source = key_source(trusting._replace(trusted_text=certificates.authority_text()))
         await source.start()
         assert has(source, "rsa-1")
         await source.stop()
