@@ -84,7 +84,9 @@ class Stage:
             )
             for kind, name, operation in rights
         ]
-        for future in (self._admin.create_acls(bindings) if bindings else {}).values():
+        if not bindings:
+            return
+        for future in self._admin.create_acls(bindings).values():
             future.result(PATIENCE_S)
 
     def forbid_all(self) -> None:

@@ -44,7 +44,11 @@ class Session:
         stated |= {name.replace("_", "."): value for name, value in more.items()}
         quiet: dict[str, Any] = {"error_cb": self.on_error, "log_level": 0}
         if order.token:
-            quiet["oauth_cb"] = lambda _: (Path(order.token).read_text(), time.time() + 3600)
+
+            def token(_config: str) -> tuple[str, float]:
+                return Path(order.token).read_text(), time.time() + 3600
+
+            quiet["oauth_cb"] = token
         return {**stated, **quiet}
 
     def on_error(self, error: KafkaError) -> None:

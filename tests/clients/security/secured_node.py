@@ -4,7 +4,7 @@ Both kinds get the same properties file and the same requests of administration.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -200,7 +200,7 @@ class SecuredNode:
 
 
 @contextmanager
-def secured_node(kind: Kind, folder: Path, papers: Papers) -> Iterator[SecuredNode]:
+def secured_node(kind: Kind, folder: Path, papers: Papers) -> Generator[SecuredNode]:
     """A node of that kind, ready for clients."""
     cluster = Cluster(folder, combined(kind), _properties(papers))
     (node,) = cluster.nodes.values()

@@ -106,11 +106,11 @@ def comparable(answer: Plain) -> Plain:
     if isinstance(answer, str):
         return _PRINTED_OBJECT.sub(_IN_ITS_PLACE, answer)
     if isinstance(answer, dict):
-        codes = {value for name, value in answer.items() if name.endswith("error_code")}
+        codes = [value for name, value in answer.items() if name.endswith("error_code")]
         return {
             name: comparable(value)
             for name, value in answer.items()
-            if name != "error_message" or codes & DENIALS
+            if name != "error_message" or any(code in DENIALS for code in codes)
         }
     if isinstance(answer, list):
         return sorted(map(comparable, answer), key=repr)
