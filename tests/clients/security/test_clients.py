@@ -137,7 +137,7 @@ def are_alike(client: str, case: str, order: Order, kafka: str, ours: str) -> bo
 
 
 _CUT_OFF = re.compile(
-    r"\nlogged: CONNECTION: (Abort|Connection lost:) \(?KafkaTimeoutError\)?$", re.M
+    r"\nlogged: CONNECTION: (Abort|Connection lost:) \(?KafkaTimeoutError\)?$", re.MULTILINE
 )
 """What kafka-python logs of an attempt that is under way when its time for all of them ends."""
 
