@@ -190,7 +190,10 @@ async def test_a_start_without_an_endpoint_says_why() -> None:
         (answer(b"", "302 Found", "Location: http://127.0.0.1:1/"), "its answer has status 302"),
         (answer(b"", "404 Not Found"), "its answer has status 404"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nshort", "malformed or cut off"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 9" + b"0" * 30 + b"\r\n\r\n{}", "malformed or cut off"),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 9" + b"0" * 30 + b"\r\n\r\n{}",
+            "malformed or cut off",
+        ),
         (CHUNKED + b"f" * 30 + b"\r\n{}\r\n0\r\n\r\n", "malformed or cut off"),
         (b"hello", "malformed or cut off"),
         (answer(b" " * DOCUMENT_BYTES_MAX), "longer than"),
