@@ -33,6 +33,8 @@ _TEXTS = {
 }
 _ESCAPED = frozenset(',=+<>#;"\\')
 _LENGTH_BYTES_MAX = 4
+_ARC_END = 1 << 256
+"""No identifier's number is so large; those of UUIDs have 128 bits."""
 
 
 class DerError(Exception):
@@ -64,6 +66,8 @@ def _identifier(content: bytes) -> str:
     value = 0
     for byte in content:
         value = value << 7 | byte & 0x7F
+        if value >= _ARC_END:
+            raise DerError("an object identifier has a number that is too large")
         if not byte & 0x80:
             arcs.append(value)
             value = 0
