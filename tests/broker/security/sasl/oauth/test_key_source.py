@@ -97,6 +97,7 @@ async def test_a_file_is_read_again_when_it_has_changed(
     ("content", "why"),
     [
         (None, "No such file"),
+        (b"", "it is empty, or no plain file"),
         (b"{}", 'it has no list of "keys"'),
         (b'{"keys": [7, {"kty": "oct", "k": "c2VjcmV0"}, {"kty": "RSA"}]}', "it holds no key"),
         (b" " * (DOCUMENT_BYTES_MAX + 1), "it is longer than"),
@@ -110,6 +111,15 @@ async def test_without_keys_nothing_starts(tmp_path: Path, content: bytes | None
     with pytest.raises(KafkaError, match=why) as raised:
         await key_source(KeyEndpoint(path.as_uri())).start()
     assert "sasl.oauthbearer.jwks.endpoint.url" in raised.value.message
+
+
+@story
+async def test_what_may_never_end_is_not_read(tmp_path: Path) -> None:
+    pipe = tmp_path / "keys.json"
+    os.mkfifo(pipe)
+    for path in (pipe, Path("/dev/zero")):
+        with pytest.raises(KafkaError, match="no plain file"):
+            await key_source(KeyEndpoint(path.as_uri())).start()
 
 
 @story
