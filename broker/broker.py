@@ -20,7 +20,7 @@ its own.
 
 import logging
 from asyncio import get_running_loop, to_thread
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -68,7 +68,7 @@ from .coordinator.transaction.producer_ids import ProducerIds
 from .dependencies import Dependencies
 from .dispatch.apis import Apis
 from .dispatch.quota_switch import serve_within_quotas
-from .dispatch.sasl_listeners import sasl_listeners, token_keys
+from .dispatch.sasl_listeners import TokenKeys, sasl_listeners, token_keys
 from .metrics.metrics import Metrics, failures_of_loops
 from .metrics.tier_metrics import forget_deleted_topics, register_purgatories, register_tier_metrics
 from .network.socket_listener import SocketNetwork
@@ -89,8 +89,6 @@ from .tier.tiered_topics import (
 if TYPE_CHECKING:
     from ..tiering.remote_log_manager import RemoteLogManager
     from .cluster_member import ClusterMember
-    from .security.sasl.oauth.key_source import KeySource
-    from .security.sasl.settings import KeyEndpoint
     from .status.status_site import StatusSite
     from .tier.metadata_writers import MetadataWriters
     from .tier.mounts import Mounts
@@ -129,7 +127,7 @@ class Broker:
         self._mounts: Mounts | None = None
         self._member: ClusterMember | None = None
         self._tls: TlsListeners | None = None
-        self._token_keys: Mapping[KeyEndpoint, KeySource] = {}
+        self._token_keys: TokenKeys = {}
         self._is_started = False
         self.context: BrokerContext | None = None
         """The broker's parts, once it has started; None in a process that is no broker."""
@@ -204,10 +202,8 @@ class Broker:
 
     def _require_logins(self, server: SocketServer, controller: Controller) -> None:
         """Let clients of listeners with SASL log in; before any listener is opened."""
-        environment = self._dependencies.environment
-        server.sasl = sasl_listeners(
-            self.config, lambda: controller.image, environment, self.metrics, self._token_keys
-        )
+        around = (self._dependencies.environment, self.metrics, self._token_keys)
+        server.sasl = sasl_listeners(self.config, lambda: controller.image, *around)
 
     async def _bind(self, server: SocketServer) -> None:
         self._tls = tls_listeners(self.config)

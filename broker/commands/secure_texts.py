@@ -203,9 +203,10 @@ public class Hello {
 }
 ```
 
-Kafka's tools take the same file:
+Kafka's tools take the same file, and so does `tierlog`:
 
     kafka-topics.sh --bootstrap-server <plain ADDRESS> --command-config <shell PROPERTIES> --list
+    tierlog topic ls --command-config <shell PROPERTIES>
 
 ## franz-go
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from ..security.sasl.oauth.key_source import KeySource
     from ..security.sasl.settings import KeyEndpoint
 
+TokenKeys: TypeAlias = "Mapping[KeyEndpoint, KeySource]"
+"""The keys that verify tokens, by where they come from."""
 
-async def token_keys(
-    config: BrokerConfig, started: AsyncExitStack
-) -> "Mapping[KeyEndpoint, KeySource]":
+
+async def token_keys(config: BrokerConfig, started: AsyncExitStack) -> TokenKeys:
     """The keys that verify tokens, read; `started` stops what reads them again.
 
     Raises KafkaError(INVALID_CONFIG).
@@ -58,7 +59,7 @@ def sasl_listeners(
     image: Callable[[], ClusterImage],
     environment: Environment,
     metrics: Metrics,
-    keys: "Mapping[KeyEndpoint, KeySource]",
+    keys: TokenKeys,
 ) -> "dict[str, SaslListener]":
     """By listener, what its connections share. Users with SCRAM are those of the newest image."""
     if not config.sasl:

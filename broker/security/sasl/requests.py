@@ -143,10 +143,10 @@ def _metadata_answer(view: memoryview, error: ErrorCode) -> MetadataResponse:
     header, position = decode_request_header(view, _METADATA)
     decode = decoder_of(MetadataRequest, header.api_version)
     body, _ = decode(view, position, ELEMENTS_MAX)
-    asked = cast("MetadataRequest", body).topics or []
+    named = cast("MetadataRequest", body).topics or []
     topics = [
         MetadataResponseTopic(error_code=error, name=each.name or "", topic_id=each.topic_id)
-        for each in asked
+        for each in named
     ]
     code = error if header.api_version >= METADATA_ERROR_VERSION else ErrorCode.NONE
     return MetadataResponse(topics=topics, error_code=code)

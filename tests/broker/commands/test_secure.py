@@ -216,7 +216,7 @@ def test_a_path_of_any_letters_survives_every_file() -> None:
 
 @pytest.mark.slow
 def test_the_broker_starts_and_lets_in_who_has_the_password(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert run(["secure", "init", "dev", "--port", str(free_port())], 0) == 0
@@ -228,6 +228,8 @@ def test_the_broker_starts_and_lets_in_who_has_the_password(
         program = page_program(Path("dev/clients.md"), "python")
         subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
         assert values_of(client, 1) == {b"confluent-kafka"}
+        assert run(["topic", "ls", "--names", "--command-config", "dev/client.properties"], 0) == 0
+        assert capfd.readouterr().out.splitlines()[-1] == TOPIC
         producer = Producer(stranger)
         wait_until(lambda: producer.poll(0.1) > 0 or bool(errors), 30, "no error of the stranger")
         assert errors[0].code() == KafkaError._AUTHENTICATION

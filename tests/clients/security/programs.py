@@ -39,8 +39,14 @@ def _node() -> list[str]:
     return ["node", str(built_from(HERE / "node", "security-node", install) / "security.mjs")]
 
 
-PROCESSES: Mapping[str, int] = {"kafka-python": 4, "aiokafka": 2}
-"""How many share the refusals of a client that waits long in some; one of all others."""
+PROCESSES: Mapping[str, int] = {
+    "confluent-kafka": 3,
+    "kafka-python": 4,
+    "aiokafka": 2,
+    "kafka-clients": 2,
+    "sarama": 3,
+}
+"""How many share the orders of a client that waits long in some; one of all others."""
 
 TOOLCHAINS: Mapping[str, tuple[str, ...]] = {
     "franz-go": ("go",),

@@ -13,6 +13,8 @@ _OF_THIS_RUN = (
     (re.compile(r"host=127\.0\.0\.1 port=\d+"), "ADDRESS"),
     # Its last attempt ends when its patience does.
     (re.compile(r"\nlogged: .*RequestTimedOutError.*"), ""),
+    # It is closed while it refreshes.
+    (re.compile(r"\nlogged: Metadata refresh: failed Cancelled"), ""),
     # librdkafka says more or less of a handshake by whether the broker answers before it looks.
     (re.compile(r"_(SSL|TRANSPORT): (\S*ssl://)"), r"_SSL: \2"),
     (re.compile(r"SSL handshake failed: "), ""),

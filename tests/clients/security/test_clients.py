@@ -24,7 +24,7 @@ from .cases import (
     refusal_sentence,
     refusals,
 )
-from .orders import Order, expected_values, run_program, run_programs
+from .orders import Order, expected_values, run_programs
 from .programs import PROCESSES, PROGRAMS, TOOLCHAINS
 from .secured_node import OPEN, Papers, SecuredNode, secured_node, write_papers
 from .sentences import without_alerts
@@ -67,7 +67,7 @@ def test_a_client_comes_in_by_every_way_and_works(pair: Pair, client: str) -> No
         order_of_way(way, pair.ours, pair.papers, topic)
         for way, topic in zip(WAYS, topics, strict=True)
     ]
-    answers = run_program(PROGRAMS[client](), orders)
+    answers = run_programs(PROGRAMS[client](), orders, PROCESSES.get(client, 1))
     for way, order, answer in zip(WAYS, orders, answers, strict=True):
         assert not answer.error, f"{way.name}: {answer.error}"
         assert answer.values == expected_values(order), way.name
