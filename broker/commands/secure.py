@@ -9,6 +9,7 @@ Exit codes: 0 written, 1 refused.
 
 import argparse
 import base64
+import errno
 import hashlib
 import os
 import re
@@ -39,6 +40,9 @@ _USER = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _HOST = re.compile(r"(?=.{1,253}$)[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9-]+)*")
 _LABEL_MAX = 63
 """The longest part of a host name."""
+
+_OCCUPIED = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
+"""Why a directory cannot get a name that something else has."""
 
 _EXAMPLES = """\
 DIR must not exist. It gets
@@ -161,11 +165,12 @@ def _write(broker: SecuredBroker, days: int, environment: Environment) -> None:
     """
     files = OsFiles()
     directory = broker.directory
+    occupied = _refuse(
+        f"{directory} exists, and nothing in it is overwritten: name another directory, or remove"
+        " this one."
+    )
     if files.exists(directory):
-        raise _refuse(
-            f"{directory} exists, and nothing in it is overwritten: name another directory, or"
-            " remove this one."
-        )
+        raise occupied
     contents = _contents(broker, days, environment)
     make_durably(files, os.path.dirname(directory))
     unfinished = f"{directory}.{environment.random_uuid().hex()}.tmp"
@@ -175,7 +180,11 @@ def _write(broker: SecuredBroker, days: int, environment: Environment) -> None:
             write_private(f"{unfinished}/{name}", content)
         _format(broker, unfinished, contents["password"].decode(), environment)
         files.sync_dir(unfinished)
-        files.rename(unfinished, directory)
+        try:
+            files.rename(unfinished, directory)
+        except OSError as error:
+            # A link to nothing is there, or somebody else was faster.
+            raise occupied if error.errno in _OCCUPIED else error from None
     finally:
         if files.exists(unfinished):
             files.remove_tree(unfinished)

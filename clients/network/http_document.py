@@ -103,5 +103,6 @@ def _document(data: bytes) -> bytes:
         if response.status != _OK:
             raise GetError(f"its answer has status {response.status}")
         return response.read()
-    except (HTTPException, ValueError):
+    except (HTTPException, ValueError, OverflowError):
+        # The last one is for a length of no size that exists.
         raise GetError("its answer is malformed or cut off") from None

@@ -13,9 +13,15 @@ from typing import NamedTuple
 
 from ....clients.errors import ErrorCode, KafkaError
 from ....storage.files import OsFiles
-from .der import DerError, alternative_names, subject_of
+from .der import DerError, alternative_names, most_iterations, subject_of
 from .pem import Block, PemError, certificates, private_key
-from .pkcs12 import Pkcs12Error, read_key_store, read_trust_store
+from .pkcs12 import (
+    ITERATIONS_MAX,
+    Pkcs12Error,
+    endless,
+    read_key_store,
+    read_trust_store,
+)
 from .principal import MappingError, parse_rules
 from .settings import KeyStore, TlsSettings
 
@@ -181,6 +187,8 @@ def _load_keys(context: ssl.SSLContext, settings: TlsSettings) -> tuple[bytes, .
         password = "" if keys.key_password is None else keys.key_password.reveal()
     if key.label == "ENCRYPTED PRIVATE KEY" and not password:
         raise refusal(listener, f"the key of {key_name} is encrypted: set ssl.key.password")
+    if (count := most_iterations(key.der)) > ITERATIONS_MAX:
+        raise refusal(listener, f"{key_name} {endless(count)}")
     _load_chain(context, settings, key, chain, password)
     try:
         subject_of(chain[0].der)

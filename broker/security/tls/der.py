@@ -9,7 +9,10 @@ there, and nesting is never followed deeper than the format has it.
 from collections.abc import Iterator
 
 _SEQUENCE, _EXTENSIONS, _VERSION = 0x30, 0xA3, 0xA0
-_OCTETS = 0x04
+_OCTETS, _INTEGER, _CONSTRUCTED = 0x04, 0x02, 0x20
+_NESTED = b"\x30"
+_ELEMENTS_MAX = 100_000
+"""Looked at for counts of iterations: what a store holds before them is small."""
 _SUBJECT_ALTERNATIVE_NAME = "2.5.29.17"
 _NAMES = {
     "2.5.4.3": "CN",
@@ -33,6 +36,8 @@ _TEXTS = {
 }
 _ESCAPED = frozenset(',=+<>#;"\\')
 _LENGTH_BYTES_MAX = 4
+_ARC_END = 1 << 256
+"""No identifier's number is so large; those of UUIDs have 128 bits."""
 
 
 class DerError(Exception):
@@ -64,6 +69,8 @@ def _identifier(content: bytes) -> str:
     value = 0
     for byte in content:
         value = value << 7 | byte & 0x7F
+        if value >= _ARC_END:
+            raise DerError("an object identifier has a number that is too large")
         if not byte & 0x80:
             arcs.append(value)
             value = 0
@@ -141,3 +148,29 @@ def alternative_names(certificate: bytes) -> frozenset[bytes]:
                     raise DerError("an extension has no value")
                 return frozenset(whole for _, _, whole in _elements(_only(parts[-1][1])))
     return frozenset()
+
+
+def most_iterations(store: bytes) -> int:
+    """The most often that a store, or an encrypted key, wants its password to be hashed.
+
+    The count follows the salt in each form that has one (RFC 7292, RFC 8018). What is no DER, and
+    what is encrypted itself, has none.
+    """
+    most = 0
+    places = [store]
+    elements_left = _ELEMENTS_MAX
+    while places:
+        salt_before = False
+        try:
+            for tag, content, _ in _elements(places.pop()):
+                elements_left -= 1
+                if not elements_left:
+                    return most
+                if tag & _CONSTRUCTED or (tag == _OCTETS and content[:1] == _NESTED):
+                    places.append(content)
+                elif tag == _INTEGER and salt_before:
+                    most = max(most, int.from_bytes(content, "big"))
+                salt_before = tag == _OCTETS
+        except DerError:
+            continue
+    return most

@@ -10,9 +10,11 @@ import textwrap
 from typing import NamedTuple
 
 _BLOCK = re.compile(
-    r"-+BEGIN\s+(?P<label>[A-Z0-9 ]*?(?:PRIVATE KEY|CERTIFICATE))\s*-+\s+"
-    r"(?P<body>[A-Za-z0-9+/=\s]*?)\s*-+END\s+(?P=label)\s*-+"
+    r"(?<!-)-++BEGIN\s++(?P<label>[A-Z0-9 ]*?(?:PRIVATE KEY|CERTIFICATE))\s*+-++\s++"
+    r"(?P<body>[A-Za-z0-9+/=\s]*+)-++END\s++(?P=label)\s*+-"
 )
+"""Nothing is tried twice: spaces that could belong to two parts would make a damaged store take the
+third power of its size."""
 _LINE = 64
 
 

@@ -6,6 +6,7 @@ The package `cryptography` reads them; it is imported when the first store is re
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from .der import most_iterations
 from .pem import Block
 
 if TYPE_CHECKING:
@@ -17,6 +18,11 @@ CERTIFICATES_MAX = 10_000
 """A store with more is refused: it is no trust store that a person has made."""
 
 
+ITERATIONS_MAX = 5_000_000
+"""A store, or an encrypted key, with more is refused: it would hold up the broker for an hour at
+worst, and OpenSSL has no bound. This one is Java's (`PKCS12KeyStore.MAX_ITERATION_COUNT`)."""
+
+
 class Pkcs12Error(Exception):
     """A store is not what it should be; `str(error)` follows the name of its property."""
 
@@ -26,6 +32,14 @@ class KeyAndChain(NamedTuple):
 
     key: Block
     chain: list[Block]
+
+
+def endless(iterations: int) -> str:
+    """What is wrong with a store, or a key, with so many iterations."""
+    return (
+        f"has {iterations} iterations for its password, more than {ITERATIONS_MAX}: it is damaged,"
+        " or has to be made with fewer"
+    )
 
 
 def is_java_format(content: bytes) -> bool:
@@ -88,6 +102,8 @@ def _opened(content: bytes, password: str | None) -> "PKCS12KeyAndCertificates":
             "is a store in PKCS12, for which tierlog needs the Python package cryptography, which"
             " is not installed: pip install cryptography"
         ) from None
+    if (count := most_iterations(content)) > ITERATIONS_MAX:
+        raise Pkcs12Error(endless(count))
     try:
         store = load_pkcs12(content, None if password is None else password.encode())
     except (ValueError, TypeError):

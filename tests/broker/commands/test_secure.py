@@ -101,9 +101,28 @@ def test_nothing_is_overwritten(
     output, errors = capsys.readouterr()
     assert output == ""
     assert len(errors.splitlines()) == 1
+    assert errors.startswith(f"{place} exists, and nothing in it is overwritten")
     assert list(tmp_path.iterdir()) == [place]
     assert occupied != "directory" or list(place.iterdir()) == []
     assert occupied != "file" or place.read_text() == "mine"
+
+
+def test_of_two_at_once_the_second_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one is done while this one formats its data directory."""
+    place = tmp_path / "dev"
+
+    def formatted_meanwhile(*_: object) -> None:
+        place.mkdir()
+        (place / "ca.key").write_text("of the other")
+
+    monkeypatch.setattr("tierlog.broker.commands.secure.write_formatted", formatted_meanwhile)
+    assert run(["secure", "init", str(place)], 0) == 1
+    errors = capsys.readouterr().err
+    assert errors.startswith(f"{place} exists, and nothing in it is overwritten")
+    assert [each.name for each in tmp_path.rglob("*")] == ["dev", "ca.key"]
+    assert (place / "ca.key").read_text() == "of the other"
 
 
 @pytest.mark.parametrize(

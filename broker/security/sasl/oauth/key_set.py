@@ -20,6 +20,10 @@ from .token import TokenRefused
 KEYS_MAX = 100
 """The most keys of a set; more are ignored. Issuers have a handful."""
 RSA_BITS_MIN = 2048
+RSA_BITS_MAX = 16 * 1024
+"""OpenSSL's own bound, which it checks too late: a longer key takes long for each token."""
+_EXPONENT_BITS_MAX = 64
+"""OpenSSL's own bound for keys of more than 3,072 bits."""
 _HEADER_BYTES_MAX = 16 * 1024
 """The longest header of a token; some hold certificates."""
 
@@ -139,12 +143,17 @@ def _public_key(entry: object) -> _PublicKey | None:
     if fields.get("kty") not in ("RSA", "EC", "OKP"):
         return None
     try:
-        if fields["kty"] == "RSA" and _bits(fields["n"]) < RSA_BITS_MIN:
+        if fields["kty"] == "RSA" and not _is_usual_rsa(fields):
             return None
         key = JWKRegistry.import_key(fields)
     except (JoseError, TokenRefused, ValueError, TypeError, KeyError, AttributeError):
         return None
     return key if isinstance(key, RSAKey | ECKey | OKPKey) else None
+
+
+def _is_usual_rsa(fields: Mapping[str, Any]) -> bool:
+    is_usual = RSA_BITS_MIN <= _bits(fields["n"]) <= RSA_BITS_MAX
+    return is_usual and _bits(fields["e"]) <= _EXPONENT_BITS_MAX
 
 
 def _bits(number: str) -> int:

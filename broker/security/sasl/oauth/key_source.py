@@ -102,7 +102,11 @@ class FileKeys:
     def _read(self) -> None:
         # Before it is read: what is written meanwhile is read next time.
         self._read_at_ms = self._files.modified_ms(self._path)
-        if self._files.size(self._path) > DOCUMENT_BYTES_MAX:
+        size = self._files.size(self._path)
+        if not size:
+            # What is no plain file has no size, and may never end.
+            raise ValueError("it is empty, or no plain file")
+        if size > DOCUMENT_BYTES_MAX:
             raise ValueError(f"it is longer than {DOCUMENT_BYTES_MAX} bytes")
         self._keys = parse_key_set(self._files.read(self._path))
         self._is_damaged = False

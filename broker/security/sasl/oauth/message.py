@@ -13,9 +13,10 @@ MESSAGE_BYTES_MAX = 128 * 1024
 Kafka has no bound but `sasl.server.max.receive.size`."""
 
 _SEPARATOR = "\x01"
-_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
-_PAIR = r"[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01"
-_MESSAGE = re.compile(rf"n,(?:a=(?P<authzid>{_NAME}))?,\x01(?P<pairs>(?:{_PAIR})*)\x01")
+# Nothing is tried twice: strangers send these.
+_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]++|=2C|=3D)++"
+_PAIR = r"[A-Za-z]++=[\x21-\x7e \t\r\n]++\x01"
+_MESSAGE = re.compile(rf"n,(?:a=(?P<authzid>{_NAME}))?,\x01(?P<pairs>(?:{_PAIR})*+)\x01")
 _AUTH = re.compile(r"(?P<scheme>\w+) +(?P<token>[-_~+/.a-zA-Z0-9]+=*)", re.ASCII)
 
 

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from tierlog.broker.config.config import read_config
 from tierlog.broker.config.tls_listeners import node_context, tls_listeners
 from tierlog.broker.security.tls.context import server_context
+from tierlog.broker.security.tls.pem import blocks
 from tierlog.broker.security.tls.settings import KeyStore, Secret, TlsSettings, TrustStore
 from tierlog.clients.errors import KafkaError
 from tierlog.tests.broker.security.tls.certificates import (
@@ -85,6 +86,22 @@ def test_a_store_that_cannot_be_used_is_one_sentence(settings: TlsSettings, sent
     assert sentence in message
     assert "\n" not in message
     assert "MII" not in message
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        "-----BEGIN CERTIFICATE-----\n" + " \n" * 100_000,
+        "-----BEGIN CERTIFICATE-----\n" + "A" * 100_000,
+        "-----BEGIN " + " CERTIFICATE" * 100_000,
+        "-----BEGIN CERTIFICATE-----\n" * 10_000,
+        "-" * 1_000_000,
+    ],
+    ids=["spaces", "text", "label", "begins", "dashes"],
+)
+def test_a_damaged_store_is_read_in_a_time_that_grows_with_its_size(damaged: str) -> None:
+    # Else one of these takes hours.
+    assert blocks(damaged) == []
 
 
 def test_a_trust_store_may_be_a_file(tmp_path: Path) -> None:

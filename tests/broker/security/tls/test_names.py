@@ -34,6 +34,17 @@ def test_a_broker_has_alternative_names() -> None:
     assert len(names) == 2
 
 
+def test_an_endless_object_identifier_is_refused() -> None:
+    # The attribute's type is one number of as many bytes as its value had, and its value nothing.
+    der = named([("serialNumber", "7" * 120)])
+    endless = b"\x06\x7b" + b"\xff" * 122 + b"\x01" + b"\x05\x00"
+    damaged = der.replace(b"\x06\x03\x55\x04\x05\x13\x78" + b"7" * 120, endless)
+    assert len(damaged) == len(der)
+    assert damaged != der
+    with pytest.raises(NoRuleMatchesError, match="cannot be read"):
+        principal_of(damaged, parse_rules("DEFAULT"))
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_damaged_certificates_are_refused_or_read(data: st.DataObject) -> None:

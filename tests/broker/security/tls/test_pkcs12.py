@@ -1,5 +1,6 @@
 """Stores in PKCS12: those of `cryptography`, and those that `keytool` makes."""
 
+import re
 import ssl
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import pytest
 from cryptography import x509
 
 from tierlog.broker.security.tls.context import node_side, server_context
+from tierlog.broker.security.tls.pem import blocks
 from tierlog.broker.security.tls.settings import KeyStore, Secret, TlsSettings, TrustStore
 from tierlog.clients.errors import KafkaError
 from tierlog.tests.broker.security.tls.certificates import (
@@ -16,6 +18,7 @@ from tierlog.tests.broker.security.tls.certificates import (
     authority_text,
     broker_certificate,
     chain_text,
+    encrypted_key_text,
     key_text,
 )
 from tierlog.tests.broker.security.tls.pkcs12_stores import PASSWORD, key_store, trust_store
@@ -76,6 +79,44 @@ def test_a_store_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> None:
     assert "it needs its password" in refusal(trusting(path, trust_store(PASSWORD)))
     assert "has a private key: a trust" in refusal(trusting(path, good, PASSWORD))
     assert "is empty" in refusal(trusting(path, b""))
+
+
+_COUNTS = [
+    pytest.param(rb"\x04\x10(.{14})..\x02\x02\x4e\x20", b"\x04\x0e", 1, id="certificates"),
+    pytest.param(rb"\x04\x10(.{14})..\x02\x02\x4e\x20", b"\x04\x0e", 2, id="key"),
+    pytest.param(rb"\x04\x08(.{6})..\x02\x02\x08\x00$", b"\x04\x06", 1, id="signature"),
+]
+"""A salt with a count of iterations, the first bytes of a shorter salt, and which one is meant."""
+
+
+def with_endless_count(content: bytes, count: bytes, salt: bytes, which: int) -> bytes:
+    """The content as damage could leave it: with 2,147,483,647 iterations, which take an hour."""
+    numbers = iter(range(1, 3))
+
+    def damaged(match: re.Match[bytes]) -> bytes:
+        is_meant = next(numbers) == which
+        return salt + match[1] + b"\x02\x04\x7f\xff\xff\xff" if is_meant else match[0]
+
+    changed = re.sub(count, damaged, content, flags=re.DOTALL)
+    assert changed != content
+    return changed
+
+
+@pytest.mark.parametrize(("count", "salt", "which"), _COUNTS)
+def test_a_store_that_would_take_an_hour_is_refused(
+    tmp_path: Path, count: bytes, salt: bytes, which: int
+) -> None:
+    endless = with_endless_count(key_store(broker_certificate(), []), count, salt, which)
+    assert "2147483647 iterations" in refusal(keys_in(tmp_path / "a.p12", endless))
+
+
+def test_an_encrypted_key_that_would_take_an_hour_is_refused() -> None:
+    (key,) = blocks(encrypted_key_text(broker_certificate(), PASSWORD))
+    count = rb"\x04\x10(.{14})..\x02\x02\x08\x00"
+    endless = key._replace(der=with_endless_count(key.der, count, b"\x04\x0e", 1))
+    chain = Secret(chain_text(broker_certificate()))
+    keys = KeyStore("", Secret(endless.text), chain, Secret(PASSWORD))
+    assert "2147483647 iterations" in refusal(TlsSettings("SSL", keys))
 
 
 def test_without_the_package_a_sentence_says_what_to_install(

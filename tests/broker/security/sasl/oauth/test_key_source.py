@@ -29,6 +29,9 @@ LONG_MS = 1_000_000
 P = ParamSpec("P")
 
 
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
 def story(work: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
     """Run a test that waits."""
 
@@ -94,6 +97,7 @@ async def test_a_file_is_read_again_when_it_has_changed(
     ("content", "why"),
     [
         (None, "No such file"),
+        (b"", "it is empty, or no plain file"),
         (b"{}", 'it has no list of "keys"'),
         (b'{"keys": [7, {"kty": "oct", "k": "c2VjcmV0"}, {"kty": "RSA"}]}', "it holds no key"),
         (b" " * (DOCUMENT_BYTES_MAX + 1), "it is longer than"),
@@ -107,6 +111,15 @@ async def test_without_keys_nothing_starts(tmp_path: Path, content: bytes | None
     with pytest.raises(KafkaError, match=why) as raised:
         await key_source(KeyEndpoint(path.as_uri())).start()
     assert "sasl.oauthbearer.jwks.endpoint.url" in raised.value.message
+
+
+@story
+async def test_what_may_never_end_is_not_read(tmp_path: Path) -> None:
+    pipe = tmp_path / "keys.json"
+    os.mkfifo(pipe)
+    for path in (pipe, Path("/dev/zero")):
+        with pytest.raises(KafkaError, match="no plain file"):
+            await key_source(KeyEndpoint(path.as_uri())).start()
 
 
 @story
@@ -187,6 +200,11 @@ async def test_a_start_without_an_endpoint_says_why() -> None:
         (answer(b"", "302 Found", "Location: http://127.0.0.1:1/"), "its answer has status 302"),
         (answer(b"", "404 Not Found"), "its answer has status 404"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nshort", "malformed or cut off"),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 9" + b"0" * 30 + b"\r\n\r\n{}",
+            "malformed or cut off",
+        ),
+        (CHUNKED + b"f" * 30 + b"\r\n{}\r\n0\r\n\r\n", "malformed or cut off"),
         (b"hello", "malformed or cut off"),
         (answer(b" " * DOCUMENT_BYTES_MAX), "longer than"),
         (b"", "did not answer within"),

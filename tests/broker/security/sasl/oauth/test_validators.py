@@ -25,6 +25,7 @@ from .tokens import (
     Make,
     claims,
     key_set,
+    part,
     signed,
     unsecured,
 )
@@ -128,6 +129,14 @@ def test_of_several_keys_by_one_name_the_algorithm_decides() -> None:
     named = [{**first, "kid": "rsa-1", "alg": "RS512"}, {**second, "alg": "RS256"}]
     keys = parse_key_set(json.dumps({"keys": named}).encode())
     assert keys.verified_claims(signed(claims(NOW_S)))
+
+
+@pytest.mark.parametrize(("field", "bits"), [("n", 16_400), ("n", 400_000), ("e", 2_000)])
+def test_a_key_that_would_hold_up_the_broker_is_left_out(field: str, bits: int) -> None:
+    (entry, _) = json.loads(key_set("rsa-1"))["keys"]
+    large = (1 << bits - 1 | 1).to_bytes((bits + 7) // 8, "big")
+    assert len(parse_key_set(json.dumps({"keys": [entry]}).encode())) == 1
+    assert not len(parse_key_set(json.dumps({"keys": [entry | {field: part(large)}]}).encode()))
 
 
 @pytest.mark.parametrize("document", [b"", b"[]", b'{"keys": 7}', b"{}", b"\xff", b"[" * 100_000])
