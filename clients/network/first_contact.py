@@ -114,4 +114,4 @@ def _advice(error: KafkaError, protocol: str) -> str:
         f"its `listeners` has {article} {protocol} listener there"
     )
     is_silent = isinstance(cause, OSError) and not isinstance(cause, SSLError)
-    return check if is_silent else f"{check}, or is its security.protocol another one?"
+    return check if is_silent else f"{check}; name another one with security.protocol"

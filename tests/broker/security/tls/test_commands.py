@@ -106,7 +106,10 @@ def test_records_go_to_a_topic_and_come_back(
             {"ssl_ca_location": "ca-ours.pem", "ssl_certificate_location": "stranger.pem"},
             "Show a certificate that the broker trusts with ssl.certificate.location.",
         ),
-        ({"security_protocol": "PLAINTEXT"}, "or is its security.protocol another one?"),
+        (
+            {"security_protocol": "PLAINTEXT"},
+            "; name another one with security.protocol.\n",
+        ),
     ],
 )
 def test_a_connection_that_fails_is_one_plain_sentence(
