@@ -202,10 +202,8 @@ class Broker:
 
     def _require_logins(self, server: SocketServer, controller: Controller) -> None:
         """Let clients of listeners with SASL log in; before any listener is opened."""
-        environment = self._dependencies.environment
-        server.sasl = sasl_listeners(
-            self.config, lambda: controller.image, environment, self.metrics, self._token_keys
-        )
+        around = (self._dependencies.environment, self.metrics, self._token_keys)
+        server.sasl = sasl_listeners(self.config, lambda: controller.image, *around)
 
     async def _bind(self, server: SocketServer) -> None:
         self._tls = tls_listeners(self.config)

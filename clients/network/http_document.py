@@ -56,6 +56,8 @@ def _context(trusted_path: str, trusted_text: str) -> ssl.SSLContext:
         where = trusted_path or "the text of its trust store"
         raise GetError(f"{where} holds no certificates that can be used") from None
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # Each certificate in the file is trusted, whoever has issued it, as in Java.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     return context
 
 

@@ -41,6 +41,8 @@ def client_context(tls: ClientTls) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=tls.trusted or None)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
+        # Each certificate in the file is trusted, whoever has issued it, as in Java.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         context.check_hostname = tls.checks_host
         if tls.certificate:
             path = tls.certificate

@@ -16,6 +16,7 @@ from ...storage.config import TOPIC_CONFIGS
 from ..metadata.cluster_image import ClusterImage, ConfigResource, ConfigResourceType
 from ..metadata.metadata_records import ConfigRecord
 from ..topic_names import validate_topic_name
+from .access.scram_control import SECRET_CONFIG
 from .config_control import check_min_isr, cleared_elr, validate_topic_config
 from .controller_config import RECORDS_PER_OPERATION_MAX, ControllerConfig, Decision
 from .resource_configs import GROUP_CONFIGS, validate_client_metrics, validate_group_config
@@ -90,6 +91,8 @@ def _decide(
     resource = alteration.resource
     before = image.configs.get(resource, {})
     after = {} if alteration.replaces else dict(before)
+    if resource.type == ConfigResourceType.BROKER:
+        _keep_secret(alteration, before, after)
     apply_changes(after, alteration.changes, _definitions(alteration))
     names = {**before, **after}
     stated = [change.name for change in alteration.changes]
@@ -109,6 +112,21 @@ def _decide(
         for name in {**names, **dict.fromkeys(again)}
         if name in again or before.get(name) != after.get(name)
     ]
+
+
+def _keep_secret(
+    alteration: ConfigAlteration, before: Mapping[str, str], after: dict[str, str]
+) -> None:
+    """Leave the cluster's secret as it is, which clients neither see nor set.
+
+    Without it, or with one that they know, they could tell who is a user of SCRAM.
+    """
+    if any(change.name == SECRET_CONFIG for change in alteration.changes):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"{SECRET_CONFIG} is set by the controller alone."
+        )
+    if SECRET_CONFIG in before:
+        after[SECRET_CONFIG] = before[SECRET_CONFIG]
 
 
 def _definitions(alteration: ConfigAlteration) -> Mapping[str, ConfigDef]:

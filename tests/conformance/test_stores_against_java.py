@@ -20,6 +20,7 @@ from tierlog.broker.config.config import read_config
 from tierlog.broker.config.tls_listeners import tls_listeners
 from tierlog.clients.errors import KafkaError
 from tierlog.tests.broker.security.tls.certificates import (
+    authority,
     authority_text,
     broker_certificate,
     chain_text,
@@ -54,6 +55,10 @@ def write_stores(folder: Path) -> None:
     write_identity(folder, "expired", person("node", has_expired=True))
     (folder / "locked.pem").write_text(encrypted_key_text(OURS, PASSWORD) + chain_text(OURS))
     (folder / "alien.pem").write_text(key_text(OURS) + chain_text(person("alice")))
+    department = authority("ours").create_child_ca()
+    write_identity(folder, "department", department.issue_cert("localhost"))
+    department.cert_pem.write_to_path(folder / "ca-department.pem")
+    OURS.cert_chain_pems[0].write_to_path(folder / "own.pem")
     (folder / "empty.pem").write_text("no block at all\n")
     (folder / "keys.p12").write_bytes(key_store(OURS, []))
     for name, author in (("trust", "ours"), ("others", "theirs")):
@@ -124,7 +129,13 @@ CASES = [
     Case({**p12(), **trusting("PKCS12", "others.p12", PASSWORD)}, *REFUSED, True),
     Case({**pem("expired"), **trusting("PEM", "ca-ours.pem")}, *REFUSED, True),
     Case(pem(), *REFUSED, True),
-    # A key of another certificate; trust stores in which Java sees no certificate to trust.
+    # Each certificate of a trust store is trusted, whoever has issued it.
+    Case({**pem(), **trusting("PEM", "own.pem")}, *ACCEPTED, True),
+    Case({**pem("department"), **trusting("PEM", "ca-department.pem")}, *ACCEPTED, True),
+    Case({**pem(), **trusting("PEM", "ca-department.pem")}, *REFUSED, True),
+    # A key store as trust store, of which Java trusts the key's own certificate.
+    Case({**p12(), **trusting("PKCS12", "keys.p12", PASSWORD)}, *STRICTER, True),
+    # A key of another certificate; a trust store in which Java sees no certificate to trust.
     Case(pem("alien"), *STRICTER),
     Case({**pem(), **trusting("PKCS12", "trust.p12")}, *STRICTER),
     Case({**pem(), **trusting("PKCS12", "keys.p12", PASSWORD)}, *STRICTER),

@@ -83,7 +83,7 @@ def _read_logins(node: Node) -> dict[str, ClientMechanism]:
         logins[first] = _login(values, first, mechanism)
     brokers = listener_of_brokers(values)
     if any(each.name == brokers for each in node.listeners.bound) and node.needs_login(brokers):
-        mechanism = _mechanism(_BETWEEN_BROKERS, brokers, node)
+        mechanism = _mechanism(_BETWEEN_BROKERS, brokers, node, logs_in=node.is_member)
         if node.is_member:
             logins[brokers] = _login(values, brokers, mechanism)
     return logins
@@ -130,8 +130,11 @@ def _read_metadata_login(
     return _login(values, own.name, _mechanism(source, own.name, node))
 
 
-def _mechanism(name: str, listener: str, node: Node) -> str:
-    """The mechanism that a property names, which tierlog and this node's listener must have."""
+def _mechanism(name: str, listener: str, node: Node, *, logs_in: bool = True) -> str:
+    """The mechanism that a property names, which this node's listener must have.
+
+    This node must have it too, if it `logs_in` there.
+    """
     mechanism = node.values.stated.get(name, "").strip() or _KAFKAS_DEFAULT
     settings = node.sasl.get(listener)
     enabled = CLIENT_MECHANISMS if settings is None else [each.name for each in settings.mechanisms]
@@ -142,7 +145,7 @@ def _mechanism(name: str, listener: str, node: Node) -> str:
             f"{name} must be included in sasl.enabled.mechanisms when SASL is used for"
             f" inter-broker communication: it is {mechanism}; {hint}."
         )
-    if mechanism not in enabled or mechanism not in CLIENT_MECHANISMS:
+    if mechanism not in enabled or (logs_in and mechanism not in CLIENT_MECHANISMS):
         raise _refuse(
             f"{name} is {mechanism}, with which no node here logs in to listener {listener}:"
             f" {hint}."

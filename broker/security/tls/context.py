@@ -265,6 +265,8 @@ def _load_trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
         purpose = ssl.Purpose.SERVER_AUTH if is_client else ssl.Purpose.CLIENT_AUTH
         context.load_default_certs(purpose)
         return
+    # Java trusts each certificate of a store, whoever has issued it.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     name, content = "ssl.truststore.certificates", b""
     if trust.location:
         name = f"ssl.truststore.location={trust.location}"

@@ -59,7 +59,8 @@ def read_trust_store(content: bytes, password: str | None) -> list[Block]:
     """The certificates of a store that has nothing else. Raises Pkcs12Error."""
     store = _opened(content, password)
     if store.key is not None:
-        # Java trusts none of the certificates that belong to a key.
+        # Java trusts the key's own certificate, but not its authorities, unless they are marked as
+        # trusted; the marks are not to be seen here.
         raise Pkcs12Error("has a private key: a trust store has only certificates")
     if not store.additional_certs:
         raise Pkcs12Error("has no certificate")

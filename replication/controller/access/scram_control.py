@@ -12,6 +12,7 @@ shows. A cluster that was made by Kafka gets it with the next user.
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -174,9 +175,9 @@ def describe_scram_credentials(
     if not names:
         return [UserCredentials(name, infos) for name, infos in by_name.items()]
     described: list[UserCredentials] = []
-    for name in dict.fromkeys(names):
+    for name, count in Counter(names).items():
         error = None
-        if names.count(name) > 1:
+        if count > 1:
             error = KafkaError(
                 ErrorCode.DUPLICATE_RESOURCE,
                 "Cannot describe SCRAM credentials for the same user twice in a single request:"

@@ -15,6 +15,8 @@ from .token import TokenRefused, ValidToken
 
 _SECOND_MAX = (1 << 63) // 1000
 """No later second fits into Java's milliseconds."""
+_TRIMMED = "".join(map(chr, range(0x21)))
+"""What Java's `trim` removes. It leaves other blanks, which are parts of names."""
 _URL_SAFE = re.compile(r"[A-Za-z0-9_-]*")
 
 Claims = Mapping[str, object]
@@ -40,6 +42,11 @@ def json_object(data: bytes) -> dict[str, object]:
     if not isinstance(value, dict):
         raise TokenRefused("the token holds no JSON object")
     return cast("dict[str, object]", value)
+
+
+def trimmed(text: str) -> str:
+    """A name as Kafka compares it (`String.trim`)."""
+    return text.strip(_TRIMMED)
 
 
 def as_list(value: object) -> list[object]:
@@ -68,13 +75,13 @@ def check_claims(claims: Claims, rules: SignedTokens, now_ms: int) -> ValidToken
     _text(claims, "jti")
     expires_at_s = _check_times(claims, rules.clock_skew_s, now_ms)
     _check_scopes(claims.get(rules.scope_claim))
-    return ValidToken(subject_claim(claims, rules.subject_claim).strip(), expires_at_s * 1000)
+    return ValidToken(trimmed(subject_claim(claims, rules.subject_claim)), expires_at_s * 1000)
 
 
 def subject_claim(claims: Claims, name: str) -> str:
     """The claim that says whose the token is. Raises TokenRefused."""
     subject = claims.get(name)
-    if not isinstance(subject, str) or not subject.strip():
+    if not isinstance(subject, str) or not trimmed(subject):
         raise TokenRefused(f"the token has no claim {name}")
     try:
         subject.encode()
@@ -121,7 +128,7 @@ def _check_scopes(value: object) -> None:
     scopes = as_list(value)
     if not isinstance(value, list | str):
         return
-    names = [each.strip() for each in scopes if isinstance(each, str)]
+    names = [trimmed(each) for each in scopes if isinstance(each, str)]
     if len(names) < len(scopes) or not all(names):
         raise TokenRefused("the token has a scope without a name")
     if len(set(names)) < len(names):

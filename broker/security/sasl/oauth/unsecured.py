@@ -7,7 +7,15 @@ from collections.abc import Callable
 from functools import partial
 
 from ..settings import UnsecuredTokens
-from .claims import Claims, as_list, decoded_part, json_object, number_claim, subject_claim
+from .claims import (
+    Claims,
+    as_list,
+    decoded_part,
+    json_object,
+    number_claim,
+    subject_claim,
+    trimmed,
+)
 from .token import TokenRefused, ValidateToken, ValidToken
 
 _PARTS = 3
@@ -61,7 +69,7 @@ def _scopes(value: object) -> set[str]:
     if value is None:
         return set()
     scopes = as_list(value)
-    texts = [each.strip() for each in scopes if isinstance(each, str)]
+    texts = [trimmed(each) for each in scopes if isinstance(each, str)]
     if len(texts) < len(scopes):
         raise TokenRefused("the token has a scope that is no text")
     return {each for each in texts if each}

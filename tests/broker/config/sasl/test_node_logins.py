@@ -173,6 +173,25 @@ def test_the_listener_between_brokers_may_be_named_by_its_protocol() -> None:
     assert set(read_config(stated).sasl) == {"SASL_PLAINTEXT"}
 
 
+def test_a_broker_alone_may_have_clients_with_tokens_only() -> None:
+    """Kafka's mechanism of brokers must be enabled there, but nobody logs in with it."""
+    module = f"{MODULES}.oauthbearer.OAuthBearerLoginModule required;"
+    handler = "internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
+    own = "listener.name.clients.oauthbearer."
+    stated = {
+        "listeners": "CLIENTS://127.0.0.1:0",
+        "listener.security.protocol.map": "CLIENTS:SASL_PLAINTEXT",
+        "inter.broker.listener.name": "CLIENTS",
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
+        f"{own}sasl.jaas.config": module,
+        f"{own}sasl.server.callback.handler.class": f"{MODULES}.oauthbearer.{handler}",
+    }
+    assert names(read_config(stated)) == {}
+    with pytest.raises(KafkaError, match="with which no node here logs in to listener CLIENTS"):
+        read_config({**stated, **TIERED})
+
+
 def test_the_lines_of_the_documentation_are_for_such_a_node() -> None:
     page = (Path(__file__).parents[4] / "docs/security.md").read_text()
     blocks = re.findall(r"```properties\n(.*?)```", page, re.DOTALL)

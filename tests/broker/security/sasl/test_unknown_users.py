@@ -16,6 +16,13 @@ from tierlog.broker.security.sasl.unknown_users import (
     made_up,
     weighted_forms,
 )
+from tierlog.clients.errors import ErrorCode
+from tierlog.clients.protocol.messages.alter_configs import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResponse,
+)
 from tierlog.clients.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -155,6 +162,23 @@ def test_only_the_cluster_can_tell_who_is_no_user(tmp_path: Path) -> None:
                     DescribeConfigsRequest(resources=[asked]), 4, DescribeConfigsResponse
                 )
                 assert all(config.name != name for config in described.results[0].configs)
+            # This replaces all that was set for all brokers.
+            replacement = AlterConfigsResource(
+                resource_type=4,
+                resource_name="",
+                configs=[AlterableConfig(name="min.insync.replicas", value="1")],
+            )
+            alteration = AlterConfigsRequest(resources=[replacement])
+            replaced = admin.ask(alteration, 2, AlterConfigsResponse)
+            assert replaced.responses[0].error_code == ErrorCode.NONE
+            assert (
+                challenge(door["SASL_PLAINTEXT"], "nobody").partition(b"s=")[2]
+                == after.partition(b"s=")[2]
+            )
+            # Whoever set it would know it.
+            replacement.configs.append(AlterableConfig(name=name, value="mine"))
+            refused = admin.ask(alteration, 2, AlterConfigsResponse)
+            assert refused.responses[0].error_code == ErrorCode.INVALID_REQUEST
 
 
 def challenge(port: int, user: str) -> bytes:

@@ -6,6 +6,7 @@ import ssl
 import struct
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 import pytest
 import trustme
@@ -16,7 +17,14 @@ from tierlog.broker.network.sasl_gate import SaslLimits, SaslListener, SaslMetri
 from tierlog.broker.network.tls_transport import TlsAcceptor
 from tierlog.broker.security.sasl.authenticator import OfferedMechanism
 from tierlog.broker.security.tls.context import server_context
-from tierlog.broker.security.tls.settings import ClientAuth, KeyStore, Secret, TlsSettings
+from tierlog.broker.security.tls.settings import (
+    ClientAuth,
+    KeyStore,
+    Secret,
+    TlsSettings,
+    TrustStore,
+)
+from tierlog.clients.network.tls import ClientTls, client_context as make_client_context
 from tierlog.clients.protocol.connection import frame as framed
 from tierlog.tests.broker.security.sasl.sasl_frames import (
     authenticate,
@@ -117,6 +125,44 @@ def test_the_client_is_given_the_reason(context: Callable[[], ssl.SSLContext], a
     async def story() -> None:
         async with running(whoami, tls=TlsAcceptor(server("required"), PATIENCE_S)) as broker:
             assert alert in await name_of(broker, context())
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("anchor", ["intermediate", "own certificate"])
+def test_each_certificate_of_a_trust_store_is_trusted(anchor: str, version: ssl.TLSVersion) -> None:
+    """Also one that another authority has issued, as in Java."""
+    department = authority("ours").create_child_ca()
+    alice = department.issue_cert("alice@example.org", common_name="alice")
+    trusted = department.cert_pem if anchor == "intermediate" else alice.cert_chain_pems[0]
+    text = trusted.bytes().decode()
+    settings = tls_settings("required")._replace(trust=TrustStore(certificates=Secret(text)))
+
+    async def story() -> None:
+        async with running(whoami, tls=acceptor(settings)) as broker:
+            for identity in (alice, person("eve"), person("eve", "theirs")):
+                context = client_context(identity)
+                context.minimum_version = context.maximum_version = version
+                name = await name_of(broker, context)
+                assert ("CN=alice" in name) == (identity is alice), name
+
+    asyncio.run(story())
+
+
+def test_each_certificate_that_a_client_of_ours_trusts_vouches(tmp_path: Path) -> None:
+    department = authority("ours").create_child_ca()
+    certificate = department.issue_cert("127.0.0.1", "localhost")
+    keys = KeyStore(key=Secret(key_text(certificate)), chain=Secret(chain_text(certificate)))
+    trusted = tmp_path / "department.pem"
+    department.cert_pem.write_to_path(trusted)
+
+    async def story() -> None:
+        async with running(whoami, tls=acceptor(tls_settings()._replace(keys=keys))) as broker:
+            ours = make_client_context(ClientTls(trusted=str(trusted)))
+            assert await name_of(broker, ours) == "User:ANONYMOUS"
+        async with running(whoami, tls=TlsAcceptor(server(), PATIENCE_S)) as broker:
+            assert await name_of(broker, ours) == "CERTIFICATE_VERIFY_FAILED"
 
     asyncio.run(story())
 

@@ -139,6 +139,27 @@ def test_users_are_described_by_mechanism_and_iterations() -> None:
     assert not none.iterations
 
 
+def test_many_users_are_not_compared_with_each_other() -> None:
+    """A request has up to a million names, and others wait for its answer."""
+    compared = 0
+
+    class Name(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)
+
+    names = [Name(f"user-{number}") for number in range(500)]
+    described = describe_scram_credentials(ClusterImage("cluster"), [*names, names[0]])
+    codes_by_name = {each.name: each.error.code for each in described if each.error}
+    assert codes_by_name.pop(names[0]) == ErrorCode.DUPLICATE_RESOURCE
+    assert set(codes_by_name.values()) == {ErrorCode.RESOURCE_NOT_FOUND}
+    assert compared < 10 * len(names)
+
+
 def test_nothing_that_carries_a_key_shows_it() -> None:
     record, _ = alter_scram_credentials(ClusterImage("c"), request(upsertion()), new_id).records
     now = image(upsertion())

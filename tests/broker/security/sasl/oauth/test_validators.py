@@ -91,6 +91,23 @@ def test_without_an_expected_audience_a_token_must_have_none() -> None:
     assert "no audience is set" in refused(validate, signed(claims(NOW_S))).cause
 
 
+@pytest.mark.parametrize(
+    ("subject", "name"),
+    [
+        ("\x00\x1f alice\x02 ", "alice"),
+        ("\u00a0alice\u2003", "\u00a0alice\u2003"),
+        ("\u00a0", "\u00a0"),
+    ],
+)
+def test_subjects_lose_what_java_trims_and_nothing_else(subject: str, name: str) -> None:
+    """Other blanks are parts of a name: without them it would be somebody else's."""
+    claimed = claims(NOW_S, sub=subject, scope=["read", "read\u00a0", "\u00a0"])
+    assert validator()(signed(claimed)).subject == name
+    assert unsecured_validator(UnsecuredTokens(), clock)(unsecured(claimed)).subject == subject
+    refused(validator(), signed(claims(NOW_S, sub="\x01")))
+    refused(validator(), signed(claims(NOW_S, scope=["read", "\x01read"])))
+
+
 def test_claims_can_have_other_names() -> None:
     validate = validator(RULES._replace(subject_claim="azp", scope_claim="scp", clock_skew_s=0))
     assert validate(signed(claims(NOW_S, azp="app", scp="a", scope=""))).subject == "app"
