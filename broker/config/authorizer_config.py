@@ -27,6 +27,23 @@ def configured_authorizer(values: ConfigValues) -> "StandardAuthorizer | None":
     )
 
 
+def super_user_warnings(values: ConfigValues) -> list[str]:
+    """A warning if an authorizer has no super user, or one whose name looks like several."""
+    if not values.text("authorizer.class.name").strip():
+        return []
+    text = values.text("super.users").strip()
+    if not text and not values.boolean("allow.everyone.if.no.acl.found"):
+        return [
+            "super.users is empty: only who an entry allows may do anything, which is nobody in a"
+            " new cluster. Set it to User:<name>."
+        ]
+    return [
+        f"super.users holds {name.strip()} as one principal: separate several by semicolons."
+        for name in text.split(";")
+        if ",User:" in name.replace(" ", "")
+    ]
+
+
 def anonymous_node_warnings(values: ConfigValues, in_plain_text: Iterable[str]) -> list[str]:
     """A warning if entries decide about nodes that come without a name.
 

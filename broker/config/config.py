@@ -25,7 +25,11 @@ from ...tiering.config import (
     RemoteLogManagerConfig,
 )
 from ...tiering.store.remote_url import RemoteUrl, remote_url
-from .authorizer_config import anonymous_node_warnings, configured_authorizer
+from .authorizer_config import (
+    anonymous_node_warnings,
+    configured_authorizer,
+    super_user_warnings,
+)
 from .config_safety import (
     check_lower_case,
     check_protections,
@@ -311,6 +315,7 @@ def config_warnings(config: BrokerConfig) -> list[str]:
         from .sasl_config import sasl_warnings
 
         warnings += sasl_warnings(config.sasl)
+    warnings += super_user_warnings(config.values)
     warnings += anonymous_node_warnings(config.values, _plain_listeners_of_nodes(config))
     unused = _without_effect(config, served)
     if unused:

@@ -95,9 +95,14 @@ def check_protections(
         if protection and value and (is_elsewhere or not is_harmless):
             raise _refusal(
                 f"{name}={value} asks for {protection.purpose}, which is not supported yet: "
-                "remove the property if the broker may run without it, and allow only trusted "
-                "machines to reach the port."
+                f"{_instead(name)}remove the property if the broker may run without it, and "
+                "allow only trusted machines to reach the port."
             )
+
+
+def _instead(name: str) -> str:
+    """What else a protection can be, as the beginning of a list of remedies."""
+    return f"set it to {_STANDARD_AUTHORIZER}, or " if name == _AUTHORIZER else ""
 
 
 def check_lower_case(stated: Iterable[str], listeners: Collection[str]) -> None:

@@ -83,6 +83,8 @@ def read_sasl(stated: Mapping[str, str], listener: str) -> SaslSettings:
         raise _refuse(listener, f"{shown} is empty; the mechanisms are {', '.join(_MECHANISMS)}")
     for name in names:
         if name not in _MECHANISMS:
+            is_default = not any(each.endswith("sasl.enabled.mechanisms") for each in stated)
+            shown += ", by default," if is_default else ""
             raise _refuse(
                 listener,
                 f"{shown} holds {name}, which tierlog does not have; the mechanisms are "

@@ -6,7 +6,7 @@ v3: the resource type USER (KIP-373)
 Without an authorizer each entry is refused, as in Kafka.
 """
 
-from ...clients.errors import ErrorCode, KafkaError
+from ...clients.errors import ErrorCode
 from ...clients.protocol.messages.create_acls import (
     AclCreation,
     AclCreationResult,
@@ -14,12 +14,7 @@ from ...clients.protocol.messages.create_acls import (
     CreateAclsResponse,
 )
 from ...replication.authorizer.acl import Acl
-from ...replication.authorizer.authorizer import (
-    AclOperation,
-    AclPermission,
-    PatternType,
-    ResourceType,
-)
+from ..request.acl_filter import acl_elements
 from ..request.authorized_operations import NO_AUTHORIZER
 from ..request.context import NodeContext, RequestContext
 
@@ -46,23 +41,19 @@ async def handle(
 
 def _acl(creation: AclCreation) -> Acl:
     """The entry. Raises KafkaError for the number of UNKNOWN, which Kafka does not read."""
-    numbers = (
+    kind, pattern, operation, permission = acl_elements(
         creation.resource_type,
         creation.resource_pattern_type,
         creation.operation,
         creation.permission_type,
+        "a new access control entry contains unknown elements",
     )
-    if 0 in numbers:
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST, "a new access control entry contains unknown elements"
-        )
-    kind, pattern, operation, permission = numbers
     return Acl(
-        ResourceType(kind),
+        kind,
         creation.resource_name,
-        PatternType(pattern),
+        pattern,
         creation.principal,
         creation.host,
-        AclOperation(operation),
-        AclPermission(permission),
+        operation,
+        permission,
     )

@@ -1,4 +1,4 @@
-"""Filters of access control entries, as requests have them."""
+"""What requests say about access control entries: the entries' elements, and filters of them."""
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.protocol.messages.delete_acls import DeleteAclsFilter
@@ -12,25 +12,39 @@ from ...replication.authorizer.authorizer import (
 )
 
 
+def acl_elements(
+    kind: int, pattern: int, operation: int, permission: int, refusal: str
+) -> tuple[ResourceType, PatternType, AclOperation, AclPermission]:
+    """The four numbers as elements of an entry.
+
+    Raises KafkaError with the sentence `refusal` for the number of UNKNOWN, which Kafka does not
+    read.
+    """
+    if 0 in (kind, pattern, operation, permission):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, refusal)
+    return (
+        ResourceType(kind),
+        PatternType(pattern),
+        AclOperation(operation),
+        AclPermission(permission),
+    )
+
+
 def acl_filter(said: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
     """The filter. Raises KafkaError for the number of UNKNOWN, which Kafka does not read."""
-    numbers = (
+    kind, pattern, operation, permission = acl_elements(
         said.resource_type_filter,
         said.pattern_type_filter,
         said.operation,
         said.permission_type,
+        "a filter of access control entries has unknown elements",
     )
-    if 0 in numbers:
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST, "a filter of access control entries has unknown elements"
-        )
-    kind, pattern, operation, permission = numbers
     return AclFilter(
-        ResourceType(kind),
+        kind,
         said.resource_name_filter,
-        PatternType(pattern),
+        pattern,
         said.principal_filter,
         said.host_filter,
-        AclOperation(operation),
-        AclPermission(permission),
+        operation,
+        permission,
     )

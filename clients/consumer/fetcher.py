@@ -18,7 +18,7 @@ from ..kafka_uuid import ZERO_UUID
 from ..network.backoff import Backoff
 from ..network.metadata import Metadata
 from ..network.network import NetworkClient
-from ..network.refusal import raise_for, refusal
+from ..network.refusal import raise_for, topic_refusal
 from ..protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -224,7 +224,7 @@ class Fetcher:
                     )
                 elif data.error_code:
                     message = f"{partition} cannot be read at offset {fetch_offset}."
-                    self._on_failure(partition, refusal(data.error_code, message))
+                    self._on_failure(partition, topic_refusal(data.error_code, name, message))
                 else:
                     self._on_data(partition, position, fetch_offset, data)
 

@@ -188,7 +188,9 @@ class Channel(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         reason = f": {_reason(exc)}" if exc is not None else ""
-        self.close(KafkaError(ErrorCode.NETWORK_EXCEPTION, f"The broker disconnected{reason}."))
+        error = KafkaError(ErrorCode.NETWORK_EXCEPTION, f"The broker disconnected{reason}.")
+        error.__cause__ = exc
+        self.close(error)
 
     def data_received(self, data: bytes) -> None:
         try:

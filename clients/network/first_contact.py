@@ -6,6 +6,7 @@ mistyped a port, and sees one sentence within seconds: the address, the failure 
 
 import asyncio
 from collections.abc import Sequence
+from ssl import SSLError
 
 from ..environment import Environment
 from ..errors import ErrorCode, KafkaError
@@ -77,8 +78,7 @@ async def _talk(network: NetworkClient, environment: Environment, protocol: str)
             raise
         raise KafkaError(
             ErrorCode.NETWORK_EXCEPTION,
-            f"{error.message.rstrip('.')}. Check host and port, that the broker runs, and that "
-            f"its `listeners` has a {protocol} listener there",
+            f"{error.message.rstrip('.')}. {_advice(error, protocol)}",
         ) from error
     failure: KafkaError | None = None
     for node_id in network.node_ids:
@@ -96,3 +96,22 @@ async def _talk(network: NetworkClient, environment: Environment, protocol: str)
             f"{failure.message.rstrip('.')}. The broker advertises this address: check its "
             "`advertised.listeners`",
         ) from failure
+
+
+def _advice(error: KafkaError, protocol: str) -> str:
+    """What to do about a first connection that failed, without the full stop."""
+    cause: BaseException = error
+    while isinstance(cause, KafkaError) and cause.__cause__ is not None:
+        cause = cause.__cause__
+    if isinstance(cause, SSLError):
+        from .tls import tls_advice
+
+        if advice := tls_advice(cause):
+            return advice
+    article = "an" if protocol == "SSL" else "a"
+    check = (
+        "Check host and port, that the broker runs, and that "
+        f"its `listeners` has {article} {protocol} listener there"
+    )
+    is_silent = isinstance(cause, OSError) and not isinstance(cause, SSLError)
+    return check if is_silent else f"{check}; name another one with security.protocol"

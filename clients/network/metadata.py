@@ -22,7 +22,7 @@ from ..protocol.messages.metadata import (
 from ..topic_partition import TopicPartition
 from .backoff import Backoff
 from .network import Address, NetworkClient
-from .refusal import raise_for, refusal
+from .refusal import raise_for, topic_refusal
 
 NO_LEADER = -1
 
@@ -160,7 +160,9 @@ class Metadata:
     def _apply_topic(self, name: str, topic: MetadataResponseTopic) -> None:
         current = self.topics.get(name)
         if topic.error_code:
-            self._topic_errors[name] = refusal(topic.error_code, f"No broker serves topic {name}.")
+            self._topic_errors[name] = topic_refusal(
+                topic.error_code, name, f"No broker serves topic {name}."
+            )
             is_deleted = topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if current is not None and is_deleted:
                 del self.topics[name]

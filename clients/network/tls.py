@@ -28,6 +28,13 @@ class ClientTls:
         return f"ClientTls({self.trusted!r}, {self.certificate!r}, {self.key!r})"
 
 
+_OTHER_HOST = (62, 63, 64)
+"""OpenSSL's X509_V_ERR_HOSTNAME_MISMATCH, EMAIL_MISMATCH and IP_ADDRESS_MISMATCH."""
+_OTHER_TIME = (9, 10)
+"""OpenSSL's X509_V_ERR_CERT_NOT_YET_VALID and CERT_HAS_EXPIRED."""
+_OF_CERTIFICATES = ("CERTIFICATE", "UNKNOWN_CA")
+
+
 def client_context(tls: ClientTls) -> ssl.SSLContext:
     """The context for such connections. Raises KafkaError(INVALID_CONFIG), in one sentence."""
     path = tls.trusted
@@ -55,6 +62,25 @@ def tls_reason(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the broker's certificate is not accepted ({error.verify_message.rstrip('.')})"
     return f"TLS failed: {(error.reason or 'protocol error').replace('_', ' ').lower()}"
+
+
+def tls_advice(error: ssl.SSLError) -> str:
+    """What the user of a client can do about a failure of TLS; "" if it is not about certificates.
+
+    Without the full stop.
+    """
+    if isinstance(error, ssl.SSLCertVerificationError):
+        if error.verify_code in _OTHER_HOST:
+            return "Connect by a name or address that the certificate has"
+        if error.verify_code in _OTHER_TIME:
+            return "Give the broker a new certificate, or set the clock of this machine"
+        return "Name the authority that signed it with ssl.ca.location"
+    reason = error.reason or ""
+    if reason.endswith("ALERT_CERTIFICATE_REQUIRED"):
+        return "Show one with ssl.certificate.location"
+    if "_ALERT_" in reason and any(word in reason for word in _OF_CERTIFICATES):
+        return "Show a certificate that the broker trusts with ssl.certificate.location"
+    return ""
 
 
 def _refuse(sentence: str) -> KafkaError:

@@ -250,6 +250,29 @@ def test_nodes_without_a_name_are_warned_of_unless_they_are_super_users(tmp_path
     assert sentence.replace("PLAINTEXT", "CONTROLLER and PLAINTEXT") in warnings_of(cluster)
 
 
+def test_an_authorizer_without_super_users_is_warned_of() -> None:
+    stated = {**dev_properties(), "authorizer.class.name": STANDARD}
+    assert (
+        "super.users is empty: only who an entry allows may do anything, which is nobody in a new"
+        " cluster. Set it to User:<name>."
+    ) in warnings_of(stated)
+    assert not warnings_of({**stated, "allow.everyone.if.no.acl.found": "true"})
+
+
+def test_super_users_with_commas_between_them_are_warned_of() -> None:
+    stated = {**dev_properties(), "authorizer.class.name": STANDARD}
+    names = "User:CN=a,O=b; User:admin, User:CN=broker"
+    assert (
+        "super.users holds User:admin, User:CN=broker as one principal: separate several by"
+        " semicolons."
+    ) in warnings_of({**stated, "super.users": names})
+
+
+def test_another_authorizer_is_refused_with_the_one_that_there_is() -> None:
+    message = refusal({**dev_properties(), "authorizer.class.name": "org.example.Acls"})
+    assert f": set it to {STANDARD}, or remove the property" in message
+
+
 def openness_of(stated: dict[str, str]) -> list[str]:
     config = read_config(stated)
     secured = {*config.tls, *config.sasl}

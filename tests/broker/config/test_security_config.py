@@ -148,7 +148,10 @@ def test_protocols_and_suites(
         ({**FILES, "ssl.keystore.loction": "/keys.pem"}, "did you mean ssl.keystore.location?"),
         ({**FILES, "ssl.endpoint.identification.algorithm": "LDAPS"}, "neither https nor empty"),
         ({"listeners": "A://:1", "security.inter.broker.protocol": "SSL"}, "between brokers"),
-        ({**FILES, "listeners": "SASL_SSL://127.0.0.1:9093"}, "holds GSSAPI, which tierlog"),
+        (
+            {**FILES, "listeners": "SASL_SSL://127.0.0.1:9093"},
+            "by default, holds GSSAPI",
+        ),
         ({**FILES, "listener.name.plaintext.ssl.client.auth": "required"}, "without TLS"),
     ],
 )

@@ -3,7 +3,7 @@
 import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
-from tierlog.clients.network.refusal import raise_for, refusal
+from tierlog.clients.network.refusal import raise_for, refusal, topic_refusal
 
 
 def test_a_known_code_is_that_error() -> None:
@@ -21,3 +21,10 @@ def test_no_error_raises_nothing() -> None:
     raise_for(0, "why")
     with pytest.raises(KafkaError):
         raise_for(1, "why")
+
+
+def test_a_denied_topic_is_not_one_that_no_broker_serves() -> None:
+    assert topic_refusal(29, "t", "No broker serves it.").message == (
+        "Not authorized to access topic t."
+    )
+    assert topic_refusal(3, "t", "No broker serves it.").message == "No broker serves it."

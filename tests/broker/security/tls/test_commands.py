@@ -1,10 +1,12 @@
 """`tierlog`'s own commands over TLS, and the sentence for each way in which it fails."""
 
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tierlog.clients.network.tls import tls_advice
 from tierlog.tests.broker.commands.client.command_run import Tierlog
 from tierlog.tests.broker.security.tls.certificates import (
     broker_certificate,
@@ -22,6 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_authority(folder, "theirs")
     write_identity(folder, "broker", broker_certificate())
     write_identity(folder, "alice", person("alice"))
+    write_identity(folder, "stranger", person("stranger", "theirs"))
     return folder
 
 
@@ -91,6 +94,22 @@ def test_records_go_to_a_topic_and_come_back(
             "connections are in plain text: add -X security.protocol=SSL",
         ),
         ({"security_protocol": "SASL_SSL"}, "sasl.mechanism is missing"),
+        (
+            {"ssl_ca_location": "ca-theirs.pem"},
+            "Name the authority that signed it with ssl.ca.location.",
+        ),
+        (
+            {"ssl_ca_location": "ca-ours.pem"},
+            "certificate required. Show one with ssl.certificate.location.",
+        ),
+        (
+            {"ssl_ca_location": "ca-ours.pem", "ssl_certificate_location": "stranger.pem"},
+            "Show a certificate that the broker trusts with ssl.certificate.location.",
+        ),
+        (
+            {"security_protocol": "PLAINTEXT"},
+            "; name another one with security.protocol.\n",
+        ),
     ],
 )
 def test_a_connection_that_fails_is_one_plain_sentence(
@@ -107,3 +126,18 @@ def test_a_connection_that_fails_is_one_plain_sentence(
     assert words in answer.err
     assert "_ssl.c" not in answer.err
     assert answer.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("verify_code", "advice"),
+    [
+        (10, "Give the broker a new certificate, or set the clock of this machine"),
+        (62, "Connect by a name or address that the certificate has"),
+        (64, "Connect by a name or address that the certificate has"),
+        (20, "Name the authority that signed it with ssl.ca.location"),
+    ],
+)
+def test_a_certificate_that_is_not_accepted_has_its_advice(verify_code: int, advice: str) -> None:
+    error = ssl.SSLCertVerificationError()
+    error.verify_code = verify_code
+    assert tls_advice(error) == advice
