@@ -164,7 +164,7 @@ class Broker:
 
     async def _start(self) -> None:
         check_tier_packages(self.config)
-        self._token_keys = await token_keys(self.config, self._started)
+        self._token_keys = await token_keys(self.config, self._started, self._supervisor)
         network = self._dependencies.network or SocketNetwork(socket_options(self.config.values))
         server = SocketServer(
             network,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
+from ...clients.supervisor import Supervisor
 from ...replication.metadata.cluster_image import ClusterImage
 from ..config.config import BrokerConfig
 from ..metrics.metrics import Metrics
@@ -20,7 +21,9 @@ TokenKeys: TypeAlias = "Mapping[KeyEndpoint, KeySource]"
 """The keys that verify tokens, by where they come from."""
 
 
-async def token_keys(config: BrokerConfig, started: AsyncExitStack) -> TokenKeys:
+async def token_keys(
+    config: BrokerConfig, started: AsyncExitStack, supervisor: Supervisor
+) -> TokenKeys:
     """The keys that verify tokens, read; `started` stops what reads them again.
 
     Raises KafkaError(INVALID_CONFIG).
@@ -39,7 +42,7 @@ async def token_keys(config: BrokerConfig, started: AsyncExitStack) -> TokenKeys
             )
         from ..security.sasl.oauth.key_source import key_source
 
-        keys[endpoint] = source = key_source(endpoint)
+        keys[endpoint] = source = key_source(endpoint, supervisor)
         started.push_async_callback(source.stop)
         await source.start()
     return keys

@@ -2,7 +2,8 @@
 
 Who validates a token never waits: it takes the keys that are there. A file is read again when it
 has changed; an endpoint every `sasl.oauthbearer.jwks.endpoint.refresh.ms`, and earlier when a token
-has a key that nobody has seen (`RefreshingHttpsJwks`). What cannot be read leaves the old keys.
+has a key that nobody has seen (`RefreshingHttpsJwks`). What cannot be read leaves the old keys, and
+is read again next time, whatever the failure was.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from .....clients.errors import ErrorCode, KafkaError
 from .....clients.network.http_document import DOCUMENT_BYTES_MAX, GetError, HttpDocument
+from .....clients.supervisor import Supervisor
 from .....clients.task_owner import TaskOwner
 from .....storage.files import OsFiles
 from ..settings import KeyEndpoint
@@ -26,6 +28,7 @@ MISSING_KEY_S = 60.0
 """How long an unseen key does not ask for another refresh."""
 KEY_ID_CHARACTERS_MAX = 1_000
 """A key with a longer id asks for no refresh."""
+_LOOP = "keys that verify tokens"
 REFRESH_INTERVAL_S = 1.0
 """Between refreshes: strangers can invent ids of keys. Kafka has no such bound."""
 
@@ -50,11 +53,11 @@ class KeySource(Protocol):
         ...
 
 
-def key_source(endpoint: KeyEndpoint) -> KeySource:
+def key_source(endpoint: KeyEndpoint, supervisor: Supervisor) -> KeySource:
     """The source of an endpoint, to be started."""
     if urlsplit(endpoint.url).scheme == "file":
         return FileKeys(endpoint)
-    return EndpointKeys(endpoint)
+    return EndpointKeys(endpoint, supervisor)
 
 
 def shown_url(endpoint: KeyEndpoint) -> str:
@@ -115,8 +118,14 @@ class FileKeys:
 class EndpointKeys:
     """The keys of an HTTP endpoint."""
 
-    def __init__(self, endpoint: KeyEndpoint, interval_s: float = REFRESH_INTERVAL_S) -> None:
+    def __init__(
+        self,
+        endpoint: KeyEndpoint,
+        supervisor: Supervisor,
+        interval_s: float = REFRESH_INTERVAL_S,
+    ) -> None:
         self._endpoint = endpoint
+        self._supervisor = supervisor
         self._interval_s = interval_s
         self._keys = KeySet([])
         self._tasks = TaskOwner(1)
@@ -135,7 +144,7 @@ class EndpointKeys:
         if why := await self._refresh(document):
             raise _unreadable(endpoint, why)
         _check(endpoint, self._keys)
-        self._tasks.start(self._run(document), "keys that verify tokens")
+        self._tasks.start(self._run(document), _LOOP)
 
     async def stop(self) -> None:
         """Stop asking."""
@@ -173,8 +182,9 @@ class EndpointKeys:
             except TimeoutError:
                 pass
             self._is_missed.clear()
-            if why := await self._refresh(document):
-                _keep(self._endpoint, why)
+            with self._supervisor.attempt(_LOOP, shown_url(self._endpoint)):
+                if why := await self._refresh(document):
+                    _keep(self._endpoint, why)
 
     async def _refresh(self, document: HttpDocument) -> str:
         """Ask until it works or the time is over; returns why it failed."""

@@ -5,10 +5,12 @@ import os
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from pathlib import Path
+from random import Random
 from typing import Any, ParamSpec
 
 import pytest
 
+from tierlog.broker.security.sasl.oauth.key_set import KeySet
 from tierlog.broker.security.sasl.oauth.key_source import (
     KEY_ID_CHARACTERS_MAX,
     MISSING_KEYS_MAX,
@@ -20,6 +22,7 @@ from tierlog.broker.security.sasl.oauth.token import TokenRefused
 from tierlog.broker.security.sasl.settings import KeyEndpoint
 from tierlog.clients.errors import KafkaError
 from tierlog.clients.network.http_document import DOCUMENT_BYTES_MAX, GetError, HttpDocument
+from tierlog.clients.supervisor import Supervisor
 
 from ...tls import certificates
 from .key_server import KeyServer, answer, in_chunks, key_server
@@ -63,6 +66,10 @@ def endpoint(server: KeyServer) -> KeyEndpoint:
     return KeyEndpoint(server.url(), refresh_ms=LONG_MS, backoff_ms=1, backoff_max_ms=1)
 
 
+def supervisor() -> Supervisor:
+    return Supervisor(Random(29))
+
+
 def change(path: Path, content: bytes, second: int) -> None:
     path.write_bytes(content)
     os.utime(path, (second, second))
@@ -74,7 +81,7 @@ async def test_a_file_is_read_again_when_it_has_changed(
 ) -> None:
     path = tmp_path / "my keys.json"
     change(path, key_set("rsa-1"), 1_000)
-    source = key_source(KeyEndpoint(path.as_uri()))
+    source = key_source(KeyEndpoint(path.as_uri()), supervisor())
     await source.start()
     assert has(source, "rsa-1")
     change(path, key_set("p256-1"), 2_000)
@@ -109,7 +116,7 @@ async def test_without_keys_nothing_starts(tmp_path: Path, content: bytes | None
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(KafkaError, match=why) as raised:
-        await key_source(KeyEndpoint(path.as_uri())).start()
+        await key_source(KeyEndpoint(path.as_uri()), supervisor()).start()
     assert "sasl.oauthbearer.jwks.endpoint.url" in raised.value.message
 
 
@@ -119,14 +126,14 @@ async def test_what_may_never_end_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     for path in (pipe, Path("/dev/zero")):
         with pytest.raises(KafkaError, match="no plain file"):
-            await key_source(KeyEndpoint(path.as_uri())).start()
+            await key_source(KeyEndpoint(path.as_uri()), supervisor()).start()
 
 
 @story
 async def test_an_endpoint_is_asked_again_now_and_then() -> None:
     async with key_server() as server:
         server.answer = answer(key_set("rsa-1"), "200 OK", "Content-Type: application/json")
-        source = EndpointKeys(endpoint(server)._replace(refresh_ms=1), interval_s=0)
+        source = EndpointKeys(endpoint(server)._replace(refresh_ms=1), supervisor(), interval_s=0)
         await source.start()
         assert server.requests[0].startswith(b"GET /keys?tenant=secret HTTP/1.1\r\n")
         assert has(source, "rsa-1")
@@ -139,7 +146,7 @@ async def test_an_endpoint_is_asked_again_now_and_then() -> None:
 async def test_an_unseen_key_asks_earlier_and_once() -> None:
     async with key_server() as server:
         server.answer = answer(key_set("rsa-1"))
-        source = EndpointKeys(endpoint(server), interval_s=0)
+        source = EndpointKeys(endpoint(server), supervisor(), interval_s=0)
         await source.start()
         server.answer = answer(key_set("rsa-1", "p256-1"))
         source.miss("x" * (KEY_ID_CHARACTERS_MAX + 1))
@@ -160,7 +167,7 @@ async def test_an_unseen_key_asks_earlier_and_once() -> None:
 async def test_a_failing_endpoint_leaves_the_old_keys(caplog: pytest.LogCaptureFixture) -> None:
     async with key_server() as server:
         server.answer = answer(key_set("rsa-1"))
-        source = EndpointKeys(endpoint(server), interval_s=0)
+        source = EndpointKeys(endpoint(server), supervisor(), interval_s=0)
         await source.start()
         server.answer = answer(b"busy", "503 Service Unavailable")
         source.miss("unseen")
@@ -173,10 +180,33 @@ async def test_a_failing_endpoint_leaves_the_old_keys(caplog: pytest.LogCaptureF
 
 
 @story
+async def test_a_failure_that_nobody_has_foreseen_does_not_end_the_asking(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: bytes) -> KeySet:
+        raise OverflowError("a number of no size")
+
+    async with key_server() as server:
+        server.answer = answer(key_set("rsa-1"))
+        source = EndpointKeys(endpoint(server)._replace(refresh_ms=1), supervisor(), interval_s=0)
+        await source.start()
+        with monkeypatch.context() as patched:
+            patched.setattr("tierlog.broker.security.sasl.oauth.key_source.parse_key_set", fail)
+            await until(lambda: caplog.records)
+            assert has(source, "rsa-1")
+        server.answer = answer(key_set("p256-1"))
+        await until(lambda: has(source, "p256-1"))
+        await source.stop()
+    assert "internal error" in caplog.records[0].getMessage()
+
+
+@story
 async def test_a_start_tries_again_until_the_keys_come() -> None:
     async with key_server() as server:
         server.answer = answer(b"no", "500 Error")
-        source = EndpointKeys(endpoint(server)._replace(backoff_ms=10, backoff_max_ms=60_000))
+        source = EndpointKeys(
+            endpoint(server)._replace(backoff_ms=10, backoff_max_ms=60_000), supervisor()
+        )
         starting = asyncio.create_task(source.start())
         await until(lambda: len(server.requests) >= 3)
         server.answer = answer(key_set("rsa-1"))
@@ -191,7 +221,7 @@ async def test_a_start_without_an_endpoint_says_why() -> None:
         port = server.port
     gone = KeyEndpoint(f"http://127.0.0.1:{port}/keys", backoff_max_ms=1)
     with pytest.raises(KafkaError, match="Connect"):
-        await key_source(gone).start()
+        await key_source(gone, supervisor()).start()
 
 
 @pytest.mark.parametrize(
@@ -225,8 +255,10 @@ async def test_an_endpoint_with_tls_has_to_show_a_certificate_that_is_trusted() 
         trusting = endpoint(server)._replace(url=server.url("https"))
         stranger = trusting._replace(trusted_text=certificates.authority_text("strangers"))
         with pytest.raises(KafkaError, match="its certificate is not accepted"):
-            await key_source(stranger).start()
-        source = key_source(trusting._replace(trusted_text=certificates.authority_text()))
+            await key_source(stranger, supervisor()).start()
+        source = key_source(
+            trusting._replace(trusted_text=certificates.authority_text()), supervisor()
+        )
         await source.start()
         assert has(source, "rsa-1")
         await source.stop()
@@ -237,5 +269,6 @@ async def test_an_endpoint_with_tls_has_to_show_a_certificate_that_is_trusted() 
 async def test_certificates_that_cannot_be_read_refuse_the_start(path: str, text: str) -> None:
     with pytest.raises(KafkaError, match="holds no certificates that can be used"):
         await key_source(
-            KeyEndpoint("https://127.0.0.1:1/keys", trusted_path=path, trusted_text=text)
+            KeyEndpoint("https://127.0.0.1:1/keys", trusted_path=path, trusted_text=text),
+            supervisor(),
         ).start()
