@@ -10,6 +10,8 @@ from http.client import HTTPException, HTTPResponse
 from typing import cast
 from urllib.parse import urlsplit
 
+from .tls import trusting_context
+
 DOCUMENT_BYTES_MAX = 512 * 1024
 """The longest response, with its header; jose4j's bound for the document."""
 TIMEOUT_S = 20.0
@@ -49,16 +51,10 @@ class HttpDocument:
 
 def _context(trusted_path: str, trusted_text: str) -> ssl.SSLContext:
     try:
-        context = ssl.create_default_context(
-            cafile=trusted_path or None, cadata=trusted_text or None
-        )
+        return trusting_context(trusted_path, trusted_text)
     except (OSError, ValueError):
         where = trusted_path or "the text of its trust store"
         raise GetError(f"{where} holds no certificates that can be used") from None
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # Each certificate in the file is trusted, whoever has issued it, as in Java.
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    return context
 
 
 async def _response(url: str, context: ssl.SSLContext | None) -> bytes:

@@ -35,14 +35,23 @@ _OTHER_TIME = (9, 10)
 _OF_CERTIFICATES = ("CERTIFICATE", "UNKNOWN_CA")
 
 
+def trusting_context(path: str = "", text: str = "") -> ssl.SSLContext:
+    """A client's context that trusts the certificates in a PEM file and in a text.
+
+    Without either, it trusts what the system does. Raises OSError, ssl.SSLError and ValueError.
+    """
+    context = ssl.create_default_context(cafile=path or None, cadata=text or None)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # Each certificate in the file is trusted, whoever has issued it, as in Java.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
+
+
 def client_context(tls: ClientTls) -> ssl.SSLContext:
     """The context for such connections. Raises KafkaError(INVALID_CONFIG), in one sentence."""
     path = tls.trusted
     try:
-        context = ssl.create_default_context(cafile=tls.trusted or None)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        # Each certificate in the file is trusted, whoever has issued it, as in Java.
-        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        context = trusting_context(tls.trusted)
         context.check_hostname = tls.checks_host
         if tls.certificate:
             path = tls.certificate
