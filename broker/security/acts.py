@@ -39,14 +39,14 @@ def _name_in(names: Mapping[int, str]) -> _Text:
     return lambda value: names.get(value, str(value))
 
 
-_ACL: dict[str, _Text] = {
-    "principal": _number,
-    "principal_filter": _number,
-    "host": _number,
-    "host_filter": _number,
-    "resource_name": _number,
-    "resource_name_filter": _number,
-} | {
+def _fields(*names: str) -> dict[str, _Text]:
+    return dict.fromkeys(names, _number)
+
+
+_ACL = _fields(
+    *("principal", "principal_filter", "host", "host_filter"),
+    *("resource_name", "resource_name_filter"),
+) | {
     field: _name_in({each.value: each.name for each in names})
     for field, names in (
         ("resource_type", ResourceType),
@@ -57,12 +57,6 @@ _ACL: dict[str, _Text] = {
         ("permission_type", AclPermission),
     )
 }
-
-
-def _fields(*names: str) -> dict[str, _Text]:
-    return dict.fromkeys(names, _number)
-
-
 _CONFIG = _fields("resources", "resource_name", "configs", "name", "config_operation") | {
     "resource_type": _name_in({each.value: each.name for each in ConfigResourceType})
 }
