@@ -18,7 +18,7 @@ from tierlog.clients.protocol.messages.sasl_authenticate import (
     SaslAuthenticateResponse,
 )
 from tierlog.clients.protocol.messages.sasl_handshake import SaslHandshakeRequest
-from tierlog.tests.broker.security.sasl.oauth.logins import refusal
+from tierlog.tests.broker.security.sasl.logins import refusal
 from tierlog.tests.broker.security.sasl.oauth.tokens import (
     AUDIENCE,
     BAD_SIGNED,

@@ -150,6 +150,18 @@ def _brokers() -> list[Case]:
     ]
 
 
+REFUSED_ACL: dict[str, object] = {
+    "resource_type": 2,
+    "resource_name": "",
+    "resource_pattern_type": 3,
+    "principal": "User:x",
+    "host": "*",
+    "operation": 3,
+    "permission_type": 3,
+}
+"""An entry that is refused, so that a client with the right leaves none behind."""
+
+
 def _acls() -> list[Case]:
     return [
         *_needing(ApiKey.DESCRIBE_ACLS, (1, 3), DESCRIBE, lambda _: _any_acl()),
@@ -158,20 +170,7 @@ def _acls() -> list[Case]:
             ApiKey.CREATE_ACLS,
             (1, 3),
             ALTER,
-            # An entry that is refused, so that the one with the right leaves none behind.
-            lambda _: {
-                "creations": [
-                    {
-                        "resource_type": 2,
-                        "resource_name": "",
-                        "resource_pattern_type": 3,
-                        "principal": "User:x",
-                        "host": "*",
-                        "operation": 3,
-                        "permission_type": 3,
-                    }
-                ]
-            },
+            lambda _: {"creations": [REFUSED_ACL]},
         ),
     ]
 

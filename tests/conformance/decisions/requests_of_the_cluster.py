@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from tierlog.clients.protocol.api import ApiKey
 
+from ...broker.security.access_matrix_cluster import REFUSED_ACL
 from .draw import Draw, Values, drawn
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
@@ -128,17 +129,7 @@ def delete_acls(d: Draw) -> Values:
 
 @drawn(ApiKey.CREATE_ACLS)
 def create_acls(d: Draw) -> Values:
-    # Refused ones, so that a client with the right leaves none behind.
-    creation = {
-        "resource_type": 2,
-        "resource_name": "",
-        "resource_pattern_type": 3,
-        "principal": "User:x",
-        "host": "*",
-        "operation": 3,
-        "permission_type": 3,
-    }
-    return {"creations": [creation] * d.random.randint(1, 2)}
+    return {"creations": [REFUSED_ACL] * d.random.randint(1, 2)}
 
 
 # -- Replicas and nodes -----------------------------------------------------------------------

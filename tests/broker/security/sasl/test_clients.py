@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import ssl
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError as AioKafkaError
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin._scram import (
     ScramCredentialInfo,
     ScramMechanism,
@@ -27,13 +26,21 @@ from tierlog.tests.broker.security.tls.certificates import (
 )
 from tierlog.tests.broker_process import BrokerThread
 
+from .logins import (
+    VALUES,
+    Door,
+    refusal,
+    transfer_by_aiokafka,
+    transfer_by_kafka_python,
+    transfer_by_librdkafka,
+)
+
 AdminClient = import_module("confluent_kafka.admin").AdminClient  # its types name too little
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*_text is deprecated:DeprecationWarning")
 
 PASSWORD = "open sesame"
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
-VALUES = [b"%05d" % number * 100 for number in range(50)]
 PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
@@ -41,13 +48,10 @@ MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 Settings = dict[str, str | int | float | bool]
 
 
-class Door:
-    """A listener of the broker, and what its clients need to trust it."""
+class PasswordDoor(Door):
+    """A listener whose clients log in with a name and a password."""
 
-    def __init__(self, protocol: str, port: int, ca: Path) -> None:
-        self.protocol = protocol
-        self.address = f"127.0.0.1:{port}"
-        self.ca = ca
+    __slots__ = ()
 
     def settings(self, mechanism: str, password: str = PASSWORD, user: str = "alice") -> Settings:
         return {
@@ -58,12 +62,6 @@ class Door:
             "sasl.password": password,
             "ssl.ca.location": str(self.ca),
         }
-
-    @property
-    def context(self) -> ssl.SSLContext | None:
-        if self.protocol != "SASL_SSL":
-            return None
-        return ssl.create_default_context(cafile=str(self.ca))
 
     def python(self, mechanism: str, password: str = PASSWORD) -> dict[str, Any]:
         return {
@@ -77,7 +75,7 @@ class Door:
 
 
 @pytest.fixture(scope="module")
-def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Door]]:
+def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, PasswordDoor]]:
     folder = tmp_path_factory.mktemp("sasl")
     ca = write_authority(folder)
     identity = write_identity(folder, "broker", broker_certificate())
@@ -99,7 +97,7 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Door]]
     with BrokerThread(folder / "data", properties) as running:
         assert running.broker is not None
         bound = {each.name: each.port for each in running.broker.listeners.bound}
-        doors = {name: Door(name, bound[name], ca) for name in PROTOCOLS}
+        doors = {name: PasswordDoor(name, bound[name], ca) for name in PROTOCOLS}
         admin = AdminClient(doors["SASL_SSL"].settings("PLAIN"))
         for kind in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
             info = ScramCredentialInfo(kind, 4096)
@@ -109,63 +107,19 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Door]]
         yield doors
 
 
-def with_confluent(door: Door, mechanism: str, topic: str) -> list[bytes]:
-    settings = door.settings(mechanism)
-    producer = Producer(settings)
-    for value in VALUES:
-        producer.produce(topic, value)
-    assert producer.flush(30) == 0
-    consumer = Consumer({**settings, "group.id": topic, "auto.offset.reset": "earliest"})
-    consumer.subscribe([topic])
-    values: list[bytes] = []
-    while len(values) < len(VALUES):
-        for message in consumer.consume(len(VALUES), 1.0):
-            read = message.value()
-            assert isinstance(read, bytes)
-            values.append(read)
-    consumer.close()
-    return values
+def with_confluent(door: PasswordDoor, mechanism: str, topic: str) -> list[bytes]:
+    return transfer_by_librdkafka(door.settings(mechanism), topic)
 
 
-def with_kafka_python(door: Door, mechanism: str, topic: str) -> list[bytes]:
-    # Its import warns, which only the filter of this file's tests allows.
-    from kafka import KafkaConsumer, KafkaProducer
-
-    producer = KafkaProducer(**door.python(mechanism))
-    for value in VALUES:
-        producer.send(topic, value)
-    producer.flush(30)
-    producer.close()
-    consumer = KafkaConsumer(
-        topic, **door.python(mechanism), group_id=topic, auto_offset_reset="earliest"
-    )
-    values = [next(consumer).value for _ in VALUES]
-    consumer.close()
-    return values
+def with_kafka_python(door: PasswordDoor, mechanism: str, topic: str) -> list[bytes]:
+    return transfer_by_kafka_python(door.python(mechanism), topic)
 
 
-def with_aiokafka(door: Door, mechanism: str, topic: str) -> list[bytes]:
-    aiokafka = import_module("aiokafka")
-
-    async def transfer() -> list[bytes]:
-        login = door.python(mechanism)
-        producer = aiokafka.AIOKafkaProducer(**login)
-        await producer.start()
-        for value in VALUES:
-            await producer.send(topic, value)
-        await producer.stop()
-        consumer = aiokafka.AIOKafkaConsumer(
-            topic, **login, group_id=topic, auto_offset_reset="earliest"
-        )
-        await consumer.start()
-        values = [(await consumer.getone()).value for _ in VALUES]
-        await consumer.stop()
-        return values
-
-    return asyncio.run(transfer())
+def with_aiokafka(door: PasswordDoor, mechanism: str, topic: str) -> list[bytes]:
+    return transfer_by_aiokafka(door.python(mechanism), topic)
 
 
-Transfer = Callable[[Door, str, str], list[bytes]]
+Transfer = Callable[[PasswordDoor, str, str], list[bytes]]
 WAYS: list[tuple[Transfer, str, str]] = [
     (with_confluent, "SASL_PLAINTEXT", "PLAIN"),
     (with_confluent, "SASL_SSL", "SCRAM-SHA-256"),
@@ -180,7 +134,7 @@ MORE_WAYS = [
 ]
 
 
-def check_transfer(doors: dict[str, Door], way: tuple[Transfer, str, str]) -> None:
+def check_transfer(doors: dict[str, PasswordDoor], way: tuple[Transfer, str, str]) -> None:
     transfer, protocol, mechanism = way
     topic = f"{transfer.__name__}-{protocol}-{mechanism}"
     assert transfer(doors[protocol], mechanism, topic) == VALUES
@@ -189,7 +143,7 @@ def check_transfer(doors: dict[str, Door], way: tuple[Transfer, str, str]) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: f"{way[0].__name__}-{way[1]}-{way[2]}")
 def test_a_client_that_proves_who_it_is_writes_and_reads(
-    doors: dict[str, Door], way: tuple[Transfer, str, str]
+    doors: dict[str, PasswordDoor], way: tuple[Transfer, str, str]
 ) -> None:
     check_transfer(doors, way)
 
@@ -197,21 +151,9 @@ def test_a_client_that_proves_who_it_is_writes_and_reads(
 @pytest.mark.long
 @pytest.mark.parametrize("way", MORE_WAYS, ids=lambda way: f"{way[0].__name__}-{way[1]}-{way[2]}")
 def test_every_client_gets_in_by_every_way(
-    doors: dict[str, Door], way: tuple[Transfer, str, str]
+    doors: dict[str, PasswordDoor], way: tuple[Transfer, str, str]
 ) -> None:
     check_transfer(doors, way)
-
-
-def refusal(settings: Settings) -> KafkaError:
-    """The error that librdkafka reports of a client that is not let in."""
-    errors: list[KafkaError] = []
-    client = Producer({**settings, "error_cb": errors.append, "log_level": 0})
-    for _ in range(300):
-        client.poll(0.1)
-        for error in errors:
-            if error.code() != KafkaError._ALL_BROKERS_DOWN:
-                return error
-    raise AssertionError("No error was reported.")
 
 
 @pytest.mark.slow
@@ -225,7 +167,7 @@ def refusal(settings: Settings) -> KafkaError:
     ],
 )
 def test_who_proves_nothing_learns_that_and_no_more(
-    doors: dict[str, Door],
+    doors: dict[str, PasswordDoor],
     caplog: pytest.LogCaptureFixture,
     mechanism: str,
     user: str,
@@ -240,7 +182,7 @@ def test_who_proves_nothing_learns_that_and_no_more(
 
 
 @pytest.mark.slow
-def test_aiokafka_raises_its_error_of_authentication(doors: dict[str, Door]) -> None:
+def test_aiokafka_raises_its_error_of_authentication(doors: dict[str, PasswordDoor]) -> None:
     async def enter() -> None:
         login: Any = doors["SASL_PLAINTEXT"].python("SCRAM-SHA-512", "wrong")
         producer = AIOKafkaProducer(**login)
@@ -254,7 +196,7 @@ def test_aiokafka_raises_its_error_of_authentication(doors: dict[str, Door]) -> 
 
 
 @pytest.mark.long
-def test_a_client_proves_itself_again_while_it_works(doors: dict[str, Door]) -> None:
+def test_a_client_proves_itself_again_while_it_works(doors: dict[str, PasswordDoor]) -> None:
     """Sessions last 2.5 seconds; librdkafka begins anew at 90 percent of that."""
     errors: list[KafkaError] = []
     settings = {**doors["SASL_PLAINTEXT"].settings("PLAIN"), "error_cb": errors.append}
@@ -270,7 +212,7 @@ def test_a_client_proves_itself_again_while_it_works(doors: dict[str, Door]) -> 
 
 
 @pytest.mark.slow
-def test_a_user_that_is_removed_does_not_get_in_again(doors: dict[str, Door]) -> None:
+def test_a_user_that_is_removed_does_not_get_in_again(doors: dict[str, PasswordDoor]) -> None:
     admin = AdminClient(doors["SASL_PLAINTEXT"].settings("PLAIN"))
     kind = ScramMechanism.SCRAM_SHA_256
     info = ScramCredentialInfo(kind, 8192)
@@ -290,7 +232,9 @@ def test_a_user_that_is_removed_does_not_get_in_again(doors: dict[str, Door]) ->
 
 
 @pytest.mark.long
-def test_a_client_that_was_refused_works_once_its_user_is_there(doors: dict[str, Door]) -> None:
+def test_a_client_that_was_refused_works_once_its_user_is_there(
+    doors: dict[str, PasswordDoor],
+) -> None:
     admin = AdminClient(doors["SASL_PLAINTEXT"].settings("PLAIN"))
     errors: list[KafkaError] = []
     dora = doors["SASL_SSL"].settings("SCRAM-SHA-256", "swordfish", "dora")
@@ -308,7 +252,9 @@ def test_a_client_that_was_refused_works_once_its_user_is_there(doors: dict[str,
 
 @pytest.mark.long
 @pytest.mark.requires("java", "mvn")
-def test_kafkas_own_tool_sets_and_shows_users(doors: dict[str, Door], tmp_path: Path) -> None:
+def test_kafkas_own_tool_sets_and_shows_users(
+    doors: dict[str, PasswordDoor], tmp_path: Path
+) -> None:
     def login(mechanism: str, module: str, user: str, password: str) -> str:
         path = tmp_path / f"{user}.properties"
         path.write_text(

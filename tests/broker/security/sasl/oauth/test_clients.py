@@ -1,6 +1,5 @@
 """Unmodified clients that log in with tokens, and those whose tokens are refused."""
 
-import asyncio
 import logging
 import os
 import time
@@ -10,21 +9,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka import KafkaError, Producer
 
 from tierlog.bench.kafka_peer import run_tool
 from tierlog.tests.broker_process import BrokerThread
 from tierlog.tests.waiting import wait_until
 
 from ...tls.certificates import broker_certificate, write_authority, write_identity
-from .logins import Door, refusal
+from ..logins import (
+    VALUES,
+    Door,
+    refusal,
+    transfer_by_aiokafka,
+    transfer_by_kafka_python,
+    transfer_by_librdkafka,
+)
 from .tokens import AUDIENCE, BOTH, ISSUER, claims, key_set, signed, unsecured
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*_text is deprecated:DeprecationWarning")
 
 PACKAGE = "org.apache.kafka.common.security.oauthbearer"
 MODULE = f"{PACKAGE}.OAuthBearerLoginModule"
-VALUES = [b"%05d" % number * 100 for number in range(50)]
 UNSECURED = "TESTS"
 
 
@@ -87,22 +92,7 @@ def librdkafka(door: Door, tokens: Tokens, lasts_s: float = 600) -> dict[str, An
 
 
 def with_confluent(door: Door, tokens: Tokens, topic: str) -> list[bytes]:
-    producer = Producer(librdkafka(door, tokens))
-    for value in VALUES:
-        producer.produce(topic, value)
-    assert producer.flush(30) == 0
-    consumer = Consumer(
-        {**librdkafka(door, tokens), "group.id": topic, "auto.offset.reset": "earliest"}
-    )
-    consumer.subscribe([topic])
-    values: list[bytes] = []
-    while len(values) < len(VALUES):
-        for message in consumer.consume(len(VALUES), 1.0):
-            read = message.value()
-            assert isinstance(read, bytes)
-            values.append(read)
-    consumer.close()
-    return values
+    return transfer_by_librdkafka(librdkafka(door, tokens), topic)
 
 
 def python_login(door: Door, provider: object) -> dict[str, Any]:
@@ -116,49 +106,23 @@ def python_login(door: Door, provider: object) -> dict[str, Any]:
 
 
 def with_kafka_python(door: Door, tokens: Tokens, topic: str) -> list[bytes]:
-    kafka = import_module("kafka")
     oauth = import_module("kafka.net.sasl.oauth")
 
     class Provider(oauth.AbstractTokenProvider):  # type: ignore[misc, name-defined]  # it has no types
         def token(self) -> str:
             return tokens()
 
-    login = python_login(door, Provider())
-    producer = kafka.KafkaProducer(**login)
-    for value in VALUES:
-        producer.send(topic, value)
-    producer.flush(30)
-    producer.close()
-    consumer = kafka.KafkaConsumer(topic, **login, group_id=topic, auto_offset_reset="earliest")
-    values = [next(consumer).value for _ in VALUES]
-    consumer.close()
-    return values
+    return transfer_by_kafka_python(python_login(door, Provider()), topic)
 
 
 def with_aiokafka(door: Door, tokens: Tokens, topic: str) -> list[bytes]:
-    aiokafka = import_module("aiokafka")
     oauth = import_module("aiokafka.abc")
 
     class Provider(oauth.AbstractTokenProvider):  # type: ignore[misc, name-defined]  # it has no types
         async def token(self) -> str:
             return tokens()
 
-    async def transfer() -> list[bytes]:
-        login = python_login(door, Provider())
-        producer = aiokafka.AIOKafkaProducer(**login)
-        await producer.start()
-        for value in VALUES:
-            await producer.send(topic, value)
-        await producer.stop()
-        consumer = aiokafka.AIOKafkaConsumer(
-            topic, **login, group_id=topic, auto_offset_reset="earliest"
-        )
-        await consumer.start()
-        values = [(await consumer.getone()).value for _ in VALUES]
-        await consumer.stop()
-        return values
-
-    return asyncio.run(transfer())
+    return transfer_by_aiokafka(python_login(door, Provider()), topic)
 
 
 Transfer = Callable[[Door, Tokens, str], list[bytes]]
