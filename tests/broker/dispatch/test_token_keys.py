@@ -4,12 +4,14 @@ import asyncio
 import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from tierlog.broker.config.config import BrokerConfig, read_config
 from tierlog.broker.dispatch.sasl_listeners import token_keys
 from tierlog.clients.errors import KafkaError
+from tierlog.clients.supervisor import Supervisor
 
 from ..security.sasl.oauth.tokens import key_set
 
@@ -37,7 +39,7 @@ def config(keys: Path) -> BrokerConfig:
 
 async def count_of_sources(keys: Path) -> int:
     async with AsyncExitStack() as started:
-        return len(await token_keys(config(keys), started))
+        return len(await token_keys(config(keys), started, Supervisor(Random(29))))
 
 
 def test_listeners_share_the_keys_of_an_issuer(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Clusters of three secured nodes: their properties, their start, and letters in their tier."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
@@ -48,7 +48,7 @@ def node_properties(
 
 
 @contextmanager
-def running(nodes: Sequence[BrokerThread]) -> Iterator[None]:
+def running(nodes: Sequence[BrokerThread]) -> Generator[None]:
     """Start all at once: of several voters none can lead alone."""
     with ExitStack() as started, ThreadPoolExecutor(len(nodes)) as pool:
         for begun in [pool.submit(started.enter_context, each) for each in nodes]:
