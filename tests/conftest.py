@@ -91,6 +91,15 @@ def _minutes_of(config: pytest.Config) -> float:
     return (time.monotonic() - config.stash[_run_began]) / 60
 
 
+def _reason(failed: pytest.TestReport) -> str:
+    """The first line of what a failed test says."""
+    lines = (line.removeprefix("E").strip() for line in failed.longreprtext.splitlines())
+    errors = (
+        line for line in lines if re.match(r"[\w.]+(Error|Exception|Failed)\b|Failed: ", line)
+    )
+    return next(errors, "no error is shown")
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter,
@@ -105,6 +114,9 @@ def pytest_terminal_summary(
         if found:
             not_run.update(found[1].split(", "))
     terminalreporter.ensure_newline()
+    for again in terminalreporter.getreports("rerun"):
+        # The failure of a second try may be a mere consequence of the first one.
+        terminalreporter.write_line(f"{again.nodeid} failed at first: {_reason(again)}")
     for line in toolchain.report(not_run):
         terminalreporter.write_line(line)
     if out_of_time:

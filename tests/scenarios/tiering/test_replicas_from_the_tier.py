@@ -1,6 +1,7 @@
 """KIP-405's scenarios of followers on three brokers of ours. The first one is told in every run."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +11,10 @@ from .many_brokers import ManyBrokers, many_brokers
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
-@pytest.fixture(scope="module")
-def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManyBrokers]:
-    with many_brokers(tmp_path_factory.mktemp("many")) as brokers:
+@pytest.fixture
+def many(tmp_path: Path) -> Iterator[ManyBrokers]:
+    """Brokers for one story: it kills some, and a second try must find no topic of the first."""
+    with many_brokers(tmp_path) as brokers:
         yield brokers
 
 
