@@ -13,6 +13,7 @@ from tierlog.bench.broker_node import BrokerNode
 from tierlog.bench.kafka_peer import KafkaNode, run_tool
 from tierlog.bench.tierlog_node import TierlogNode
 from tierlog.clients.environment import SystemEnvironment
+from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import Uuid, uuid_to_string
 from tierlog.clients.protocol.messages.alter_configs import (
     AlterableConfig as AlterableValue,
@@ -45,15 +46,14 @@ from tierlog.clients.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from tierlog.clients.protocol.messages.describe_quorum import (
-    DescribeQuorumRequest,
-    DescribeQuorumResponse,
-)
-from tierlog.clients.protocol.messages.describe_quorum_request import PartitionData, TopicData
 from tierlog.clients.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
+)
+from tierlog.clients.protocol.messages.unregister_broker import (
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
 )
 from tierlog.clients.protocol.messages.update_features import (
     FeatureUpdateKey,
@@ -88,6 +88,7 @@ MIN_ISR = "min.insync.replicas"
 HAS_READ_ALL = 1_000_000
 _METADATA_LOG = "__cluster_metadata-0"
 UNKNOWN_TOPIC = Uuid(b"u" * 16)
+_NO_BROKER = 1_000
 
 
 def controller_properties(port: int, directory: Path, **stated: str) -> dict[str, str]:
@@ -137,13 +138,14 @@ class LoneController:
             self._process.wait()
 
     def _is_active(self) -> bool:
-        topic = TopicData(topic_name=_METADATA_LOG[:-2], partitions=[PartitionData()])
+        # It leads the quorum a moment before it decides: only then has it read what it leads.
+        nobody = UnregisterBrokerRequest(broker_id=_NO_BROKER)
         try:
             with RawClient(self.port) as client:
-                told = client.ask(DescribeQuorumRequest(topics=[topic]), 1, DescribeQuorumResponse)
+                answer = client.ask(nobody, 0, UnregisterBrokerResponse)
         except (OSError, EOFError):
             return False
-        return told.error_code == 0 and told.topics[0].partitions[0].leader_id == 1
+        return answer.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
 
     def records(self) -> Iterator[Message]:
         """What stands in its metadata log, without what says nothing of brokers."""
