@@ -410,12 +410,14 @@ class Admin:
             try:
                 return await attempt()
             except KafkaError as error:
+                if not error.is_retriable or error.code is except_for:
+                    raise
+                # The next call must not trust the same controller and leaders again.
+                self._metadata.mark_stale()
                 failures += 1
                 delay = self._backoff.delay_seconds(failures, self._random)
-                is_over = loop.time() + delay > deadline
-                if not error.is_retriable or error.code is except_for or is_over:
+                if loop.time() + delay > deadline:
                     raise
-                self._metadata.mark_stale()
             await asyncio.sleep(delay)
 
 

@@ -90,6 +90,12 @@ class _Node:
     def is_connected(self) -> bool:
         return self.channel is not None and self.channel.is_open
 
+    @property
+    def preference(self) -> tuple[bool, int, int]:
+        """The lower, the sooner this node may answer a request that any node can answer."""
+        in_flight = self.channel.in_flight_count if self.channel is not None else 0
+        return not self.is_connected, self.failures, in_flight
+
 
 class NetworkClient:
     """Sends requests to nodes by id; connects, negotiates versions and backs off as needed."""
@@ -216,11 +222,15 @@ class NetworkClient:
         return node
 
     def _by_preference(self) -> list[int]:
-        """Node ids: connected nodes first, then those with fewest failures; ties at random."""
+        """Node ids: connected nodes first, then those with fewest failures; ties at random.
+
+        Of connected ones, the one with the fewest requests in flight comes first, as in Kafka
+        (`NetworkClient.leastLoadedNode`): one that is paused keeps its connection.
+        """
         nodes = self._nodes | self._bootstrap
         ids = list(nodes)
         self._environment.random.shuffle(ids)
-        ids.sort(key=lambda node_id: (not nodes[node_id].is_connected, nodes[node_id].failures))
+        ids.sort(key=lambda node_id: nodes[node_id].preference)
         return ids
 
     async def _connected(self, node: _Node, deadline: float) -> Channel:

@@ -60,14 +60,17 @@ class OffsetLookup:
         while True:
             missing = {tp: at for tp, at in timestamps.items() if tp not in results}
             try:
-                await self._ask_leaders(missing, isolation_level, results)
+                await self._ask_leaders(missing, isolation_level, results, deadline)
                 return results
             except KafkaError as error:
+                if not error.is_retriable:
+                    raise
+                # Whoever looks up next must not trust the same leaders again.
+                self._metadata.mark_stale()
                 failures += 1
                 delay = self._backoff.delay_seconds(failures, self._random)
-                if not error.is_retriable or loop.time() + delay > deadline:
+                if loop.time() + delay > deadline:
                     raise
-                self._metadata.mark_stale()
             await asyncio.sleep(delay)
 
     async def _ask_leaders(
@@ -75,6 +78,7 @@ class OffsetLookup:
         timestamps: Mapping[TopicPartition, int],
         isolation_level: int,
         results: dict[TopicPartition, OffsetAndTimestamp],
+        deadline: float,
     ) -> None:
         """Fill `results`; after all leaders have answered, raises the last partition error."""
         await self._metadata.ensure({partition.topic for partition in timestamps})
@@ -88,8 +92,12 @@ class OffsetLookup:
             by_leader.setdefault(leader.leader_id, {})[partition] = timestamp
         failure: KafkaError | None = None
         for node_id, targets in by_leader.items():
+            remaining_ms = int((deadline - asyncio.get_running_loop().time()) * 1000)
             response = await self._network.request(
-                node_id, self._request(targets, isolation_level), ListOffsetsResponse
+                node_id,
+                self._request(targets, isolation_level),
+                ListOffsetsResponse,
+                timeout_ms=max(0, min(remaining_ms, self._network.request_timeout_ms)),
             )
             for topic in response.topics:
                 for answer in topic.partitions:

@@ -1,7 +1,7 @@
 """The network client connects, agrees on versions, waits within bounds, and trusts nobody."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -43,7 +43,7 @@ def with_a_client(
     simulate(body, seed, time_limit_s=600)
 
 
-async def code_of(work: Coroutine[Any, Any, object]) -> ErrorCode:
+async def code_of(work: Awaitable[object]) -> ErrorCode:
     with pytest.raises(KafkaError) as refusal:
         await work
     return refusal.value.code
@@ -185,6 +185,29 @@ def test_any_broker_that_answers_will_do() -> None:
 
     for seed in range(5):
         with_a_client(story, broker_count=3, seed=seed)
+
+
+def test_a_broker_with_requests_unanswered_is_not_asked_while_another_is_free() -> None:
+    """A paused one stays connected; whoever asks it waits for the whole timeout."""
+
+    async def story(cluster: ModelCluster, client: NetworkClient) -> None:
+        for node_id in (-1, -2, -3):
+            await client.request(node_id, METADATA, MetadataResponse)
+
+        def control(broker: ModelBroker, _request: Message) -> None:
+            if broker.node_id == 1:
+                raise SilenceError
+
+        cluster.control = control
+        hanging = asyncio.ensure_future(client.request(-2, METADATA, MetadataResponse))
+        await asyncio.sleep(1)
+        began = asyncio.get_running_loop().time()
+        for _ in range(20):
+            await client.request_any(METADATA, MetadataResponse)
+        assert asyncio.get_running_loop().time() - began < 1
+        assert await code_of(hanging) is ErrorCode.REQUEST_TIMED_OUT
+
+    with_a_client(story, broker_count=3)
 
 
 def test_when_no_broker_answers_the_last_failure_is_told() -> None:

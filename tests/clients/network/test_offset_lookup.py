@@ -1,0 +1,75 @@
+"""Offsets are looked up at leaders, also while one of them is silent and another takes over."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from tierlog.clients.errors import ErrorCode, KafkaError
+from tierlog.clients.network.metadata import Metadata
+from tierlog.clients.network.network import NetworkClient
+from tierlog.clients.network.offset_lookup import OffsetLookup
+from tierlog.clients.offset_names import LATEST_TIMESTAMP
+from tierlog.clients.protocol.schema import Message
+from tierlog.clients.topic_partition import TopicPartition
+from tierlog.tests.clients.model_cluster import ModelBroker, ModelCluster, SilenceError
+from tierlog.tests.simulation.environment import SimulatedEnvironment
+from tierlog.tests.simulation.loop import SimulatedLoop, simulate
+from tierlog.tests.simulation.network import SimulatedNetwork
+
+Story = Callable[[ModelCluster, OffsetLookup], Coroutine[Any, Any, None]]
+
+T1 = TopicPartition("t", 1)
+TIMEOUT_MS = 5_000
+
+
+def with_a_lookup(story: Story) -> None:
+    async def body(loop: SimulatedLoop) -> None:
+        cluster = ModelCluster(SimulatedNetwork(loop), 2)
+        await cluster.start()
+        environment = SimulatedEnvironment(loop)
+        network = NetworkClient("broker0:9092", environment)
+        try:
+            await story(cluster, OffsetLookup(network, Metadata(network, environment), environment))
+        finally:
+            await network.close()
+
+    simulate(body, time_limit_s=600)
+
+
+def paused(broker: ModelBroker, _request: Message) -> None:
+    """Broker 1 takes connections and requests, and answers none."""
+    if broker.node_id == 1:
+        raise SilenceError
+
+
+def test_a_leader_that_went_silent_is_asked_no_more_once_another_one_leads() -> None:
+    """It cost every lookup 10 s of a connection attempt, for as long as metadata is believed."""
+
+    async def story(cluster: ModelCluster, lookup: OffsetLookup) -> None:
+        led = cluster.create_topic("t", 2)[1]
+        cluster.control = paused
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        with pytest.raises(KafkaError) as refusal:
+            await lookup.look_up({T1: LATEST_TIMESTAMP}, timeout_ms=TIMEOUT_MS)
+        assert refusal.value.code is ErrorCode.REQUEST_TIMED_OUT
+        assert loop.time() - began <= TIMEOUT_MS / 1000
+        led.leader, led.epoch = 0, 1
+        began = loop.time()
+        found = await lookup.look_up({T1: LATEST_TIMESTAMP}, timeout_ms=TIMEOUT_MS)
+        assert found[T1].offset == 0
+        assert loop.time() - began < 1
+
+    with_a_lookup(story)
+
+
+def test_a_leader_that_changes_during_a_lookup_is_found() -> None:
+    async def story(cluster: ModelCluster, lookup: OffsetLookup) -> None:
+        led = cluster.create_topic("t", 2)[1]
+        asking = asyncio.ensure_future(lookup.look_up({T1: LATEST_TIMESTAMP}))
+        led.leader, led.epoch = 0, 1
+        assert (await asking)[T1].offset == 0
+
+    with_a_lookup(story)
