@@ -314,6 +314,9 @@ def batches(buffer: bytes | bytearray | memoryview) -> Iterator[RecordBatch]:
             raise _corrupt(f"A record of {length} bytes is smaller than the smallest possible.")
         if magic != 2:
             raise _wrong_magic(magic)
+        if length < BATCH_OVERHEAD - LOG_OVERHEAD:
+            # Said here, so that it does not depend on how many bytes follow.
+            raise _corrupt(f"A record batch of {LOG_OVERHEAD + length} bytes lacks its header.")
         if LOG_OVERHEAD + length > len(view) - position:
             return
         yield RecordBatch(view, position)

@@ -41,6 +41,7 @@ def read(log: bytes, cuts: list[int]) -> tuple[list[bytes], str]:
 @example([0], [11], None, 0)
 @example([50], [16, 1], (11, 0xFF), 0)
 @example([50], [400], None, 1)
+@example([46, 138], [1], (125, 0xF4), 0)
 def test_batches_are_the_same_in_pieces(
     sizes: list[int], cuts: list[int], damage: tuple[int, int] | None, lost: int
 ) -> None:
