@@ -36,6 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 _run_began = pytest.StashKey[float]()
+_has_failed = pytest.StashKey[bool]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -85,6 +86,28 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     is_seed = "simulation_seed" in getattr(item, "fixturenames", ())
     if minutes is not None and is_seed and _minutes_of(item.config) > float(str(minutes)):
         pytest.skip(OUT_OF_TIME)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed and call.when != "teardown":
+        item.stash[_has_failed] = True
+    return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Keep no fixture of a test that failed, whatever its scope.
+
+    Its second try, and the next story of its module, would meet the topics, killed brokers and
+    paused processes that it left.
+    """
+    if item.stash.get(_has_failed, False):
+        item.stash[_has_failed] = False
+        item.session._setupstate.teardown_exact(None)
 
 
 def _minutes_of(config: pytest.Config) -> float:
