@@ -107,7 +107,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
     """
     if item.stash.get(_has_failed, False):
         item.stash[_has_failed] = False
-        item.session._setupstate.teardown_exact(None)
+        item.session._setupstate.teardown_exact(None)  # pyright: ignore[reportPrivateUsage]
 
 
 def _minutes_of(config: pytest.Config) -> float:
