@@ -40,7 +40,7 @@ from ..replication.leader.replica_directories import (
 )
 from ..replication.leader.replica_manager import ReplicaManager
 from ..replication.metadata.announcements import Announcements
-from ..replication.metadata.cluster_image import ClusterImage, Endpoint as RegisteredEndpoint
+from ..replication.metadata.cluster_image import Endpoint as RegisteredEndpoint
 from ..replication.metadata.snapshot_generator import SnapshotGenerator
 from ..storage.config import LogConfig
 from ..storage.directory.log_dir import LogDir, LogDirError
@@ -50,7 +50,6 @@ from .config.config import STATUS_PORT, BrokerConfig
 from .config.config_values import ConfigValues
 from .config.dynamic_config import DynamicConfig
 from .config.listeners import with_bound_ports
-from .config.mount_config import MOUNTED_TOPICS_FILE
 from .config.remedies import listening_sentence, storage_sentence, with_remedy
 from .config.settings import (
     connection_limits,
@@ -82,7 +81,7 @@ from .request.transactions import Transactions
 from .tier.tiered_topics import (
     check_tier_is_there,
     check_tier_packages,
-    mend_metadata_topic,
+    has_mounts,
     mounted_topics,
 )
 
@@ -90,12 +89,10 @@ if TYPE_CHECKING:
     from ..tiering.remote_log_manager import RemoteLogManager
     from .cluster_member import ClusterMember
     from .status.status_site import StatusSite
-    from .tier.metadata_writers import MetadataWriters
-    from .tier.mounts import Mounts
+    from .tier.broker_tier import BrokerTier
 
 _log = logging.getLogger(__name__)
 
-_SCRUB_THREADS = 2
 _TOPIC_METRICS = "kafka.server:type=BrokerTopicMetrics"
 _SNAPSHOT_METRICS = "kafka.server:type=SnapshotEmitter"
 
@@ -123,8 +120,7 @@ class Broker:
         self.metrics.family(lambda: failures_of_loops(self._supervisor))
         # Stops what was started, in reverse order.
         self._started = AsyncExitStack()
-        self._remote: RemoteLogManager | None = None
-        self._mounts: Mounts | None = None
+        self._tier: BrokerTier | None = None
         self._member: ClusterMember | None = None
         self._tls: TlsListeners | None = None
         self._token_keys: TokenKeys = {}
@@ -160,7 +156,7 @@ class Broker:
     @property
     def remote_log_manager(self) -> "RemoteLogManager | None":
         """What tiers the logs of this broker; None if no tier is set."""
-        return self._remote
+        return None if self._tier is None else self._tier.remote
 
     async def _start(self) -> None:
         check_tier_packages(self.config)
@@ -187,16 +183,8 @@ class Broker:
         around = partial(self._dependencies.around_answers, context)
         server.open(around(Apis(context).answer))
         serve_within_quotas(server, context, around)
-        if self._remote is not None:
-            if self._member is None:
-                await mend_metadata_topic(context.controller)
-            # A client of this broker, so it starts after the listeners and stops before them.
-            self._started.push_async_callback(self._remote.stop)
-            await self._remote.start()
-            self._start_scrub(lambda: context.controller.image)
-        if self._mounts is not None:
-            self._started.push_async_callback(self._mounts.stop)
-            await self._mounts.start()
+        if self._tier is not None:
+            await self._tier.start(self._started)
         if self.site is not None:
             self._show_status(self.site, context)
 
@@ -224,7 +212,7 @@ class Broker:
         from .status.status_endpoints import StatusEndpoints
         from .status.status_site import StatusSite
 
-        self.site = StatusSite(self.metrics, self._obstacle, lambda: self._remote)
+        self.site = StatusSite(self.metrics, self._obstacle, lambda: self.remote_log_manager)
         endpoints = StatusEndpoints(self.config, network, self.site)
         self._started.callback(endpoints.stop)
         self.metrics_port = await endpoints.serve_metrics()
@@ -234,7 +222,7 @@ class Broker:
         from .status.sources import StatusSources
 
         self._started.push_async_callback(site.stop)
-        site.serve(StatusSources(context, self._remote))
+        site.serve(StatusSources(context, self.remote_log_manager))
 
     def _obstacle(self) -> str:
         """Why this process is not ready, or "" if it is."""
@@ -247,9 +235,10 @@ class Broker:
         register_purgatories(
             self.metrics, replica_manager.purgatories, replica_manager.expired_offset_searches
         )
-        if self._remote is not None:
-            register_tier_metrics(self.metrics, self._remote, log_manager.get_log)
-            controller.subscribe(partial(forget_deleted_topics, self._remote.statistics))
+        remote = self.remote_log_manager
+        if remote is not None:
+            register_tier_metrics(self.metrics, remote, log_manager.get_log)
+            controller.subscribe(partial(forget_deleted_topics, remote.statistics))
 
     async def _build(self, server: SocketServer) -> BrokerContext | None:
         """Start the controller, and a broker's parts; None in a process that is no broker."""
@@ -294,19 +283,18 @@ class Broker:
     ) -> BrokerContext:
         config, environment = self.config, self._dependencies.environment
         log_manager, topic_defaults = storage.log_manager, dynamic_config.topic_defaults
-        writers = self._metadata_writers(controller)
-        self._remote = self._make_remote_tier(log_manager, lambda: controller.image, writers)
+        tier = self._tier = self._make_tier(log_manager, controller)
         replica_manager = ReplicaManager(
             replica_manager_config(config),
             environment,
             log_manager,
             lambda: controller.image,
-            self._make_mounts(log_manager, controller) or self._remote,
+            None if tier is None else tier.reader,
             self._move_tools(controller),
             self._supervisor,
         )
-        if writers is not None and config.keeps_tier_metadata:
-            replica_manager.is_metadata_writer = writers.are_joined_by
+        if tier is not None and tier.writers is not None and config.keeps_tier_metadata:
+            replica_manager.is_metadata_writer = tier.writers.are_joined_by
         self._started.push_async_callback(replica_manager.stop)
         log_manager.directories.on_failure(replica_manager.on_log_dir_failure)
         if self._member is not None:
@@ -372,6 +360,7 @@ class Broker:
         from .cluster import replica_following as following
         from .metrics.replica_metrics import register_replica_metrics
 
+        remote = self.remote_log_manager
         throttles = following.make_throttles(self.config)
         fetchers = following.make_replica_fetchers(
             self.config,
@@ -380,7 +369,7 @@ class Broker:
             lambda: member.controller.image,
             lambda: member.broker_epoch,
             following.following_hooks(replica_manager, self.metrics, throttles),
-            None if self._remote is None else self._remote.fetch_aux,
+            None if remote is None else remote.fetch_aux,
         )
         self._started.push_async_callback(fetchers.stop)
         replica_manager.fetch_with(fetchers)
@@ -433,8 +422,9 @@ class Broker:
             server.limit(connection_limits(values))
 
         def configure_tier(values: ConfigValues) -> None:
-            if self._remote is not None:
-                self._remote.limit(remote_log_manager_config(self.config, values))
+            remote = self.remote_log_manager
+            if remote is not None:
+                remote.limit(remote_log_manager_config(self.config, values))
 
         for listener in (configure_replicas, configure_server, configure_tier):
             dynamic_config.subscribe(listener)
@@ -484,94 +474,26 @@ class Broker:
         )
         return MoveTools(directories, executor, self._supervisor)
 
-    def _metadata_writers(self, controller: Controller) -> "MetadataWriters | None":
-        """Who writes the tier's metadata; None if there is no tier."""
-        if not self.config.is_tiered:
-            return None
-        from .tier.metadata_writers import BrokersThatWrite, OnlyWriter
-
-        if self._member is None:
-            return OnlyWriter(self._dependencies.environment.random_uuid())
-        return BrokersThatWrite(self.config.node_id, lambda: controller.image)
-
-    def _make_remote_tier(
-        self,
-        log_manager: LogManager,
-        image: Callable[[], ClusterImage],
-        writers: "MetadataWriters | None",
-    ) -> "RemoteLogManager | None":
-        if writers is None:
-            return None
-        from .tier.image_topics import ImageTopics, MemberTopics
-        from .tier.remote_tier import make_remote_log_manager
-        from .tier.tier_resources import TierResources
-
-        dependencies = self._dependencies
-        pool = dependencies.blocking_pool(self.config.remote_log_manager.threads)
-        member, own_id = self._member, self.config.node_id
-        topics = (
-            ImageTopics(image)
-            if member is None
-            else MemberTopics(own_id, image, member.producer_ids.allocate)
-        )
-        return make_remote_log_manager(
-            self.config,
-            TierResources(
-                dependencies.environment, dependencies.files, pool, dependencies.around_storage
-            ),
-            log_manager,
-            lambda: self.listeners,
-            topics,
-            writers.own_name,
-            self._supervisor,
-        )
-
-    def _make_mounts(self, log_manager: LogManager, controller: Controller) -> "Mounts | None":
-        """The mounts; None if there never were any.
-
-        Also made if only former mounts have left topics, which must be removed.
-        """
+    def _make_tier(self, log_manager: LogManager, controller: Controller) -> "BrokerTier | None":
+        """The broker's tier and its mounts; None if it has neither."""
         config, dependencies = self.config, self._dependencies
-        path = f"{config.log_dirs[0]}/{MOUNTED_TOPICS_FILE}"
-        if not config.mounts and not dependencies.files.exists(path):
+        if not (config.is_tiered or has_mounts(config, dependencies.files)):
             return None
-        from .tier.mounts import Mounts, MountTools
+        from .tier.broker_tier import BrokerTier, TierParts
 
-        tools = MountTools(
-            config.node_id,
-            controller,
-            log_manager,
+        parts = TierParts(
+            config,
             dependencies.environment,
             dependencies.files,
-            dependencies.blocking_pool(config.remote_log_manager.reader_threads),
-            config.remote_log_manager,
+            dependencies.blocking_pool,
+            dependencies.around_storage,
+            log_manager,
+            controller,
+            lambda: self.listeners,
             self._supervisor,
+            None if self._member is None else self._member.producer_ids.allocate,
         )
-        self._mounts = Mounts(config.mounts, tools, self._remote)
-        return self._mounts
-
-    def _start_scrub(self, image: Callable[[], ClusterImage]) -> None:
-        """Scrub the tier periodically if the configuration has an interval for it."""
-        config, dependencies = self.config, self._dependencies
-        if config.remote_storage is None or config.values.integer("tierlog.scrub.interval.ms") < 0:
-            return
-        from .tier.remote_tier import own_address, owner_tools
-        from .tier.tier_resources import TierResources
-        from .tier.tier_scrub import make_tier_scrub
-
-        pool = dependencies.blocking_pool(_SCRUB_THREADS)
-        self._started.callback(pool.stop)
-        resources = TierResources(dependencies.environment, dependencies.files, pool)
-        scrub = make_tier_scrub(
-            config.values,
-            config.remote_storage,
-            resources,
-            lambda: own_address(self.listeners.bound[0]),
-            self._supervisor,
-            owner_tools(config, resources, image),
-        )
-        self._started.push_async_callback(scrub.stop)
-        scrub.start()
+        return BrokerTier(parts)
 
     def _log_dir_failed(self, log_manager: LogManager, log_dir: LogDir) -> None:
         reason = log_dir.why_offline

@@ -29,6 +29,11 @@ def check_tier_packages(config: BrokerConfig) -> None:
             check_packages(location)
 
 
+def has_mounts(config: BrokerConfig, files: Files) -> bool:
+    """Whether topics are mounted, or former mounts have left topics that must be removed."""
+    return bool(config.mounts) or files.exists(f"{config.log_dirs[0]}/{MOUNTED_TOPICS_FILE}")
+
+
 def mounted_topics(files: Files, directory: str) -> Container[Uuid]:
     """The ids of the topics that a previous run of this broker had mounted."""
     if not files.exists(f"{directory}/{MOUNTED_TOPICS_FILE}"):
