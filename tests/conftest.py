@@ -107,6 +107,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
     """
     if item.stash.get(_has_failed, False):
         item.stash[_has_failed] = False
+        # pytest has no public way to take down the fixtures of a module before its end.
         item.session._setupstate.teardown_exact(None)  # pyright: ignore[reportPrivateUsage]
 
 

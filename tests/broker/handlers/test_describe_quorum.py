@@ -8,8 +8,21 @@ from tierlog.bench.probe import free_port
 from tierlog.broker.handlers.describe_quorum import describe_quorum
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.codec import encode_bytes
+from tierlog.clients.protocol.messages.describe_quorum import DescribeQuorumResponse
 
 from ...replication.quorum.quorum_nodes import LISTENER, QuorumNode, voters_at
+
+
+async def until_all_have_caught_up(leader: QuorumNode) -> tuple[DescribeQuorumResponse, int]:
+    """A voter has caught up once it fetches from the end: after the one that commits, perhaps."""
+    async with asyncio.timeout(60):
+        while True:
+            now_ms = int(time.time() * 1000)
+            response = describe_quorum(leader.quorum, now_ms, 2)
+            voters = response.topics[0].partitions[0].current_voters
+            if all(voter.last_caught_up_timestamp > 0 for voter in voters):
+                return response, now_ms
+            await asyncio.sleep(0.02)
 
 
 def test_the_leader_knows_the_voters_and_others_do_not_answer(tmp_path: Path) -> None:
@@ -29,8 +42,7 @@ def test_the_leader_knows_the_voters_and_others_do_not_answer(tmp_path: Path) ->
         for node in nodes:
             await node.until_committed(offset)
 
-        now_ms = int(time.time() * 1000)
-        response = describe_quorum(leader.quorum, now_ms, 2)
+        response, now_ms = await until_all_have_caught_up(leader)
         partition = response.topics[0].partitions[0]
         assert partition.leader_id == leader.node_id
         assert partition.high_watermark == offset + 1
