@@ -129,9 +129,12 @@ class SteadyProducer:
         return self._output
 
     def kill(self) -> None:
+        """End it at once, if it has not ended; nothing of it stays open."""
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
 
 
 @contextmanager

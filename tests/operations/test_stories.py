@@ -190,6 +190,7 @@ def test_the_bucket_is_lost(tmp_path: Path) -> None:
         cluster.create_topic(TIERED)
         write(cluster, count=MANY)
         wait_until(lambda: len(_segments(store)) >= 3, WITHIN_S, "no copy")
+        lost = set(_segments(store))
         store.stop()
         write(cluster, MANY, MANY)
         errors = [
@@ -199,7 +200,8 @@ def test_the_bucket_is_lost(tmp_path: Path) -> None:
         for each in errors:
             wait_until(lambda each=each: each() > 0, WITHIN_S, cluster.cluster.log_tails)  # type: ignore[misc]  # bound now
         store.start()
-        assert not _segments(store)
+        # Those that were not copied yet may be there at once.
+        assert not lost.intersection(_segments(store))
         cluster.run(verify, expected_code=1)
         first = int(cluster.run(give_up[0]).strip().rpartition(":")[2])
         assert 0 < first < 2 * MANY
