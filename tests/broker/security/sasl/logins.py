@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, Producer
 
+from tierlog.tests.forgotten_sockets import collect_forgotten_sockets
+
 VALUES = [b"%05d" % number * 100 for number in range(50)]
 
 
@@ -60,6 +62,8 @@ def transfer_by_kafka_python(login: Mapping[str, Any], topic: str) -> list[bytes
     consumer = kafka.KafkaConsumer(topic, **login, group_id=topic, auto_offset_reset="earliest")
     values = [next(consumer).value for _ in VALUES]
     consumer.close()
+    del producer, consumer
+    collect_forgotten_sockets()
     return values
 
 

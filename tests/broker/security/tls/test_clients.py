@@ -17,6 +17,7 @@ from tierlog.tests.broker.security.tls.certificates import (
     write_identity,
 )
 from tierlog.tests.broker_process import BrokerThread
+from tierlog.tests.forgotten_sockets import collect_forgotten_sockets
 
 VALUES = [b"%05d" % number * 100 for number in range(500)]
 
@@ -94,6 +95,8 @@ def with_kafka_python(address: str, topic: str, ca: Path, identity: Path) -> lis
     consumer = kafka.KafkaConsumer(topic, auto_offset_reset="earliest", group_id=topic, **settings)
     values = [message.value for _, message in zip(VALUES, consumer, strict=False)]
     consumer.close()
+    del producer, consumer
+    collect_forgotten_sockets()
     return values
 
 
