@@ -9,8 +9,8 @@ import warnings
 ON_LOOPBACK = r"unclosed <(socket\.socket|ssl\.SSLSocket) .*laddr=\('127\.0\.0\.1'"
 
 
-def collect_forgotten_sockets() -> None:
-    """Collect them now, in silence. Call it once the client that forgets them has gone."""
+def collect_forgotten_sockets(warning: str = ON_LOOPBACK) -> None:
+    """Collect them now, without this warning, once the client that forgets them has gone."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ON_LOOPBACK, ResourceWarning)
+        warnings.filterwarnings("ignore", warning, ResourceWarning)
         gc.collect()

@@ -31,16 +31,20 @@ def check_tier_packages(config: BrokerConfig) -> None:
 
 def has_mounts(config: BrokerConfig, files: Files) -> bool:
     """Whether topics are mounted, or former mounts have left topics that must be removed."""
-    return bool(config.mounts) or files.exists(f"{config.log_dirs[0]}/{MOUNTED_TOPICS_FILE}")
+    return bool(config.mounts) or _had_mounts(files, config.log_dirs[0])
 
 
 def mounted_topics(files: Files, directory: str) -> Container[Uuid]:
     """The ids of the topics that a previous run of this broker had mounted."""
-    if not files.exists(f"{directory}/{MOUNTED_TOPICS_FILE}"):
+    if not _had_mounts(files, directory):
         return ()
     from .mounted_topics_file import MountedTopicsFile
 
     return MountedTopicsFile(files, directory).mount_of.keys()
+
+
+def _had_mounts(files: Files, directory: str) -> bool:
+    return files.exists(f"{directory}/{MOUNTED_TOPICS_FILE}")
 
 
 def check_tier_is_there(

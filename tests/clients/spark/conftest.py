@@ -3,8 +3,6 @@
 A session takes some seconds of both cores to start, so it has all jars that any test wants.
 """
 
-import gc
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
@@ -19,6 +17,7 @@ from tierlog.clients.spark.source import TierlogDataSource
 from tierlog.tests.clients.spark.folder_tier import Tier
 from tierlog.tests.clients.spark.small_spark import SMALL_SPARK
 from tierlog.tests.clients.spark.tiers import TierPlace, broker_on
+from tierlog.tests.forgotten_sockets import collect_forgotten_sockets
 from tierlog.tests.tiering.servers.s3 import BUCKET, VersityGateway
 
 HERE = Path(__file__).parent
@@ -37,9 +36,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def no_forgotten_sockets() -> Iterator[None]:
     """They are collected before another module's tests would pay for them."""
     yield
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", FORGOTTEN_SOCKETS, ResourceWarning)
-        gc.collect()
+    collect_forgotten_sockets(FORGOTTEN_SOCKETS)
 
 
 @pytest.fixture(scope="session")
