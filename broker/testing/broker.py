@@ -5,7 +5,7 @@ tests may use it as well. Each broker has its port and its data; several do not 
 """
 
 import asyncio
-from collections.abc import Coroutine, Generator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -147,7 +147,7 @@ class Broker:
         thread = self._begin()
         try:
             thread.start()
-            thread.run(self._start(), STARTS_WITHIN_S)
+            thread.run(STARTS_WITHIN_S, self._start)
         except BaseException:
             self._abandon(thread)
             raise
@@ -158,7 +158,9 @@ class Broker:
         if thread is None:
             return
         try:
-            thread.run(self._stop(), STARTS_WITHIN_S)
+            # It has not where Ctrl-C came before the start of its thread.
+            if thread.has_begun:
+                thread.run(STARTS_WITHIN_S, self._stop)
         finally:
             self._end(thread)
 
@@ -168,14 +170,14 @@ class Broker:
         `restart` starts it again with what is left. In this process, the data directory is put back
         to the moment of the kill after the broker has stopped. Raises BrokerError.
         """
-        self._run(self._crash())
+        self._run(self._crash)
 
     def restart(self) -> None:
         """Stop the broker, unless it was killed, and start it on the same port and data.
 
         Raises BrokerError.
         """
-        self._run(self._restart(), STARTS_WITHIN_S)
+        self._run(self._restart, timeout_s=STARTS_WITHIN_S)
 
     # -- What it is ---------------------------------------------------------------------------
 
@@ -234,19 +236,19 @@ class Broker:
         Raises BrokerError.
         """
         named = topic_configs(configs, is_tiered=self.is_tiered)
-        self._run(self._accessed().create_topic(name, partitions, named))
+        self._run(self._accessed().create_topic, name, partitions, named)
         return name
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic, if there is one of that name. Raises BrokerError."""
-        self._run(self._accessed().delete_topic(name))
+        self._run(self._accessed().delete_topic, name)
 
     def records(self, topic: str) -> list[ConsumerRecord]:
         """The committed records of a topic, in the order of partition and offset.
 
         At most a million. Raises BrokerError.
         """
-        return self._run(self._accessed().records(topic))
+        return self._run(self._accessed().records, topic)
 
     # -- Its logs -----------------------------------------------------------------------------
 
@@ -295,7 +297,7 @@ class Broker:
         """Undo a start that failed, or that nobody waits for any more: it may be done by now."""
         try:
             if thread.has_begun:
-                thread.run(self._stop(), STARTS_WITHIN_S)
+                thread.run(STARTS_WITHIN_S, self._stop)
         except (BrokerError, KafkaError, TimeoutError):
             # The error of the start is the one to tell.
             return
@@ -378,14 +380,18 @@ class Broker:
     def _act(self, name: str, topic: str | None) -> None:
         if self._host is None or not self._is_running:
             raise BrokerError(_NOT_RUNNING)
-        self._run(self._host.act(name, topic))
+        self._run(self._host.act, name, topic)
 
-    def _run(self, work: Coroutine[Any, Any, T], timeout_s: float = DONE_WITHIN_S) -> T:
+    def _run(
+        self,
+        act: Callable[..., Coroutine[Any, Any, T]],
+        *args: object,
+        timeout_s: float = DONE_WITHIN_S,
+    ) -> T:
         if self._thread is None:
-            work.close()
             raise BrokerError(_NOT_STARTED)
         try:
-            return self._thread.run(work, timeout_s)
+            return self._thread.run(timeout_s, act, *args)
         except KafkaError as error:
             raise BrokerError(error.message) from error
         except TimeoutError:

@@ -129,12 +129,12 @@ def main() -> None:
     while line := sys.stdin.readline(LINE_BYTES_MAX):
         act, argument = json.loads(line)
         try:
-            answer = {"done": thread.run(_done(host, act, argument), STARTS_WITHIN_S)}
+            answer = {"done": thread.run(STARTS_WITHIN_S, _done, host, act, argument)}
         except BrokerError as error:
             answer = {"error": str(error)}
         sys.stdout.write(f"{json.dumps(answer)}\n")
         sys.stdout.flush()
-    thread.run(host.stop(), ACTS_WITHIN_S)
+    thread.run(ACTS_WITHIN_S, host.stop)
     thread.close()
 
 
