@@ -94,11 +94,14 @@ lint-pyright:
 check: lint
 	$(BIN)/pytest -q -n $(WORKERS) --dist loadfile -m 'not slow and not long'
 
+# The Kafkas of tests begin with classes that were loaded once, and work with Java's first compiler.
+QUICK_KAFKA = TIERLOG_TEST_KAFKA_FLAGS="$$($(BIN)/python -m tierlog.tests.kafka_archive)"
+
 # Many tests keep a JVM, a client and a broker busy on two cores. One that fails is run once more, and
 # the summary names it: whoever passes only then is to be mended.
 .PHONY: test
 test: lint
-	$(BIN)/pytest -q -n $(TEST_WORKERS) --dist loadfile --benchmark-disable --compare-table docs/clients.md \
+	$(QUICK_KAFKA) $(BIN)/pytest -q -n $(TEST_WORKERS) --dist loadfile --benchmark-disable --compare-table docs/clients.md \
 		--reruns 1 -rfER tests bench/micro
 
 # What would make `make test` longer than half an hour. A seed that failed is run again by `--seeds`.
@@ -108,7 +111,7 @@ test-long: setup-test
 		--minutes $$(( ($(MINUTES) + 1) / 2 ))
 	PYTHONHASHSEED=0 $(BIN)/python -m tierlog.tests.simulation.cluster_figures $(CLUSTER_SEEDS) --workers $(WORKERS) \
 		--minutes $(CLUSTER_MINUTES)
-	$(BIN)/pytest -q -n $(TEST_WORKERS) --dist worksteal --benchmark-disable \
+	$(QUICK_KAFKA) $(BIN)/pytest -q -n $(TEST_WORKERS) --dist worksteal --benchmark-disable \
 		--minutes $$(( ($(MINUTES) + 1) / 2 )) -m long --reruns 1 -rfER tests
 
 .PHONY: simulate

@@ -75,7 +75,7 @@ class KafkaUnavailableError(Exception):
 
 
 @contextmanager
-def _exclusively(path: Path) -> Generator[None, None, None]:
+def exclusively(path: Path) -> Generator[None, None, None]:
     """Hold a lock against this machine's other processes, so that only one of them fetches."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
@@ -93,7 +93,7 @@ def kafka_jars() -> Path:
     for command in ("java", "mvn"):
         if shutil.which(command) is None:
             raise KafkaUnavailableError(f"Apache Kafka needs {command} on the PATH.")
-    with _exclusively(cache / "fetch.lock"):
+    with exclusively(cache / "fetch.lock"):
         if not (folder / ".complete").exists():
             _fetch(folder)
     return folder
@@ -119,10 +119,24 @@ def _fetch(folder: Path) -> None:
     unfinished.rename(folder)
 
 
+def quick_flags() -> list[str]:
+    """What tests that are not about Kafka's pace add to its flags: `tests/kafka_archive.py`."""
+    return os.environ.get("TIERLOG_TEST_KAFKA_FLAGS", "").split()
+
+
 def java_command(main_class: str, *arguments: str, flags: tuple[str, ...] = ()) -> list[str]:
     """The command line that runs a class of Kafka's jars."""
     logging = f"-Dlog4j2.configurationFile={RECIPE / 'log4j2.properties'}"
-    return ["java", *flags, logging, "-cp", f"{kafka_jars()}/*", main_class, *arguments]
+    return [
+        "java",
+        *flags,
+        *quick_flags(),
+        logging,
+        "-cp",
+        f"{kafka_jars()}/*",
+        main_class,
+        *arguments,
+    ]
 
 
 def run_tool(

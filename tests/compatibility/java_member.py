@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from tierlog.bench.kafka_peer import KAFKA_VERSION, RECIPE, kafka_jars
+from tierlog.bench.kafka_peer import RECIPE, kafka_jars, quick_flags
 
 from .foreign_members import ready
 
@@ -47,6 +47,6 @@ def java_copier(bootstrap: str, source: str, target: str, name: str, batch: int)
 
 def _program(main_class: str) -> list[str]:
     logging = f"-Dlog4j2.configurationFile={RECIPE / 'log4j2.properties'}"
-    # The client's own jar first: it holds nearly every class that is asked for.
-    classes = f"{kafka_jars()}/kafka-clients-{KAFKA_VERSION}.jar:{compiled()}:{kafka_jars()}/*"
-    return ["java", *FLAGS, logging, "-cp", classes, main_class]
+    # Kafka's jars first: the archive of their classes is good for no other beginning.
+    classes = f"{kafka_jars()}/*:{compiled()}"
+    return ["java", *FLAGS, *quick_flags(), logging, "-cp", classes, main_class]
