@@ -15,11 +15,11 @@ from typing import NamedTuple, Self, TypeVar
 from .environment import Environment, SystemEnvironment
 from .errors import ErrorCode, KafkaError
 from .kafka_uuid import Uuid
-from .network.backoff import Backoff
 from .network.metadata import Metadata, TopicMetadata
 from .network.network import Address, NetworkClient, NetworkConfig
 from .network.offset_lookup import OffsetAndTimestamp, OffsetLookup
 from .network.refusal import raise_for, refusal
+from .network.retries import retried
 from .protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -132,7 +132,6 @@ class Admin:
         environment = environment or SystemEnvironment()
         self._timeout_ms = timeout_ms
         self._random = environment.random
-        self._backoff = Backoff(100, 1000)
         self._network = NetworkClient(
             bootstrap, environment, network or NetworkConfig(client_id=client_id)
         )
@@ -403,22 +402,11 @@ class Admin:
         self, attempt: Callable[[], Awaitable[T]], *, except_for: ErrorCode | None = None
     ) -> T:
         """Retry until success, a fatal error or the timeout; raises the last `KafkaError`."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._timeout_ms / 1000
-        failures = 0
-        while True:
-            try:
-                return await attempt()
-            except KafkaError as error:
-                if not error.is_retriable or error.code is except_for:
-                    raise
-                # The next call must not trust the same controller and leaders again.
-                self._metadata.mark_stale()
-                failures += 1
-                delay = self._backoff.delay_seconds(failures, self._random)
-                if loop.time() + delay > deadline:
-                    raise
-            await asyncio.sleep(delay)
+        deadline = asyncio.get_running_loop().time() + self._timeout_ms / 1000
+        mark_stale = self._metadata.mark_stale
+        return await retried(
+            attempt, deadline, self._random, on_failure=mark_stale, except_for=except_for
+        )
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:

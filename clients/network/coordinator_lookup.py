@@ -15,6 +15,7 @@ from ..protocol.schema import NEWEST, Message
 from .backoff import Backoff
 from .network import Address, NetworkClient
 from .refusal import raise_for, refusal
+from .retries import retried
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Message)
@@ -82,15 +83,7 @@ class GroupCoordinatorClient:
     async def retried(self, attempt: Callable[[], Awaitable[T]], timeout_ms: int) -> T:
         """Retry until success, a fatal error or the timeout; raises the last `KafkaError`."""
         deadline = asyncio.get_running_loop().time() + timeout_ms / 1000
-        failures = 0
-        while True:
-            try:
-                return await attempt()
-            except KafkaError as error:
-                failures += 1
-                if not error.is_retriable or asyncio.get_running_loop().time() > deadline:
-                    raise
-            await self.pause(failures)
+        return await retried(attempt, deadline, self._random)
 
     async def _find(self) -> int:
         response = await self._network.request_any(

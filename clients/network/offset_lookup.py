@@ -18,10 +18,10 @@ from ..protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from ..topic_partition import TopicPartition
-from .backoff import Backoff
 from .metadata import Metadata
 from .network import NetworkClient
 from .refusal import refusal
+from .retries import retried
 
 CONSUMER_REPLICA_ID = -1
 
@@ -43,7 +43,6 @@ class OffsetLookup:
         self._network = network
         self._metadata = metadata
         self._random = environment.random
-        self._backoff = Backoff(100, 1000)
 
     async def look_up(
         self,
@@ -53,25 +52,16 @@ class OffsetLookup:
         timeout_ms: int = 30_000,
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
         """The offset for each partition's timestamp. Raises the last `KafkaError` on timeout."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout_ms / 1000
+        deadline = asyncio.get_running_loop().time() + timeout_ms / 1000
         results: dict[TopicPartition, OffsetAndTimestamp] = {}
-        failures = 0
-        while True:
+
+        async def attempt() -> None:
             missing = {tp: at for tp, at in timestamps.items() if tp not in results}
-            try:
-                await self._ask_leaders(missing, isolation_level, results, deadline)
-                return results
-            except KafkaError as error:
-                if not error.is_retriable:
-                    raise
-                # Whoever looks up next must not trust the same leaders again.
-                self._metadata.mark_stale()
-                failures += 1
-                delay = self._backoff.delay_seconds(failures, self._random)
-                if loop.time() + delay > deadline:
-                    raise
-            await asyncio.sleep(delay)
+            await self._ask_leaders(missing, isolation_level, results, deadline)
+
+        mark_stale = self._metadata.mark_stale
+        await retried(attempt, deadline, self._random, on_failure=mark_stale)
+        return results
 
     async def _ask_leaders(
         self,
