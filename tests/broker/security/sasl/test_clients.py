@@ -24,16 +24,15 @@ from tierlog.tests.broker.security.tls.certificates import (
     write_authority,
     write_identity,
 )
-from tierlog.tests.broker_process import BrokerThread
-
-from .logins import (
+from tierlog.tests.broker.security.transfers import (
     VALUES,
-    Door,
-    refusal,
     transfer_by_aiokafka,
     transfer_by_kafka_python,
     transfer_by_librdkafka,
 )
+from tierlog.tests.broker_process import BrokerThread
+
+from .logins import Door, refusal
 
 AdminClient = import_module("confluent_kafka.admin").AdminClient  # its types name too little
 

@@ -1,6 +1,5 @@
 """Unmodified clients over TLS, with certificates of their own, and those who are not let in."""
 
-import asyncio
 import ssl
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 
 from tierlog.tests.broker.security.tls.certificates import (
     broker_certificate,
@@ -16,10 +15,13 @@ from tierlog.tests.broker.security.tls.certificates import (
     write_authority,
     write_identity,
 )
+from tierlog.tests.broker.security.transfers import (
+    VALUES,
+    transfer_by_aiokafka,
+    transfer_by_kafka_python,
+    transfer_by_librdkafka,
+)
 from tierlog.tests.broker_process import BrokerThread
-from tierlog.tests.forgotten_sockets import collect_forgotten_sockets
-
-VALUES = [b"%05d" % number * 100 for number in range(500)]
 
 Transfer = Callable[[str, str, Path, Path], list[bytes]]
 
@@ -54,32 +56,17 @@ def address(folder: Path) -> Iterator[str]:
 
 
 def with_confluent(address: str, topic: str, ca: Path, identity: Path) -> list[bytes]:
-    settings: dict[str, str | int | float | bool] = {
+    settings = {
         "bootstrap.servers": address,
         "security.protocol": "SSL",
         "ssl.ca.location": str(ca),
         "ssl.certificate.location": str(identity),
         "ssl.key.location": str(identity),
     }
-    producer = Producer(settings)
-    for value in VALUES:
-        producer.produce(topic, value)
-    assert producer.flush(30) == 0
-    consumer = Consumer({**settings, "group.id": topic, "auto.offset.reset": "earliest"})
-    consumer.subscribe([topic])
-    values: list[bytes] = []
-    while len(values) < len(VALUES):
-        for message in consumer.consume(len(VALUES) - len(values), 30):
-            assert message.error() is None, message.error()
-            values.append(message.value() or b"")
-    consumer.close()
-    return values
+    return transfer_by_librdkafka(settings, topic)
 
 
 def with_kafka_python(address: str, topic: str, ca: Path, identity: Path) -> list[bytes]:
-    # Its import warns, which only the filter of this file's tests allows.
-    kafka = import_module("kafka")
-
     settings = {
         "bootstrap_servers": address,
         "security_protocol": "SSL",
@@ -87,40 +74,14 @@ def with_kafka_python(address: str, topic: str, ca: Path, identity: Path) -> lis
         "ssl_certfile": str(identity),
         "ssl_keyfile": str(identity),
     }
-    producer = kafka.KafkaProducer(**settings)
-    for value in VALUES:
-        producer.send(topic, value)
-    producer.flush(30)
-    producer.close()
-    consumer = kafka.KafkaConsumer(topic, auto_offset_reset="earliest", group_id=topic, **settings)
-    values = [message.value for _, message in zip(VALUES, consumer, strict=False)]
-    consumer.close()
-    del producer, consumer
-    collect_forgotten_sockets()
-    return values
+    return transfer_by_kafka_python(settings, topic)
 
 
 def with_aiokafka(address: str, topic: str, ca: Path, identity: Path) -> list[bytes]:
     context = ssl.create_default_context(cafile=str(ca))
     context.load_cert_chain(identity)
-
-    aiokafka = import_module("aiokafka")
-
-    async def transfer() -> list[bytes]:
-        settings: dict[str, Any] = {
-            "bootstrap_servers": address,
-            "security_protocol": "SSL",
-            "ssl_context": context,
-        }
-        async with aiokafka.AIOKafkaProducer(**settings) as producer:
-            await asyncio.gather(*[await producer.send(topic, value) for value in VALUES])
-        consumer = aiokafka.AIOKafkaConsumer(
-            topic, auto_offset_reset="earliest", group_id=topic, **settings
-        )
-        async with consumer:
-            return [(await consumer.getone()).value for _ in VALUES]
-
-    return asyncio.run(transfer())
+    settings = {"bootstrap_servers": address, "security_protocol": "SSL", "ssl_context": context}
+    return transfer_by_aiokafka(settings, topic)
 
 
 @pytest.mark.slow

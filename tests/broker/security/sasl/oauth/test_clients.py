@@ -12,18 +12,17 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 
 from tierlog.bench.kafka_peer import run_tool
-from tierlog.tests.broker_process import BrokerThread
-from tierlog.tests.waiting import wait_until
-
-from ...tls.certificates import broker_certificate, write_authority, write_identity
-from ..logins import (
+from tierlog.tests.broker.security.transfers import (
     VALUES,
-    Door,
-    refusal,
     transfer_by_aiokafka,
     transfer_by_kafka_python,
     transfer_by_librdkafka,
 )
+from tierlog.tests.broker_process import BrokerThread
+from tierlog.tests.waiting import wait_until
+
+from ...tls.certificates import broker_certificate, write_authority, write_identity
+from ..logins import Door, refusal
 from .tokens import AUDIENCE, BOTH, ISSUER, claims, key_set, signed, unsecured
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*_text is deprecated:DeprecationWarning")
