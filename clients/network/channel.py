@@ -4,7 +4,8 @@ A broker answers a connection's requests in order, so the next response belongs 
 request in flight and must carry its correlation id. Any other id means that client and broker are
 out of sync: the connection is closed and all its requests in flight fail, as they do when the
 broker disconnects. A request that times out closes the connection too: later responses cannot
-overtake the missing one, so they might never arrive.
+overtake the missing one, so they might never arrive. It does so also where the caller has given up
+earlier, who himself breaks nothing for the others on the connection.
 
 Each read has its own buffer, which is never overwritten, so records in a decoded response may be
 views of it for as long as the response is kept.
@@ -86,19 +87,31 @@ class Channel(asyncio.Protocol):
         Raises `KafkaError`: REQUEST_TIMED_OUT after `timeout_seconds`, NETWORK_EXCEPTION when the
         connection is lost, INVALID_REQUEST when the response cannot be decoded.
         """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_seconds
+        late = KafkaError(
+            ErrorCode.REQUEST_TIMED_OUT,
+            f"No {response_class.__name__} arrived within {timeout_seconds:g} s.",
+        )
         try:
-            async with asyncio.timeout(timeout_seconds):
+            async with asyncio.timeout_at(deadline):
                 await self._slots.acquire()
                 if self.log_in_again is not None:
                     await self._until_logged_in_or_release()
-                return await self._send(message, version, response_class)
+                answer = self._send(message, version, response_class)
+                try:
+                    return await answer
+                except asyncio.CancelledError:
+                    # Nobody waits any more, but a connection that is silent so long is broken.
+                    loop.call_at(deadline, self._close_if_unanswered, answer, late)
+                    raise
         except TimeoutError:
-            late = KafkaError(
-                ErrorCode.REQUEST_TIMED_OUT,
-                f"No {response_class.__name__} arrived within {timeout_seconds:g} s.",
-            )
             self.close(late)
             raise late from None
+
+    def _close_if_unanswered(self, answer: asyncio.Future[R], late: KafkaError) -> None:
+        if any(sent.future is answer for sent in self._in_flight):
+            self.close(late)
 
     @contextmanager
     def paused(self) -> Generator[None, None, None]:

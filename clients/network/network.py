@@ -227,7 +227,9 @@ class NetworkClient:
         Of connected ones, the one with the fewest requests in flight comes first, as in Kafka
         (`NetworkClient.leastLoadedNode`): one that is paused keeps its connection.
         """
-        nodes = self._nodes | self._bootstrap
+        known = {node.address for node in self._nodes.values()}
+        others = {key: node for key, node in self._bootstrap.items() if node.address not in known}
+        nodes = self._nodes | others
         ids = list(nodes)
         self._environment.random.shuffle(ids)
         ids.sort(key=lambda node_id: nodes[node_id].preference)
@@ -266,8 +268,13 @@ class NetworkClient:
                 if self._config.security.login is not None:
                     await self._log_in(node, channel)
                     channel.log_in_again = partial(self._log_in_again, node, channel)
-        # TimeoutError is an OSError; a ValueError is a host that can be no name.
-        except (OSError, ValueError, KafkaError) as error:
+        except asyncio.CancelledError:
+            # Whoever asks next had better begin elsewhere.
+            node.failures += 1
+            raise
+        # TimeoutError is an OSError; a ValueError is a host that can be no name; an OverflowError
+        # is a port beyond 65535.
+        except (OSError, ValueError, OverflowError, KafkaError) as error:
             node.failures += 1
             delay = self._backoff.delay_seconds(node.failures, self._environment.random)
             node.retry_at = loop.time() + delay
@@ -296,13 +303,13 @@ class NetworkClient:
                 f"Cannot log in to {node.address} again: {self._reason(error)}",
             ) from error
 
-    def _code(self, error: OSError | ValueError | KafkaError) -> ErrorCode:
+    def _code(self, error: OSError | ValueError | OverflowError | KafkaError) -> ErrorCode:
         """The error of a failed connection: another one if its login was refused for good."""
         code = error.code if isinstance(error, KafkaError) else ErrorCode.NETWORK_EXCEPTION
         is_final = code in REFUSED_LOGIN and not self._config.security.may_retry_login
         return code if is_final else ErrorCode.NETWORK_EXCEPTION
 
-    def _reason(self, error: OSError | ValueError | KafkaError) -> str:
+    def _reason(self, error: OSError | ValueError | OverflowError | KafkaError) -> str:
         """Why the connection failed, without the event loop's own wording."""
         if isinstance(error, KafkaError):
             return error.message
@@ -310,6 +317,8 @@ class NetworkClient:
             from .tls import tls_reason
 
             return tls_reason(error)
+        if isinstance(error, OverflowError):
+            return "there is no such port"
         if isinstance(error, ValueError):
             return f"the host can be no name: {error}"
         if isinstance(error, TimeoutError) and error.errno is None:

@@ -57,7 +57,7 @@ class OffsetLookup:
 
         async def attempt() -> None:
             missing = {tp: at for tp, at in timestamps.items() if tp not in results}
-            await self._ask_leaders(missing, isolation_level, results, deadline)
+            await self._ask_leaders(missing, isolation_level, results)
 
         mark_stale = self._metadata.mark_stale
         await retried(attempt, deadline, self._random, on_failure=mark_stale)
@@ -68,7 +68,6 @@ class OffsetLookup:
         timestamps: Mapping[TopicPartition, int],
         isolation_level: int,
         results: dict[TopicPartition, OffsetAndTimestamp],
-        deadline: float,
     ) -> None:
         """Fill `results`; after all leaders have answered, raises the last partition error."""
         await self._metadata.ensure({partition.topic for partition in timestamps})
@@ -82,13 +81,8 @@ class OffsetLookup:
             by_leader.setdefault(leader.leader_id, {})[partition] = timestamp
         failure: KafkaError | None = None
         for node_id, targets in by_leader.items():
-            remaining_ms = int((deadline - asyncio.get_running_loop().time()) * 1000)
-            response = await self._network.request(
-                node_id,
-                self._request(targets, isolation_level),
-                ListOffsetsResponse,
-                timeout_ms=max(0, min(remaining_ms, self._network.request_timeout_ms)),
-            )
+            request = self._request(targets, isolation_level)
+            response = await self._network.request(node_id, request, ListOffsetsResponse)
             for topic in response.topics:
                 for answer in topic.partitions:
                     partition = TopicPartition(topic.name, answer.partition_index)

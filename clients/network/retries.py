@@ -23,18 +23,27 @@ async def retried(
 ) -> T:
     """Repeat `attempt` until it succeeds, fails for good, or the next one would begin too late.
 
-    `deadline` is in seconds of the loop's clock. `on_failure` is called after each failure that may
-    pass, the last one too: whoever asks next must not trust the same nodes again. An error of code
-    `except_for` counts as one that does not pass. Raises the last `KafkaError`.
+    `deadline` is in seconds of the loop's clock, and ends an attempt that is under way.
+    `on_failure` is called after each failure that may pass, the last one too: whoever asks next
+    must not trust the same nodes again. An error of code `except_for` counts as one that does not
+    pass. Raises the last `KafkaError`, or REQUEST_TIMED_OUT.
     """
     loop = asyncio.get_running_loop()
+    began = loop.time()
     failures = 0
+    failure: KafkaError | None = None
     while True:
         try:
-            return await attempt()
+            async with asyncio.timeout_at(deadline):
+                return await attempt()
+        except TimeoutError:
+            if on_failure is not None:
+                on_failure()
+            raise _late(deadline - began, failure) from failure
         except KafkaError as error:
             if not error.is_retriable or error.code is except_for:
                 raise
+            failure = error
             if on_failure is not None:
                 on_failure()
             failures += 1
@@ -42,3 +51,9 @@ async def retried(
             if loop.time() + delay > deadline:
                 raise
         await asyncio.sleep(delay)
+
+
+def _late(seconds: float, failure: KafkaError | None) -> KafkaError:
+    before = "" if failure is None else f" Before: {failure.message}"
+    message = f"The cluster has not answered within {seconds:g} s.{before}"
+    return KafkaError(ErrorCode.REQUEST_TIMED_OUT, message)

@@ -43,6 +43,11 @@ def with_a_client(
     simulate(body, seed, time_limit_s=600)
 
 
+def silent(_broker: ModelBroker, _request: Message) -> None:
+    """It takes requests and answers none."""
+    raise SilenceError
+
+
 async def code_of(work: Awaitable[object]) -> ErrorCode:
     with pytest.raises(KafkaError) as refusal:
         await work
@@ -254,6 +259,24 @@ def test_a_caller_who_gives_up_leaves_the_connection_in_step() -> None:
     with_a_client(story)
 
 
+def test_a_connection_that_stays_silent_is_closed_though_nobody_waits_any_more() -> None:
+    async def story(cluster: ModelCluster, client: NetworkClient) -> None:
+        await client.request(-1, METADATA, MetadataResponse)
+        cluster.control = silent
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(5):
+                await client.request(-1, METADATA, MetadataResponse)
+        other = asyncio.ensure_future(client.request(-1, METADATA, MetadataResponse))
+        await asyncio.sleep(24)
+        assert not other.done()
+        await asyncio.sleep(2)
+        assert await code_of(other) is ErrorCode.REQUEST_TIMED_OUT
+        cluster.control = lambda _broker, _request: None
+        assert (await client.request(-1, METADATA, MetadataResponse)).cluster_id == "model"
+
+    with_a_client(story)
+
+
 def test_a_closed_client_refuses_requests() -> None:
     async def story(_: ModelCluster, client: NetworkClient) -> None:
         await client.request(-1, METADATA, MetadataResponse)
@@ -273,6 +296,19 @@ def test_bootstrap_addresses_are_hosts_with_ports() -> None:
     with pytest.raises(KafkaError, match=r"is not HOST:PORT"):
         parse_bootstrap("localhost")
         assert refusal.value.code is ErrorCode.INVALID_CONFIG
+
+
+@pytest.mark.parametrize("port", [-1, 65_536, 2**31 - 1])
+def test_a_port_that_cannot_be_is_as_good_as_a_dead_broker(port: int) -> None:
+    async def story() -> None:
+        client = NetworkClient((), SystemEnvironment())
+        client.add_node(0, Address("127.0.0.1", port))
+        with pytest.raises(KafkaError, match="there is no such port") as refusal:
+            await client.request(0, METADATA, MetadataResponse)
+        assert refusal.value.code is ErrorCode.NETWORK_EXCEPTION
+        await client.close()
+
+    asyncio.run(story())
 
 
 @pytest.mark.parametrize("host", ["a" * 64 + ".example", "a..b", "nul\0nul", ""])

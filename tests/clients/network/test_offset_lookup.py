@@ -11,6 +11,7 @@ from tierlog.clients.network.metadata import Metadata
 from tierlog.clients.network.network import NetworkClient
 from tierlog.clients.network.offset_lookup import OffsetLookup
 from tierlog.clients.offset_names import LATEST_TIMESTAMP
+from tierlog.clients.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tierlog.clients.protocol.schema import Message
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.tests.clients.model_cluster import ModelBroker, ModelCluster, SilenceError
@@ -18,9 +19,10 @@ from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.simulation.network import SimulatedNetwork
 
-Story = Callable[[ModelCluster, OffsetLookup], Coroutine[Any, Any, None]]
+Story = Callable[[ModelCluster, NetworkClient, OffsetLookup], Coroutine[Any, Any, None]]
 
 T1 = TopicPartition("t", 1)
+METADATA = MetadataRequest(topics=[])
 TIMEOUT_MS = 5_000
 
 
@@ -30,8 +32,9 @@ def with_a_lookup(story: Story) -> None:
         await cluster.start()
         environment = SimulatedEnvironment(loop)
         network = NetworkClient("broker0:9092", environment)
+        lookup = OffsetLookup(network, Metadata(network, environment), environment)
         try:
-            await story(cluster, OffsetLookup(network, Metadata(network, environment), environment))
+            await story(cluster, network, lookup)
         finally:
             await network.close()
 
@@ -44,10 +47,14 @@ def paused(broker: ModelBroker, _request: Message) -> None:
         raise SilenceError
 
 
+def silent(_broker: ModelBroker, _request: Message) -> None:
+    raise SilenceError
+
+
 def test_a_leader_that_went_silent_is_asked_no_more_once_another_one_leads() -> None:
     """It cost every lookup 10 s of a connection attempt, for as long as metadata is believed."""
 
-    async def story(cluster: ModelCluster, lookup: OffsetLookup) -> None:
+    async def story(cluster: ModelCluster, _: NetworkClient, lookup: OffsetLookup) -> None:
         led = cluster.create_topic("t", 2)[1]
         cluster.control = paused
         loop = asyncio.get_running_loop()
@@ -66,10 +73,41 @@ def test_a_leader_that_went_silent_is_asked_no_more_once_another_one_leads() -> 
 
 
 def test_a_leader_that_changes_during_a_lookup_is_found() -> None:
-    async def story(cluster: ModelCluster, lookup: OffsetLookup) -> None:
+    async def story(cluster: ModelCluster, _: NetworkClient, lookup: OffsetLookup) -> None:
         led = cluster.create_topic("t", 2)[1]
         asking = asyncio.ensure_future(lookup.look_up({T1: LATEST_TIMESTAMP}))
         led.leader, led.epoch = 0, 1
         assert (await asking)[T1].offset == 0
+
+    with_a_lookup(story)
+
+
+def test_a_lookup_that_is_out_of_time_breaks_nothing_for_others_on_its_connection() -> None:
+    """It closed the connection of a healthy leader, which consumers fetch from meanwhile."""
+
+    async def story(cluster: ModelCluster, network: NetworkClient, lookup: OffsetLookup) -> None:
+        cluster.create_topic("t", 2)
+        await lookup.look_up({T1: LATEST_TIMESTAMP})
+        cluster.answer_delay_s = lambda _broker, _request: 0.5
+        other = asyncio.ensure_future(network.request(1, METADATA, MetadataResponse))
+        await asyncio.sleep(0.1)
+        with pytest.raises(KafkaError) as refusal:
+            await lookup.look_up({T1: LATEST_TIMESTAMP}, timeout_ms=200)
+        assert refusal.value.code is ErrorCode.REQUEST_TIMED_OUT
+        assert (await other).cluster_id == "model"
+
+    with_a_lookup(story)
+
+
+def test_a_lookup_keeps_its_time_also_while_no_broker_tells_the_leaders() -> None:
+    async def story(cluster: ModelCluster, _: NetworkClient, lookup: OffsetLookup) -> None:
+        cluster.create_topic("t", 2)
+        cluster.control = silent
+        loop = asyncio.get_running_loop()
+        for _try in range(3):
+            began = loop.time()
+            with pytest.raises(KafkaError, match="not answered within 5 s"):
+                await lookup.look_up({T1: LATEST_TIMESTAMP}, timeout_ms=TIMEOUT_MS)
+            assert loop.time() - began <= TIMEOUT_MS / 1000 + 0.01
 
     with_a_lookup(story)

@@ -103,3 +103,24 @@ def test_who_is_cancelled_in_a_pause_asks_no_more() -> None:
         assert len(asked) == count
 
     run(story)
+
+
+def test_the_deadline_ends_an_attempt_that_is_under_way() -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        failures: list[float] = []
+        attempts_left = [PASSES]
+
+        async def attempt() -> None:
+            if attempts_left:
+                raise attempts_left.pop()
+            await asyncio.sleep(1_000)
+
+        began = loop.time()
+        with pytest.raises(KafkaError, match=r"not answered within 5 s\. Before: It moves") as late:
+            await retried(
+                attempt, began + 5, Random(1), on_failure=lambda: failures.append(loop.time())
+            )
+        assert late.value.code is ErrorCode.REQUEST_TIMED_OUT
+        assert failures == [began, began + 5]
+
+    run(story)
