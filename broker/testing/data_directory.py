@@ -33,7 +33,7 @@ class DataDirectory:
 
     def __init__(self, stated: str | None) -> None:
         """With `stated` None, a new one that `remove` or the end of the process removes."""
-        self._lock = -1
+        self._lock = self._owner = -1
         self._finalizer: weakref.finalize[..., DataDirectory] | None = None
         if stated is not None:
             self.path = os.path.abspath(stated)
@@ -44,12 +44,17 @@ class DataDirectory:
         self.path = tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
         self._lock = os.open(f"{self.path}/{_LOCK}", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
-        self._finalizer = weakref.finalize(self, _remove, self.path, self._lock, os.getpid())
+        self._owner = os.getpid()
+        self._finalizer = weakref.finalize(self, _remove, self.path, self._lock, self._owner)
 
     def remove(self) -> None:
         """Remove a temporary directory; one of the caller's stays. Idempotent."""
-        if self._finalizer is not None:
-            self._finalizer()
+        finalizer = self._finalizer
+        if finalizer is None or not finalizer.alive:
+            return
+        _remove_tree(self.path, self._owner)
+        # Whom Ctrl-C interrupts above has the rest removed at the end of the process.
+        finalizer()
 
 
 def _parent() -> str:
@@ -65,9 +70,15 @@ def _parent() -> str:
 
 
 def _remove(path: str, lock: int, owner: int) -> None:
+    _remove_tree(path, owner)
+    if os.getpid() == owner:
+        os.close(lock)
+
+
+def _remove_tree(path: str, owner: int) -> None:
+    # A fork has the object too, and the directory is not its own.
     if os.getpid() == owner:
         shutil.rmtree(path, ignore_errors=True)
-        os.close(lock)
 
 
 def _remove_left_behind(parent: str) -> None:
@@ -86,7 +97,12 @@ def _remove_left_behind(parent: str) -> None:
 
 def _remove_if_unlocked(path: str) -> None:
     """Raises OSError, also if a living process holds the lock."""
-    lock = os.open(f"{path}/{_LOCK}", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        lock = os.open(f"{path}/{_LOCK}", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        # Its process was killed or interrupted before it had made the file.
+        os.rmdir(path)
+        return
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         shutil.rmtree(path, ignore_errors=True)

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from ...clients.task_owner import TaskOwner
@@ -150,10 +151,12 @@ class LoopThread:
 
     def close(self) -> None:
         """Cancel what still runs, close the loop and end the thread. Raises TimeoutError."""
-        if not self.has_begun or not self._thread.is_alive():
+        if not self.has_begun:
             return
         assert self._loop is not None
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        # It has ended already where that raises.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(ENDS_WITHIN_S)
         if self._thread.is_alive():
             raise TimeoutError(f"The thread has not ended after {ENDS_WITHIN_S:.0f} s.")

@@ -1,6 +1,7 @@
 """The data of a test's broker: copied as it is, and gone even if its process was killed."""
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -63,6 +64,37 @@ def test_only_what_nobody_uses_and_is_not_new_is_removed(
     used.remove()
     another.remove()
     assert set(os.listdir(tmp_path)) == {"tierlog-test-new", "other"}
+
+
+def test_an_empty_directory_of_a_start_that_was_interrupted_is_removed_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(data_directory, "MEMORY", str(tmp_path))
+    monkeypatch.setattr(data_directory, "MEMORY_FREE_MIN", 0)
+    for name in ("tierlog-test-interrupted", "tierlog-test-with-a-file"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "tierlog-test-with-a-file" / "file").touch()
+    for path in tmp_path.iterdir():
+        os.utime(path, OLD)
+    DataDirectory(None).remove()
+    assert os.listdir(tmp_path) == ["tierlog-test-with-a-file"]
+
+
+def test_a_removal_that_was_interrupted_can_be_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_path: str, **_options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(data_directory, "MEMORY", str(tmp_path))
+    monkeypatch.setattr(data_directory, "MEMORY_FREE_MIN", 0)
+    directory = DataDirectory(None)
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            directory.remove()
+    directory.remove()
+    assert os.listdir(tmp_path) == []
 
 
 def test_the_disk_serves_where_memory_is_full(
