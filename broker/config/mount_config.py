@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ...clients.errors import ErrorCode, KafkaError
+from ...replication.topic_names import validate_topic_name
 from ...tiering.store.remote_url import OPTION_PREFIX, URL_PROPERTY, RemoteUrl, remote_url
 
 MOUNT_PREFIX = "tierlog.mount."
@@ -25,7 +26,12 @@ _NAME = re.compile(r"[A-Za-z0-9_]{1,64}")
 _REFRESH_PROPERTY = "refresh.ms"
 _TOPICS_PROPERTY = "topics"
 _NO_SUCH = "a mount has no such property; it has url, topics, refresh.ms and option.<name>"
-_NO_TIME = "is not a time in ms: set a whole number of at least 1"
+_NO_TIME = "is not a time in ms: set a whole number from 1 to 999999999999"
+_NO_NAME = (
+    "it is not tierlog.mount.<name>.<property>, with a name of up to 64 letters, digits and "
+    "underscores"
+)
+_NO_TOPICS = "it names no topic: leave it out, and all topics are served"
 
 
 class MountConfig(NamedTuple):
@@ -45,7 +51,7 @@ def read_mounts(stated: Mapping[str, str], own: RemoteUrl | None) -> tuple[Mount
         if name.startswith(MOUNT_PREFIX):
             mount_name, _, rest = name.removeprefix(MOUNT_PREFIX).partition(".")
             if not _NAME.fullmatch(mount_name) or not rest:
-                raise _invalid(name, "it is not tierlog.mount.<name>.<property>")
+                raise _invalid(name, _NO_NAME)
             by_name.setdefault(mount_name, {})[rest] = value.strip()
     mounts = tuple(_mount(name, by_name[name]) for name in sorted(by_name))
     locations = [] if own is None else [own.url.rstrip("/")]
@@ -66,13 +72,26 @@ def _mount(name: str, properties: Mapping[str, str]) -> MountConfig:
         raise _invalid(f"{MOUNT_PREFIX}{name}.url", "a mount requires it")
     refresh = properties.get(_REFRESH_PROPERTY, str(_REFRESH_MS))
     if not re.fullmatch(r"[1-9][0-9]{0,11}", refresh):
-        raise _invalid(f"{MOUNT_PREFIX}{name}.{_REFRESH_PROPERTY}", f"{refresh} {_NO_TIME}")
+        raise _invalid(f"{MOUNT_PREFIX}{name}.{_REFRESH_PROPERTY}", f"{refresh!r} {_NO_TIME}")
     try:
         location = remote_url(properties)
     except KafkaError as error:
         raise _invalid(f"{MOUNT_PREFIX}{name}.url", error.message) from error
-    topics = (each.strip() for each in properties.get(_TOPICS_PROPERTY, "").split(","))
-    return MountConfig(name, location, frozenset(filter(None, topics)), int(refresh))
+    return MountConfig(name, location, _topics(name, properties), int(refresh))
+
+
+def _topics(name: str, properties: Mapping[str, str]) -> frozenset[str]:
+    stated = properties.get(_TOPICS_PROPERTY, "")
+    topics = frozenset(filter(None, (each.strip() for each in stated.split(","))))
+    property_name = f"{MOUNT_PREFIX}{name}.{_TOPICS_PROPERTY}"
+    if stated and not topics:
+        raise _invalid(property_name, _NO_TOPICS)
+    for topic in topics:
+        try:
+            validate_topic_name(topic)
+        except KafkaError as error:
+            raise _invalid(property_name, error.message.rstrip(".")) from error
+    return topics
 
 
 def _invalid(name: str, reason: str) -> KafkaError:

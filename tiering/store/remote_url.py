@@ -124,6 +124,8 @@ def remote_url(properties: Mapping[str, str]) -> RemoteUrl:
     for name, text in properties.items():
         if name.startswith(OPTION_PREFIX):
             path = name.removeprefix(OPTION_PREFIX).split(".")
+            if not all(path):
+                raise _invalid(f"{name} is no option: it is option.<name>=value")
             _nest(options, path, _value(path[-1], text.strip()))
     return RemoteUrl(url, options)
 
