@@ -22,7 +22,7 @@ _MAY_BEGIN_S = 1.0
 
 
 class _Moment:
-    """Something that comes once, and that one thread waits for.
+    """Something that comes once, and that threads wait for.
 
     Ctrl-C may come while it waits, at any instruction. `threading.Event` and `Future.result` do not
     bear that: their condition may be left locked, or raise RuntimeError for it. A bare lock waits
@@ -40,9 +40,9 @@ class _Moment:
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until it has come, and say whether it has."""
-        if not self._has_come:
-            # Nobody releases it: `_has_come` is what counts from now on.
-            self._lock.acquire(timeout=timeout_s)
+        if not self._has_come and self._lock.acquire(timeout=timeout_s):
+            # For others who wait; `_has_come` is what counts from now on.
+            self._lock.release()
         return self._has_come
 
 
@@ -59,6 +59,7 @@ class _Work(Generic[T]):
     def begin(self) -> None:
         """On the loop."""
         self._task = self._owner.start(self._run(), "what another thread waits for")
+        self._task.add_done_callback(self._end)
 
     def cancel(self) -> None:
         """On the loop, whether it has begun or not."""
@@ -69,15 +70,17 @@ class _Work(Generic[T]):
         try:
             self._outcome.set_result(await self._make())
         except asyncio.CancelledError:
-            self._outcome.cancel()
             raise
         except BaseException as error:
             # The other thread raises it.
             self._outcome.set_exception(error)
             if not isinstance(error, Exception):
                 raise
-        finally:
-            self._has_ended.come()
+
+    def _end(self, _task: "asyncio.Task[None]") -> None:
+        # Does nothing unless it was cancelled, be it before its first step.
+        self._outcome.cancel()
+        self._has_ended.come()
 
     def wait(self, timeout_s: float) -> T:
         """In the other thread. Raises TimeoutError, and what the coroutine raises."""
@@ -146,7 +149,9 @@ class LoopThread:
             self._loop.call_soon_threadsafe(work.begin)
             return work.wait(timeout_s)
         except BaseException:
-            self._loop.call_soon_threadsafe(work.cancel)
+            # The loop may have ended, with all that ran on it.
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(work.cancel)
             raise
 
     def close(self) -> None:
