@@ -227,9 +227,11 @@ class NetworkClient:
         Of connected ones, the one with the fewest requests in flight comes first, as in Kafka
         (`NetworkClient.leastLoadedNode`): one that is paused keeps its connection.
         """
-        known = {node.address for node in self._nodes.values()}
-        others = {key: node for key, node in self._bootstrap.items() if node.address not in known}
-        nodes = self._nodes | others
+        addresses = {node.address for node in self._nodes.values()}
+        # An address of the bootstrap list that is a broker's is not asked twice.
+        nodes = self._nodes | {
+            key: node for key, node in self._bootstrap.items() if node.address not in addresses
+        }
         ids = list(nodes)
         self._environment.random.shuffle(ids)
         ids.sort(key=lambda node_id: nodes[node_id].preference)
