@@ -22,6 +22,7 @@ SLOW_FOLDERS = frozenset({"compatibility", "conformance", "end_to_end", "fuzz"})
 SKIP_PREFIX = "toolchain missing: "
 SKIP_REASON = re.compile(SKIP_PREFIX + r"([^'\")]+)")
 OUT_OF_TIME = "no time left for this seed"
+LATE = "no time left for this test"
 TESTS = Path(__file__).parent
 
 # No test asserts how long something takes: it would fail on a busy machine.
@@ -32,6 +33,7 @@ settings.load_profile("tierlog")
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seeds", help="simulations to run: 7, or 0-99; 0-4 if nothing is said")
     parser.addoption("--minutes", type=float, help="begin no further seed of a long run after that")
+    parser.addoption("--begin-within", type=float, help="minutes; begin no further test after them")
     parser.addoption("--compare-table", metavar="PAGE", help="this run is whole: compare it")
 
 
@@ -86,6 +88,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     is_seed = "simulation_seed" in getattr(item, "fixturenames", ())
     if minutes is not None and is_seed and _minutes_of(item.config) > float(str(minutes)):
         pytest.skip(OUT_OF_TIME)
+    within = item.config.getoption("--begin-within")
+    if within is not None and _minutes_of(item.config) > float(str(within)):
+        pytest.skip(LATE)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -128,9 +133,10 @@ def pytest_terminal_summary(
     """Say last, after pytest's own sections, what this machine or this time could not run."""
     yield
     not_run: Counter[str] = Counter()
-    out_of_time = 0
+    out_of_time = late = 0
     for skipped in terminalreporter.getreports("skipped"):
         out_of_time += OUT_OF_TIME in skipped.longreprtext
+        late += LATE in skipped.longreprtext
         found = SKIP_REASON.search(skipped.longreprtext)
         if found:
             not_run.update(found[1].split(", "))
@@ -140,5 +146,7 @@ def pytest_terminal_summary(
         terminalreporter.write_line(f"{again.nodeid} failed at first: {_reason(again)}")
     for line in toolchain.report(not_run):
         terminalreporter.write_line(line)
+    if late:
+        terminalreporter.write_line(f"{LATE}: {late}; `--begin-within` says how long")
     if out_of_time:
         terminalreporter.write_line(f"{OUT_OF_TIME}: {out_of_time}; `--minutes` says how long")

@@ -1,4 +1,4 @@
-"""A test that failed is tried again with fixtures of its own: a fair second try."""
+"""A test that failed has a fair second try; one for which the run has no time left is counted."""
 
 import subprocess
 import sys
@@ -28,15 +28,27 @@ def test_the_story_after_it(cluster):
 """
 
 
-def test_a_second_try_meets_nothing_of_the_first(tmp_path: Path) -> None:
-    stories = tmp_path / "test_stories.py"
+def run(folder: Path, *options: str) -> str:
+    """What pytest prints of the stories above."""
+    stories = folder / "test_stories.py"
     stories.write_text(STORIES)
     plugins = ("-p", "tierlog.tests.conftest", "-p", "no:cacheprovider")
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", *plugins, "--reruns", "1", stories],
-        cwd=tmp_path,
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *plugins, *options, stories],
+        cwd=folder,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert "2 passed, 1 rerun" in run.stdout, run.stdout
+    return done.stdout
+
+
+def test_a_second_try_meets_nothing_of_the_first(tmp_path: Path) -> None:
+    printed = run(tmp_path, "--reruns", "1")
+    assert "2 passed, 1 rerun" in printed, printed
+
+
+def test_what_a_slow_machine_has_no_time_for_is_counted(tmp_path: Path) -> None:
+    printed = run(tmp_path, "--begin-within", "0")
+    assert "2 skipped" in printed, printed
+    assert "no time left for this test: 2; `--begin-within` says how long" in printed, printed
