@@ -15,11 +15,11 @@ SEED ?= 0-99
 # How long `make test-long` begins further seeds: half of it those of the quorum, half all others.
 MINUTES ?= 20
 QUORUM_SEEDS ?= 0-4999
-# After these no further long test begins; the summary says how many were left out.
-LONG_MINUTES ?= 120
 # Those of whole clusters have a time of their own.
 CLUSTER_SEEDS ?= 0-1999
 CLUSTER_MINUTES ?= 15
+# After these no further test of `make test-long` begins; the summary says how many were left out.
+LONG_MINUTES ?= 120
 SERVE_ARGS ?=
 
 # The first interpreter that is new enough, unless PYTHON says which.

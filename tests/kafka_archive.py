@@ -57,9 +57,12 @@ def _make(path: Path) -> None:
     unfinished.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as directory:
         node = _Rehearsal(Path(directory), unfinished)
-        node.start(READY_WITHIN_S)
-        run_tool("kafka-topics", "--bootstrap-server", node.bootstrap, "--create", "--topic", "a")
-        node.stop(STOPPED_WITHIN_S)
+        try:
+            node.start(READY_WITHIN_S)
+            server = ("--bootstrap-server", node.bootstrap)
+            run_tool("kafka-topics", *server, "--create", "--topic", "a")
+        finally:
+            node.stop(STOPPED_WITHIN_S)
     unfinished.rename(path)
 
 

@@ -158,9 +158,7 @@ class Broker:
         if thread is None:
             return
         try:
-            # It has not where Ctrl-C came before the start of its thread.
-            if thread.has_begun:
-                thread.run(STARTS_WITHIN_S, self._stop)
+            self._stop_on(thread)
         finally:
             self._end(thread)
 
@@ -296,13 +294,17 @@ class Broker:
     def _abandon(self, thread: LoopThread) -> None:
         """Undo a start that failed, or that nobody waits for any more: it may be done by now."""
         try:
-            if thread.has_begun:
-                thread.run(STARTS_WITHIN_S, self._stop)
+            self._stop_on(thread)
         except (BrokerError, KafkaError, TimeoutError):
             # The error of the start is the one to tell.
             return
         finally:
             self._end(thread)
+
+    def _stop_on(self, thread: LoopThread) -> None:
+        # Ctrl-C may have come before the thread had begun: nothing runs then.
+        if thread.has_begun:
+            thread.run(STARTS_WITHIN_S, self._stop)
 
     def _end(self, thread: LoopThread) -> None:
         self._thread = None

@@ -89,10 +89,6 @@ class Channel(asyncio.Protocol):
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_seconds
-        late = KafkaError(
-            ErrorCode.REQUEST_TIMED_OUT,
-            f"No {response_class.__name__} arrived within {timeout_seconds:g} s.",
-        )
         try:
             async with asyncio.timeout_at(deadline):
                 await self._slots.acquire()
@@ -103,15 +99,25 @@ class Channel(asyncio.Protocol):
                     return await answer
                 except asyncio.CancelledError:
                     # Nobody waits any more, but a connection that is silent so long is broken.
-                    loop.call_at(deadline, self._close_if_unanswered, answer, late)
+                    watch = (answer, response_class, timeout_seconds)
+                    loop.call_at(deadline, self._close_if_silent, *watch)
                     raise
         except TimeoutError:
-            self.close(late)
-            raise late from None
+            raise self._close_late(response_class, timeout_seconds) from None
 
-    def _close_if_unanswered(self, answer: asyncio.Future[R], late: KafkaError) -> None:
+    def _close_late(self, response_class: type[Message], timeout_seconds: float) -> KafkaError:
+        late = KafkaError(
+            ErrorCode.REQUEST_TIMED_OUT,
+            f"No {response_class.__name__} arrived within {timeout_seconds:g} s.",
+        )
+        self.close(late)
+        return late
+
+    def _close_if_silent(
+        self, answer: asyncio.Future[R], response_class: type[R], timeout_seconds: float
+    ) -> None:
         if any(sent.future is answer for sent in self._in_flight):
-            self.close(late)
+            self._close_late(response_class, timeout_seconds)
 
     @contextmanager
     def paused(self) -> Generator[None, None, None]:

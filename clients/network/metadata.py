@@ -20,9 +20,9 @@ from ..protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from ..topic_partition import TopicPartition
-from .backoff import Backoff
 from .network import Address, NetworkClient
 from .refusal import raise_for, topic_refusal
+from .retries import retried
 
 NO_LEADER = -1
 
@@ -53,13 +53,11 @@ class Metadata:
         environment: Environment,
         *,
         max_age_ms: int = 300_000,
-        retry_backoff: Backoff = Backoff(100, 1000),  # noqa: B008 (a constant tuple)
         allow_auto_topic_creation: bool = False,
     ) -> None:
         self._network = network
         self._environment = environment
         self._max_age_seconds = max_age_ms / 1000
-        self._retry_backoff = retry_backoff
         self._allow_auto_topic_creation = allow_auto_topic_creation
         self._refreshing = asyncio.Lock()
         self._refreshes = 0
@@ -124,24 +122,17 @@ class Metadata:
 
         Raises the topic's `KafkaError` if it is not retriable, or at the timeout.
         """
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout_ms / 1000
-        failures = 0
-        while topic not in self.topics:
-            try:
+        deadline = asyncio.get_running_loop().time() + timeout_ms / 1000
+
+        async def attempt() -> int:
+            if topic not in self.topics:
                 await self.refresh([topic])
-                error = self._topic_errors.get(topic)
-            except KafkaError as refused:
-                error = refused
-            if topic in self.topics:
-                break
-            failures += 1
-            delay = self._retry_backoff.delay_seconds(failures, self._environment.random)
-            error = error or KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No topic {topic}.")
-            if not error.is_retriable or loop.time() + delay > deadline:
-                raise error
-            await asyncio.sleep(delay)
-        return len(self.topics[topic].partitions)
+            if topic not in self.topics:
+                error = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No topic {topic}.")
+                raise self._topic_errors.get(topic, error)
+            return len(self.topics[topic].partitions)
+
+        return await retried(attempt, deadline, self._environment.random)
 
     def apply(self, response: MetadataResponse) -> None:
         """Update the view from a response."""

@@ -22,7 +22,8 @@ def transfer_by_librdkafka(settings: Mapping[str, Any], topic: str) -> list[byte
     consumer.subscribe([topic])
     values: list[bytes] = []
     while len(values) < len(VALUES):
-        for message in consumer.consume(len(VALUES), 1.0):
+        for message in consumer.consume(len(VALUES) - len(values), 1.0):
+            assert message.error() is None, message.error()
             read = message.value()
             assert isinstance(read, bytes)
             values.append(read)

@@ -17,8 +17,9 @@ from tierlog.clients.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from tierlog.clients.protocol.schema import Message
 from tierlog.clients.topic_partition import TopicPartition
-from tierlog.tests.clients.model_cluster import ModelCluster
+from tierlog.tests.clients.model_cluster import ModelBroker, ModelCluster, SilenceError
 from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.simulation.network import SimulatedNetwork
@@ -143,5 +144,21 @@ def test_waiting_for_a_topic_ends_when_it_comes() -> None:
         loop.call_later(3, cluster.create_topic, "t", 4)
         assert await metadata.partition_count("t", timeout_ms=10_000) == 4
         assert 3 <= loop.time() < 5
+
+    with_metadata(story)
+
+
+def test_waiting_for_a_topic_keeps_its_time_though_no_broker_answers() -> None:
+    async def story(cluster: ModelCluster, metadata: Metadata) -> None:
+        def silent(_broker: ModelBroker, _request: Message) -> None:
+            raise SilenceError
+
+        cluster.control = silent
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        with pytest.raises(KafkaError) as refusal:
+            await metadata.partition_count("t", timeout_ms=2000)
+        assert refusal.value.code is ErrorCode.REQUEST_TIMED_OUT
+        assert loop.time() - began <= 2.01
 
     with_metadata(story)
