@@ -60,6 +60,8 @@ class Channel(asyncio.Protocol):
         self._client_id = client_id
         self._frames = FrameReader(response_bytes_max)
         self._in_flight: deque[_InFlight] = deque()
+        # Of requests that were given up, by correlation id.
+        self._watches: dict[int, asyncio.TimerHandle] = {}
         self._slots = asyncio.Semaphore(in_flight_max)
         self._next_correlation_id = 0
         self._transport: asyncio.Transport | None = None
@@ -98,9 +100,7 @@ class Channel(asyncio.Protocol):
                 try:
                     return await answer
                 except asyncio.CancelledError:
-                    # Nobody waits any more, but a connection that is silent so long is broken.
-                    watch = (answer, response_class, timeout_seconds)
-                    loop.call_at(deadline, self._close_if_silent, *watch)
+                    self._watch(answer, deadline, response_class, timeout_seconds)
                     raise
         except TimeoutError:
             raise self._close_late(response_class, timeout_seconds) from None
@@ -113,11 +113,19 @@ class Channel(asyncio.Protocol):
         self.close(late)
         return late
 
-    def _close_if_silent(
-        self, answer: asyncio.Future[R], response_class: type[R], timeout_seconds: float
+    def _watch(
+        self,
+        answer: asyncio.Future[R],
+        deadline: float,
+        response_class: type[Message],
+        timeout_seconds: float,
     ) -> None:
-        if any(sent.future is answer for sent in self._in_flight):
-            self._close_late(response_class, timeout_seconds)
+        """Close the connection at the deadline, though nobody waits for this answer any more."""
+        for sent in self._in_flight:
+            if sent.future is answer:
+                self._watches[sent.correlation_id] = asyncio.get_running_loop().call_at(
+                    deadline, self._close_late, response_class, timeout_seconds
+                )
 
     @contextmanager
     def paused(self) -> Generator[None, None, None]:
@@ -238,6 +246,8 @@ class Channel(asyncio.Protocol):
     def _settle(self, sent: _InFlight, outcome: Message | KafkaError) -> None:
         if sent.has_slot:
             self._slots.release()
+        if watch := self._watches.pop(sent.correlation_id, None):
+            watch.cancel()
         if sent.future.done():
             return  # the caller was cancelled in the meantime
         if isinstance(outcome, KafkaError):

@@ -83,7 +83,12 @@ class GroupCoordinatorClient:
     async def retried(self, attempt: Callable[[], Awaitable[T]], timeout_ms: int) -> T:
         """Retry until success, a fatal error or the timeout; raises the last `KafkaError`."""
         deadline = asyncio.get_running_loop().time() + timeout_ms / 1000
-        return await retried(attempt, deadline, self._random)
+        try:
+            return await retried(attempt, deadline, self._random)
+        except KafkaError as error:
+            # Also where the deadline came first: the coordinator may hang, and have moved.
+            self.note(error)
+            raise
 
     async def _find(self) -> int:
         response = await self._network.request_any(

@@ -7,8 +7,9 @@ every later one uses the newest version that both sides support. If the listener
 follows, and another one before the session ends. After a failed connection attempt, requests to the
 node wait for a back-off that grows with each failure.
 
-All waits are bounded by the request's timeout. This client starts no tasks: the task that makes a
-request also connects to the node, and only one task at a time connects to each node.
+All waits are bounded by the request's timeout. A connection attempt and the renewal of a login are
+tasks of this client, one at a time for each node, with time limits of their own: whoever gives up
+waiting ends them for nobody.
 """
 
 import asyncio
@@ -25,12 +26,17 @@ from ..environment import Environment
 from ..errors import ErrorCode, KafkaError
 from ..protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ..protocol.schema import NEWEST, Message, VersionRange, version_range
+from ..task_owner import TaskOwner
 from .backoff import Backoff
 from .channel import Channel
 from .refusal import raise_for
 from .security import REFUSED_LOGIN, UNSECURED, ConnectionSecurity
 
 R = TypeVar("R", bound=Message)
+T = TypeVar("T")
+
+_TASKS_MAX = 10_000
+"""Nodes that one client connects to at the same time, or renews its login at."""
 
 SOFTWARE_NAME = "tierlog"
 
@@ -83,18 +89,16 @@ class _Node:
     versions: dict[int, VersionRange] = field(default_factory=dict[int, VersionRange])
     failures: int = 0
     retry_at: float = 0.0
-    # Held while a task connects, so that other tasks wait for that connection.
-    connecting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    attempted_at: float = 0.0
+    connecting: asyncio.Task[Channel] | None = None
+    renewing: asyncio.Task[None] | None = None
 
     @property
-    def is_connected(self) -> bool:
-        return self.channel is not None and self.channel.is_open
-
-    @property
-    def preference(self) -> tuple[bool, int, int]:
+    def preference(self) -> tuple[bool, float]:
         """The lower, the sooner this node may answer a request that any node can answer."""
-        in_flight = self.channel.in_flight_count if self.channel is not None else 0
-        return not self.is_connected, self.failures, in_flight
+        if self.channel is not None and self.channel.is_open:
+            return False, self.channel.in_flight_count
+        return True, self.attempted_at
 
 
 class NetworkClient:
@@ -115,6 +119,8 @@ class NetworkClient:
             -1 - index: _Node(address) for index, address in enumerate(parse_bootstrap(bootstrap))
         }
         self._nodes: dict[int, _Node] = {}
+        # Who waits is told of each failure.
+        self._tasks = TaskOwner(_TASKS_MAX, on_failure=lambda _task, _error: None)
         self._is_closed = False
 
     @property
@@ -212,6 +218,7 @@ class NetworkClient:
         self._is_closed = True
         for node in (*self._nodes.values(), *self._bootstrap.values()):
             _disconnect(node)
+        await self._tasks.stop()
         # Transports call `connection_lost` in the next iteration of the event loop.
         await asyncio.sleep(0)
 
@@ -222,7 +229,7 @@ class NetworkClient:
         return node
 
     def _by_preference(self) -> list[int]:
-        """Node ids: connected nodes first, then those with fewest failures; ties at random.
+        """Node ids: connected nodes first, then those not tried for longest; ties at random.
 
         Of connected ones, the one with the fewest requests in flight comes first, as in Kafka
         (`NetworkClient.leastLoadedNode`): one that is paused keeps its connection.
@@ -242,22 +249,22 @@ class NetworkClient:
         if channel is not None and channel.is_open and not self._is_closed:
             # The usual case needs neither the lock nor a timer.
             return channel
-        loop = asyncio.get_running_loop()
+        if self._is_closed:
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "The client is closed.")
+        if node.connecting is None or node.connecting.done():
+            node.connecting = self._tasks.start(self._connect(node), f"connect to {node.address}")
         try:
-            async with asyncio.timeout_at(deadline), node.connecting:
-                if self._is_closed:
-                    raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "The client is closed.")
-                if node.channel is not None and node.channel.is_open:
-                    return node.channel
-                if node.retry_at > loop.time():
-                    await asyncio.sleep(node.retry_at - loop.time())
-                return await self._connect(node)
+            async with asyncio.timeout_at(deadline):
+                return await _outcome(node.connecting)
         except TimeoutError:
             raise _late(node) from None
 
     async def _connect(self, node: _Node) -> Channel:
         """Open the connection and request the versions; a failure counts towards the back-off."""
         loop = asyncio.get_running_loop()
+        if node.retry_at > loop.time():
+            await asyncio.sleep(node.retry_at - loop.time())
+        node.attempted_at = loop.time()
         try:
             async with asyncio.timeout(self._config.socket_connection_setup_timeout_ms / 1000):
                 _, channel = await loop.create_connection(
@@ -270,10 +277,6 @@ class NetworkClient:
                 if self._config.security.login is not None:
                     await self._log_in(node, channel)
                     channel.log_in_again = partial(self._log_in_again, node, channel)
-        except asyncio.CancelledError:
-            # Whoever asks next had better begin elsewhere.
-            node.failures += 1
-            raise
         # TimeoutError is an OSError; a ValueError is a host that can be no name; an OverflowError
         # is a port beyond 65535.
         except (OSError, ValueError, OverflowError, KafkaError) as error:
@@ -296,6 +299,13 @@ class NetworkClient:
         await log_in(channel, mechanism, node.versions, self._environment, timeout)
 
     async def _log_in_again(self, node: _Node, channel: Channel) -> None:
+        if node.renewing is None or node.renewing.done():
+            node.renewing = self._tasks.start(
+                self._renew_login(node, channel), f"log in to {node.address} again"
+            )
+        await _outcome(node.renewing)
+
+    async def _renew_login(self, node: _Node, channel: Channel) -> None:
         """Prove again who this client is; a failure costs the connection."""
         try:
             await self._log_in(node, channel)
@@ -365,7 +375,17 @@ _OF_THE_CONNECTION = frozenset((ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_T
 """Errors after which another node may still answer."""
 
 
+async def _outcome(task: asyncio.Task[T]) -> T:
+    """Wait for a task of the client; whoever is cancelled leaves it to the others."""
+    await asyncio.wait((task,))
+    if task.cancelled():
+        raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "The connection was given up by this client.")
+    return task.result()
+
+
 def _disconnect(node: _Node) -> None:
+    if node.connecting is not None:
+        node.connecting.cancel()
     if node.channel is not None:
         node.channel.close()
         node.channel = None

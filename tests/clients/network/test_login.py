@@ -270,3 +270,23 @@ def test_a_tool_does_not_try_a_refused_login_again() -> None:
         assert cluster.count(SaslAuthenticateRequest) == 1
 
     with_a_client(story, Door(b"another"))
+
+
+def test_who_gives_up_during_a_renewal_takes_the_connection_from_nobody() -> None:
+    async def story(cluster: ModelCluster, client: NetworkClient) -> None:
+        await client.request(-1, METADATA, MetadataResponse)
+        await asyncio.sleep(50)
+        cluster.answer_delay_s = lambda _, request: 8 if isinstance(request, MetadataRequest) else 0
+        patient = asyncio.ensure_future(client.request(-1, METADATA, MetadataResponse))
+        # The renewal is due, and its handshake waits behind the patient one's answer.
+        await asyncio.sleep(7.5)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3):
+                await client.request(-1, METADATA, MetadataResponse)
+        assert (await patient).cluster_id == "model"
+        await client.request(-1, METADATA, MetadataResponse)
+        assert len(door.logins) == 2
+        assert cluster.count(ApiVersionsRequest) == 1
+
+    door = Door(lifetime_ms=60_000)
+    with_a_client(story, door)

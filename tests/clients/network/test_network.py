@@ -277,6 +277,33 @@ def test_a_connection_that_stays_silent_is_closed_though_nobody_waits_any_more()
     with_a_client(story)
 
 
+def test_a_connection_comes_up_though_whoever_asked_for_it_has_given_up() -> None:
+    """Calls shorter than a slow handshake never connected, and opened one connection each."""
+
+    async def story(cluster: ModelCluster, client: NetworkClient) -> None:
+        cluster.answer_delay_s = lambda _, request: 1.2 * isinstance(request, ApiVersionsRequest)
+        for _try in range(2):
+            assert (
+                await code_of(client.request(-1, METADATA, MetadataResponse, timeout_ms=500))
+                is ErrorCode.REQUEST_TIMED_OUT
+            )
+        await client.request(-1, METADATA, MetadataResponse, timeout_ms=500)
+        assert len(cluster.brokers[0].connections) == 1
+
+    with_a_client(story)
+
+
+def test_who_waits_for_a_connection_when_the_client_is_closed_is_told() -> None:
+    async def story(cluster: ModelCluster, client: NetworkClient) -> None:
+        cluster.control = silent
+        waiting = asyncio.ensure_future(client.request(-1, METADATA, MetadataResponse))
+        await asyncio.sleep(1)
+        await client.close()
+        assert await code_of(waiting) is ErrorCode.NETWORK_EXCEPTION
+
+    with_a_client(story)
+
+
 def test_a_closed_client_refuses_requests() -> None:
     async def story(_: ModelCluster, client: NetworkClient) -> None:
         await client.request(-1, METADATA, MetadataResponse)

@@ -51,6 +51,11 @@ def silent(_broker: ModelBroker, _request: Message) -> None:
     raise SilenceError
 
 
+def silent_first(broker: ModelBroker, _request: Message) -> None:
+    if broker.node_id == 0:
+        raise SilenceError
+
+
 def test_a_leader_that_went_silent_is_asked_no_more_once_another_one_leads() -> None:
     """It cost every lookup 10 s of a connection attempt, for as long as metadata is believed."""
 
@@ -109,5 +114,33 @@ def test_a_lookup_keeps_its_time_also_while_no_broker_tells_the_leaders() -> Non
             with pytest.raises(KafkaError, match="not answered within 5 s"):
                 await lookup.look_up({T1: LATEST_TIMESTAMP}, timeout_ms=TIMEOUT_MS)
             assert loop.time() - began <= TIMEOUT_MS / 1000 + 0.01
+
+    with_a_lookup(story)
+
+
+def test_a_broker_that_was_away_for_long_is_asked_as_soon_as_the_other_one_is_silent() -> None:
+    """Each failure of a minute put it behind the silent one for one lookup more."""
+
+    async def story(cluster: ModelCluster, _: NetworkClient, lookup: OffsetLookup) -> None:
+        cluster.create_topic("t", 2)
+        await lookup.look_up({T1: LATEST_TIMESTAMP})
+        cluster.brokers[1].crash()
+        loop = asyncio.get_running_loop()
+        end = loop.time() + 60
+        while loop.time() < end:
+            with pytest.raises(KafkaError):
+                await lookup.look_up({T1: LATEST_TIMESTAMP}, timeout_ms=TIMEOUT_MS)
+        await cluster.brokers[1].start()
+        cluster.control = silent_first
+        failures = 0
+        while failures < 20:
+            try:
+                await lookup.look_up({T1: LATEST_TIMESTAMP}, timeout_ms=TIMEOUT_MS)
+            except KafkaError:
+                failures += 1
+            else:
+                break
+        # The silent connection is closed after 30 s, and one more attempt may begin there.
+        assert failures <= 8
 
     with_a_lookup(story)
