@@ -106,8 +106,12 @@ class StructType(type):
         **options: object,
     ) -> "StructType":
         if "__slots__" not in namespace:
-            names = cast("dict[str, object]", namespace.get("__annotations__", {}))
-            declared = {name: namespace.pop(name) for name in names}
+            # Not by their annotations, which Python 3.14 computes only when asked (PEP 649).
+            declared = {
+                name: value for name, value in namespace.items() if isinstance(value, Declaration)
+            }
+            for field_name in declared:
+                del namespace[field_name]
             namespace["__slots__"] = tuple(declared)
             namespace["__declared__"] = declared
         return super().__new__(cls, name, bases, namespace, **options)
