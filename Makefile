@@ -21,6 +21,8 @@ CLUSTER_MINUTES ?= 15
 # After these no further test of `make test-long` begins; the summary says how many were left out.
 LONG_MINUTES ?= 120
 SERVE_ARGS ?=
+# Those of `make test-pythons`; all if nothing is said.
+PYTHONS ?=
 
 # The first interpreter that is new enough, unless PYTHON says which.
 PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -37,6 +39,7 @@ help:
 	@echo 'make check    format, lint, types, import contracts and unit tests: the quick loop'
 	@echo 'make test     everything that must hold: check, real clients, Kafka tools, simulations'
 	@echo 'make test-long  more seeds of the simulations, and kills: MINUTES=20 of them, and CLUSTER_MINUTES=15'
+	@echo 'make test-pythons  the unit tests on each supported Python; as root it makes a missing 3.14'
 	@echo 'make simulate brokers, quorums and clusters in virtual time; SEED=7 runs one again, SEED=0-99 many'
 	@echo 'make format   rewrite the code as the formatter wants it'
 	@echo 'make diagrams docs/state-machines.md anew, from the tables in the code'
@@ -115,6 +118,11 @@ test-long: setup-test
 	$(QUICK_KAFKA) $(BIN)/pytest -q -n $(TEST_WORKERS) --dist worksteal --benchmark-disable \
 		--minutes $$(( ($(MINUTES) + 1) / 2 )) --begin-within $(LONG_MINUTES) -m long --reruns 1 -rfER tests
 
+# The stories of tests/pythons run on each Python that is there in `make test`; this is all unit tests.
+.PHONY: test-pythons
+test-pythons: setup-test
+	$(BIN)/python -m tierlog.tests.pythons.unit_suite $(PYTHONS) --workers $(WORKERS)
+
 .PHONY: simulate
 simulate: setup-test
 	$(BIN)/pytest -q -n $(WORKERS) tests/simulation -k broker --seeds $(SEED)
@@ -164,5 +172,5 @@ bench: setup-test
 
 .PHONY: clean
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-* build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find $(wildcard $(CODE)) -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -18,7 +18,7 @@ from tierlog.tests.compatibility.ran import RanPlugin
 from tierlog.tests.compatibility.table import CompareTable
 
 # Folders whose tests start processes or run long: `make test` runs them, `make check` does not.
-SLOW_FOLDERS = frozenset({"compatibility", "conformance", "end_to_end", "fuzz"})
+SLOW_FOLDERS = frozenset({"compatibility", "conformance", "end_to_end", "fuzz", "pythons"})
 SKIP_PREFIX = "toolchain missing: "
 SKIP_REASON = re.compile(SKIP_PREFIX + r"([^'\")]+)")
 OUT_OF_TIME = "no time left for this seed"

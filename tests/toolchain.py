@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
+from tierlog.tests.pythons.interpreters import VERSIONS, find
+
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
@@ -28,6 +30,10 @@ def _on_path(command: str) -> Callable[[], bool]:
 
 def _as_root(command: str) -> Callable[[], bool]:
     return lambda: os.geteuid() == 0 and shutil.which(command) is not None
+
+
+def _starts(python: str) -> Callable[[], bool]:
+    return lambda: find(python) is not None
 
 
 def java_major_version(version_output: str) -> int:
@@ -66,6 +72,7 @@ TOOLCHAINS = {
         Toolchain("buildah", "buildah as root", _as_root("buildah")),
         Toolchain("runc", "runc as root", _as_root("runc")),
         Toolchain("mmdebstrap", "mmdebstrap as root", _as_root("mmdebstrap")),
+        *(Toolchain(f"python{each}", f"Python {each}", _starts(each)) for each in VERSIONS),
     )
 }
 
