@@ -19,7 +19,7 @@ DIRECTORY = Path(os.environ.get("TIERLOG_TEST_DEBIAN_ROOT", "/var/cache/tierlog-
 PYTHON = "/usr/bin/python3"
 _READY = DIRECTORY / ".ready"
 _MAKE_WITHIN_S = 900
-_PACKAGES = "python3,python3-venv,ca-certificates,git,procps"
+_PACKAGES = "python3,python3-venv,ca-certificates,git,procps,strace,gcc,libc6-dev"
 
 _ENTER = """
 root=$1 checkout=$2; shift 2
