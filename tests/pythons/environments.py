@@ -7,6 +7,9 @@ from pathlib import Path
 from tierlog.tests.house_rules import ROOT
 from tierlog.tests.pythons.interpreters import Interpreter
 
+UV = str(Path(sys.executable).with_name("uv"))
+"""That of the tests' own environment."""
+
 _INSTALL_WITHIN_S = 900
 _CONSTRAINTS = ROOT / "tests" / "constraints.txt"
 
@@ -26,11 +29,10 @@ def python_with(interpreter: Interpreter, *requirements: str) -> str:
     stamp = folder / f".ready-{_digest(*requirements)}"
     python = folder / "bin" / "python"
     if not stamp.exists():
-        uv = str(Path(sys.executable).with_name("uv"))
         options = ["--quiet", "--no-python-downloads"]
         if not (folder / "pyvenv.cfg").exists():
-            _run(interpreter, uv, "venv", *options, "--python", interpreter.path, str(folder))
-        install = [uv, "pip", "install", *options, "--python", str(python)]
+            _run(interpreter, UV, "venv", *options, "--python", interpreter.path, str(folder))
+        install = [UV, "pip", "install", *options, "--python", str(python)]
         _run(interpreter, *install, "--constraint", str(_CONSTRAINTS), *requirements)
         stamp.touch()
     return str(python)

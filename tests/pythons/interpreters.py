@@ -32,11 +32,18 @@ class Interpreter:
     path: str
     is_in_debian_root: bool = False
 
-    def run(self, words: Sequence[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
-        """Run a command in the checkout, where this Python lives, and keep what it prints."""
+    def command(self, words: Sequence[str]) -> list[str]:
+        """The command line that runs these words in the checkout, where this Python lives."""
+        return debian_root.command(words) if self.is_in_debian_root else list(words)
+
+    def run(
+        self, words: Sequence[str], timeout_s: float, said: str = ""
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command in the checkout, with this on its standard input; keep what it prints."""
         return subprocess.run(
-            debian_root.command(words) if self.is_in_debian_root else words,
+            self.command(words),
             cwd=ROOT,
+            input=said,
             capture_output=True,
             text=True,
             timeout=timeout_s,
