@@ -228,11 +228,14 @@ class TransactionShard(CoordinatorShard):
             return _UNKNOWN
         current = entry.current
         bumps = request.client_version >= EPOCH_BUMP_VERSION
+        if bumps and entry.pending is not None:
+            # Before id and epoch: the producer may be in its next epoch already, and a refusal of
+            # either would be its end.
+            return _CONCURRENT
         is_again = bumps and _ends_again(current, request)
         if current.producer_id != request.producer_id and not is_again:
             return _UNKNOWN
-        is_of_now = request.producer_epoch == current.producer_epoch
-        if not is_again and (not is_of_now or (bumps and current.state in _DECIDED)):
+        if not is_again and request.producer_epoch != current.producer_epoch:
             return _FENCED
         if entry.pending is not None:
             return _CONCURRENT

@@ -3,6 +3,7 @@
 from tierlog.broker.coordinator.transaction.transaction_metadata import LAST_EPOCH_OF_A_PRODUCER
 from tierlog.broker.coordinator.transaction.transaction_shard import (
     Addition,
+    Ending,
     Initialization,
     Transition,
 )
@@ -86,3 +87,24 @@ def test_a_completion_that_could_not_be_written_is_still_under_way() -> None:
     assert target is not None
     driver.shard.written(target, E.NOT_ENOUGH_REPLICAS, driver.now_ms)
     assert driver.end(commit=False, version=0) is E.CONCURRENT_TRANSACTIONS
+
+
+def test_who_ends_the_next_transaction_waits_for_the_markers_of_this_one() -> None:
+    """A fenced producer is lost; `endTransaction` of Kafka's coordinator looks here first."""
+    driver = begun()
+    assert driver.end(commit=True) is E.NONE
+    # The answer has told the next epoch; markers are on their way to other brokers.
+    assert driver.end(commit=False) is E.CONCURRENT_TRANSACTIONS
+    driver.write_markers()
+    assert driver.end(commit=False) is E.NONE
+
+
+def test_while_a_transaction_changes_also_a_stranger_to_it_is_told_to_come_again() -> None:
+    driver = begun()
+    assert driver.end(commit=True) is E.NONE
+    now = driver.transaction
+    for producer_id, epoch in ((now.producer_id + 1, 0), (now.producer_id, now.producer_epoch + 9)):
+        stranger = Ending(ID, producer_id, epoch, True, 2)
+        answer = driver.shard.end(stranger, driver.take, driver.now_ms)
+        assert answer is not None
+        assert answer.error is E.CONCURRENT_TRANSACTIONS

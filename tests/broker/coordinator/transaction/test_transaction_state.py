@@ -125,12 +125,6 @@ HAPPEN: dict[TransactionEvent, Callable[[TransactionDriver], Transition | None]]
     TransactionEvent.MARKERS_WRITTEN: markers_written,
     TransactionEvent.EXPIRE: expire,
 }
-OF_AN_EPOCH = {
-    TransactionEvent.COMMIT,
-    TransactionEvent.ABORT,
-    TransactionEvent.COMMIT_AGAIN,
-    TransactionEvent.ABORT_AGAIN,
-}
 AGAIN = {TransactionEvent.COMMIT_AGAIN, TransactionEvent.ABORT_AGAIN}
 IN_SILENCE = {TransactionEvent.TIME_OUT, TransactionEvent.MARKERS_WRITTEN, TransactionEvent.EXPIRE}
 
@@ -138,18 +132,15 @@ IN_SILENCE = {TransactionEvent.TIME_OUT, TransactionEvent.MARKERS_WRITTEN, Trans
 def expected_error(state: TransactionState, event: TransactionEvent) -> ErrorCode:
     """What the answer is, where it is not written in the table alone.
 
-    While markers are on their way everyone is told to come again, and an epoch that cannot be that
-    of the transaction in question is fenced before anyone asks what the state allows.
+    While markers are on their way, or a tombstone, everyone is told to come again; only then is an
+    epoch fenced that cannot be that of the transaction in question.
     """
     reaction = REACTIONS[state, event]
     is_decided = state in {PREPARE_COMMIT, PREPARE_ABORT}
     if event in IN_SILENCE:
         return E.NONE
-    if event in OF_AN_EPOCH:
-        if is_decided and event not in AGAIN:
-            return E.PRODUCER_FENCED
-        if event in AGAIN and state in {EMPTY, ONGOING, DEAD}:
-            return E.PRODUCER_FENCED
+    if event in AGAIN and state in {EMPTY, ONGOING}:
+        return E.PRODUCER_FENCED
     if event is TransactionEvent.VERIFY_PARTITIONS:
         return E.CONCURRENT_TRANSACTIONS if is_decided or state is DEAD else E.TRANSACTION_ABORTABLE
     if is_decided or state is DEAD or reaction is R.FENCE_AND_ABORT:
