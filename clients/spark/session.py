@@ -40,7 +40,6 @@ _USUAL = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",  # the jobs show progress (watching.py)
     "spark.sql.shuffle.partitions": "8",
-    "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
 }
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}

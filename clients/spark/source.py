@@ -9,7 +9,7 @@ workers. All of these processes need this package, the fsspec implementation of 
 its credentials; none contacts a broker.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from .extra import missing_extra
@@ -20,7 +20,6 @@ try:
         DataSource,
         DataSourceReader,
         DataSourceStreamReader,
-        Filter,
         InputPartition,
     )
     from pyspark.sql.types import StructType
@@ -34,7 +33,6 @@ try:
         columns_option,
         scan_options,
     )
-    from .streaming.pushed_filters import are_pushed_down, row_filter
     from .streaming.scan_partition import TierlogPartition, one_line, read_partition
     from .streaming.stream_reader import TierlogStreamReader
 except ModuleNotFoundError as error:
@@ -55,8 +53,7 @@ class TierlogDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         with one_line():
-            options = _with_schema(scan_options(self.options), schema)
-            return FilteredReader(options) if are_pushed_down() else TierlogReader(options)
+            return TierlogReader(_with_schema(scan_options(self.options), schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         with one_line():
@@ -86,7 +83,11 @@ def _with_schema(options: ScanOptions, schema: StructType) -> ScanOptions:
 
 
 class TierlogReader(DataSourceReader):
-    """A batch reader without filter pushdown."""
+    """A batch reader, which takes no filters.
+
+    Spark 4.1 keeps the partitions that were planned with pushed filters for all later queries of
+    the same DataFrame, whatever those ask for; so a reader with `pushFilters` gives wrong rows.
+    """
 
     def __init__(self, options: ScanOptions) -> None:
         self._options = options
@@ -97,12 +98,3 @@ class TierlogReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(self._options, partition)
-
-
-class FilteredReader(TierlogReader):
-    """A batch reader that skips segments and batches that the query's filters exclude."""
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        self._options = replace(self._options, row_filter=row_filter(filters))
-        # The filters only skip segments and batches, so Spark must still check each row.
-        return filters
