@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from tierlog.docker.start import become_tierlog, prepare, run_or_refuse
+from tierlog.docker.start import become_tierlog, configure, format_new, run_or_refuse
 from tierlog.docker.variables import property_name
 
 
@@ -29,7 +29,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _start() -> None:
-    prepare(os.environ, property_name)
+    configure(os.environ, property_name)
+    format_new(os.environ)
     become_tierlog(os.environ)
 
 

@@ -3,14 +3,14 @@
 Both entry points use it, each with its rule for the names of variables (`variables.py`). The file
 is `server.properties` in `$TIERLOG_CONFIG_DIR`. A file of the same name in the mounted
 configuration directory comes first, and a variable overrides it. `CLUSTER_ID` formats directories
-that are new.
+that are new: that is a step of its own, because others format before it, and add users.
 """
 
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -18,12 +18,14 @@ from tierlog.clients.errors import KafkaError
 from tierlog.clients.properties import parse_properties
 from tierlog.docker.properties_file import path_of_properties
 from tierlog.docker.variables import (
+    CLUSTER_ID,
     NameRule,
     StartRefusedError,
     lines_when_ready,
     log_directories,
     log_level_options,
-    planned_start,
+    named_directories,
+    planned_properties,
 )
 
 MOUNTED_CONFIG_DIR = "TIERLOG_MOUNTED_CONFIG_DIR"
@@ -45,8 +47,8 @@ def _text_of(path: Path) -> str | None:
         raise StartRefusedError(f"{path} is not UTF-8 text.") from None
 
 
-def prepare(environment: Mapping[str, str], rule: NameRule) -> None:
-    """Write the properties file, and format new directories.
+def configure(environment: Mapping[str, str], rule: NameRule) -> None:
+    """Write the properties file.
 
     Raises StartRefusedError, KafkaError, OSError.
     """
@@ -54,13 +56,35 @@ def prepare(environment: Mapping[str, str], rule: NameRule) -> None:
     folder = environment.get(MOUNTED_CONFIG_DIR)
     mounted = (_text_of(Path(folder) / file.name) if folder else None) or ""
     names = log_directories(environment, mounted, rule)
-    metas = {name: _text_of(Path(name) / META_FILE) for name in names}
-    start = planned_start(environment, mounted, metas, rule)
+    text = planned_properties(environment, mounted, _metas(names), rule)
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     file.touch(mode=0o600)
-    file.write_text(start.text, "utf-8")
-    if start.format_as is not None:
-        _format(start.format_as, file)
+    file.write_text(text, "utf-8")
+
+
+def _metas(directories: Sequence[str]) -> dict[str, str | None]:
+    """The text of `meta.properties` of each directory; None for one that is new."""
+    return {name: _text_of(Path(name) / META_FILE) for name in directories}
+
+
+def format_new(environment: Mapping[str, str]) -> None:
+    """Format the directories that are new, as `CLUSTER_ID` says; nothing if it is not set.
+
+    Raises KafkaError, StartRefusedError.
+    """
+    file, properties = _written(environment)
+    cluster_id = environment.get(CLUSTER_ID)
+    if cluster_id and None in _metas(named_directories(properties)).values():
+        _format(cluster_id, file)
+
+
+def _written(environment: Mapping[str, str]) -> tuple[Path, dict[str, str]]:
+    """The file that was written, and its properties. Raises KafkaError, StartRefusedError."""
+    file = path_of_properties(environment)
+    text = _text_of(file)
+    if text is None:
+        raise StartRefusedError(f"There is no {file}: run /etc/confluent/docker/configure first.")
+    return file, parse_properties(text)
 
 
 def _format(cluster_id: str, file: Path) -> None:
@@ -89,11 +113,8 @@ def become_tierlog(environment: Mapping[str, str]) -> NoReturn:
 
     Raises KafkaError, StartRefusedError, OSError.
     """
-    file = path_of_properties(environment)
-    text = _text_of(file)
-    if text is None:
-        raise StartRefusedError(f"There is no {file}: run /etc/confluent/docker/configure first.")
-    announced = [f"--announce={line}" for line in lines_when_ready(parse_properties(text))]
+    file, properties = _written(environment)
+    announced = [f"--announce={line}" for line in lines_when_ready(properties)]
     levels = log_level_options(environment)
     # A first process has no default actions: what comes now waits until tierlog listens to it.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})

@@ -15,7 +15,7 @@ Kafka 4.3.1, and in `dub` of Confluent's images.
 
 import re
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from tierlog.broker.metrics.loggers import stated_levels
 from tierlog.clients.errors import KafkaError
@@ -41,6 +41,8 @@ NOT_PROPERTIES_OF_CONFLUENT = NOT_PROPERTIES | {
 ROOT_LEVEL = f"{PREFIX}LOG4J_ROOT_LOGLEVEL"
 LOGGER_LEVELS = f"{PREFIX}LOG4J_LOGGERS"
 
+CLUSTER_ID = "CLUSTER_ID"
+"""The id with which new directories are formatted."""
 DATA_DIR = "TIERLOG_DATA_DIR"
 METRICS_PORT = "9404"
 NameRule: TypeAlias = Callable[[str], str | None]
@@ -53,15 +55,6 @@ _OF_CONFLUENT = {"_": ".", "__": "-", "___": "_"}
 
 class StartRefusedError(Exception):
     """One sentence: what is wrong, and what to do."""
-
-
-class Start(NamedTuple):
-    """What is to be done before `tierlog serve`."""
-
-    text: str
-    """The properties file."""
-    format_as: str | None
-    """The cluster id with which new directories are formatted; None if there is nothing to do."""
 
 
 def property_name(variable: str) -> str | None:
@@ -150,13 +143,13 @@ def _on_any_host(listener: str) -> str:
     return f"{name}://{_ANY_HOST}:{address.rpartition(':')[2]}"
 
 
-def planned_start(
+def planned_properties(
     environment: Mapping[str, str],
     mounted: str,
     directories: Mapping[str, str | None],
     rule: NameRule = property_name,
-) -> Start:
-    """What to write and to format.
+) -> str:
+    """The text of the properties file, for directories with which the node can start.
 
     `mounted` is the text of the mounted file. `directories` are the log directories, each with the
     text of its `meta.properties`, or None if it is new. Raises StartRefusedError.
@@ -167,7 +160,7 @@ def planned_start(
     lines = [f"{name}={value}\n" for name, value in added.items()]
     # The empty line ends the file's last line even if it ends with a backslash.
     text = (mounted.rstrip("\n") + "\n\n" if mounted else "") + "".join(lines)
-    cluster_id = environment.get("CLUSTER_ID", "")
+    cluster_id = environment.get(CLUSTER_ID, "")
     for directory, meta in directories.items():
         owner = parse_properties(meta or "").get("cluster.id", "")
         if cluster_id and owner and owner != cluster_id:
@@ -175,13 +168,12 @@ def planned_start(
                 f"{directory} belongs to the cluster {owner}, and CLUSTER_ID is {cluster_id}: set"
                 f" CLUSTER_ID={owner}, or give this node an empty volume."
             )
-    is_new = None in directories.values()
-    if is_new and not cluster_id and _is_member(stated):
+    if None in directories.values() and not cluster_id and _is_member(stated):
         raise StartRefusedError(
             "CLUSTER_ID is not set: give all nodes of the cluster the same id, which"
             " `tierlog random-uuid` prints."
         )
-    return Start(text, cluster_id if is_new and cluster_id else None)
+    return text
 
 
 def _roles(properties: Mapping[str, str]) -> set[str]:
@@ -204,7 +196,14 @@ def log_directories(
 ) -> list[str]:
     """Where the node keeps its logs."""
     stated = {**parse_properties(mounted), **stated_properties(environment, rule)}
-    named = stated.get("log.dirs") or stated.get("log.dir") or environment.get(DATA_DIR, "")
+    return named_directories(stated) or named_directories(
+        {"log.dirs": environment.get(DATA_DIR, "")}
+    )
+
+
+def named_directories(properties: Mapping[str, str]) -> list[str]:
+    """The log directories that properties name."""
+    named = properties.get("log.dirs") or properties.get("log.dir") or ""
     return [each.strip() for each in named.split(",") if each.strip()]
 
 

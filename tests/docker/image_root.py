@@ -59,12 +59,12 @@ class ImageRoot:
         else:
             shutil.copy(source, target)
 
-    def put(self, place: str, text: str, mode: int) -> None:
+    def put(self, place: str, content: str | bytes, mode: int) -> None:
         """Copy a file into the container, which appears at once with all of its content."""
         target = self._root / place[1:]
         target.parent.mkdir(parents=True, exist_ok=True)
         new = target.with_name(target.name + ".new")
-        new.write_text(self.placed(text))
+        new.write_bytes(content if isinstance(content, bytes) else self.placed(content).encode())
         new.chmod(mode)
         new.rename(target)
 

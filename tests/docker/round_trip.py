@@ -1,7 +1,15 @@
-"""What a user's client does first: a record there and back, by librdkafka."""
+"""What a user's client does first, by librdkafka: a record there and back, and a login."""
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+
+from tierlog.tests.broker.security.sasl.logins import refusal
+from tierlog.tests.broker.security.tls.certificates import authority, write_authority
+from tierlog.tests.broker.security.tls.pkcs12_stores import key_store, trust_store
+from tierlog.tests.docker.testcontainers.library import Login
+from tierlog.tests.docker.testcontainers.node import KEY_STORE, STORE_PASSWORD, TRUST_STORE
 
 _WITHIN_S = 60.0
 
@@ -18,3 +26,24 @@ def round_trip(bootstrap: str) -> str | None:
     assert message is not None
     assert message.value() == b"hello"
     return AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=_WITHIN_S).cluster_id
+
+
+def stores(host: str) -> dict[str, bytes]:
+    """The files of a listener with TLS that clients reach as `host`, by name."""
+    keys = key_store(authority("ours").issue_cert(host), [], STORE_PASSWORD)
+    return {KEY_STORE: keys, TRUST_STORE: trust_store(STORE_PASSWORD)}
+
+
+def log_in(bootstrap: str, login: Login, folder: Path) -> None:
+    """The user of a library gets in with the right password over TLS, and with no other."""
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.location": str(write_authority(folder)),
+        "sasl.mechanism": login.mechanism,
+        "sasl.username": login.user,
+    }
+    wrong = refusal({**settings, "sasl.password": "wrong"})
+    assert wrong.code() == KafkaError._AUTHENTICATION
+    right = AdminClient({**settings, "sasl.password": login.password, "log_level": 0})
+    assert "greetings" in right.list_topics(timeout=_WITHIN_S).topics

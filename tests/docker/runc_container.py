@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Self
 
 from tierlog.tests.docker.built_image import BuiltImage
 from tierlog.tests.docker.published_ports import PublishedPorts
-from tierlog.tests.docker.testcontainers import ALIAS
+from tierlog.tests.docker.testcontainers.library import ALIAS
 from tierlog.tests.waiting import wait_until
 
 OWN_ADDRESS = "127.0.1.1"
@@ -162,11 +162,11 @@ class RuncContainer:
         self._ports = PublishedPorts(routes, lambda: _socket_in(network))
         self._ports.__enter__()
 
-    def put(self, place: str, text: str, mode: int) -> None:
+    def put(self, place: str, content: str | bytes, mode: int) -> None:
         """Copy a file of root's into the container, as an engine does: it is there at once."""
         target = self._folder / "root" / place[1:]
         new = target.with_name(target.name + ".new")
-        new.write_text(text)
+        new.write_bytes(content.encode() if isinstance(content, str) else content)
         new.chmod(mode)
         new.rename(target)
 

@@ -11,7 +11,7 @@ import yaml
 
 from tierlog.broker.config.config import config_warnings, read_config
 from tierlog.clients.properties import parse_properties
-from tierlog.docker.variables import planned_start
+from tierlog.docker.variables import planned_properties
 from tierlog.tests.docker.compose_file import (
     NO_MEANING_FOR_A_PROCESS,
     ONE_BROKER,
@@ -30,7 +30,7 @@ MIN_INSYNC, REPLICAS = "2", "3"
 
 def _properties(environment: dict[str, str]) -> dict[str, str]:
     whole = {**image().environment, **environment}
-    return parse_properties(planned_start(whole, "", {"/data": None}).text)
+    return parse_properties(planned_properties(whole, "", {"/data": None}))
 
 
 def _check_node(properties: dict[str, str], node_id: int) -> None:

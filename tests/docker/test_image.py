@@ -15,15 +15,11 @@ from confluent_kafka import Consumer, TopicPartition
 
 from tierlog.bench.probe import free_port
 from tierlog.tests.docker.built_image import BuiltImage
-from tierlog.tests.docker.round_trip import round_trip
+from tierlog.tests.docker.round_trip import log_in, round_trip, stores
 from tierlog.tests.docker.runc_container import NAME, RuncContainer, Volume, new_volume
-from tierlog.tests.docker.testcontainers import (
-    CLUSTER_ID,
-    KAFKAS_COMPOSE_FILE,
-    LIBRARIES,
-    Library,
-    script_of,
-)
+from tierlog.tests.docker.testcontainers.library import CLUSTER_ID, Library, script_of
+from tierlog.tests.docker.testcontainers.node import SECRETS
+from tierlog.tests.docker.testcontainers.ways import KAFKAS_COMPOSE_FILE, LIBRARIES
 from tierlog.tests.tiering.servers.s3 import versitygw
 
 pytestmark = [
@@ -191,11 +187,14 @@ def _it_stops_at_once_where_it_has_not_started(image: BuiltImage, folder: Path) 
 
 def _a_library_starts_it(image: BuiltImage, library: Library, folder: Path) -> None:
     """Its variables, its command and its script; what it waits for; then its user's client."""
-    port = free_port()
+    published = {each: free_port() for each in library.ports}
+    port = published[library.port]
     with RuncContainer(image, folder, library.environment, library.command) as container:
-        ports = {port: library.port}
-        container.publish(ports)
-        script = script_of(library, "localhost", port, NAME)
+        container.publish({ours: theirs for theirs, ours in published.items()})
+        if library.login is not None:
+            for name, content in stores("localhost").items():
+                container.put(f"{SECRETS}/{name}", content, 0o644)
+        script = script_of(library, "localhost", published, NAME)
         if library.name.startswith("Rust"):
             _write_inside(container, library.script_path, script)
         else:
@@ -203,6 +202,9 @@ def _a_library_starts_it(image: BuiltImage, library: Library, folder: Path) -> N
         container.wait_until(lambda: _is_awaited_line_on_stdout(library, container))
         cluster_id = round_trip(f"localhost:{port}")
         print(f"{library.name}: awaited line on stdout, a record there and back")
+        if library.login is not None:
+            log_in(f"localhost:{published[library.login.port]}", library.login, folder)
+            print("its user logs in")
         assert cluster_id == library.cluster_id or library.cluster_id is None
         assert container.execute("tierlog-ready")[0] == 0
         if library.other_port is not None:
@@ -211,7 +213,7 @@ def _a_library_starts_it(image: BuiltImage, library: Library, folder: Path) -> N
 
 def _is_awaited_line_on_stdout(library: Library, container: RuncContainer) -> bool:
     """A library without such a line waits for its ports; here, for the broker to be ready."""
-    if library.awaited.pattern == "":
+    if library.awaited is None:
         return container.execute("tierlog-ready")[0] == 0
     return any(library.awaited.search(line) for line in container.stdout.splitlines())
 

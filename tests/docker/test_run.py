@@ -11,13 +11,13 @@ from tierlog.bench.kafka_peer import java_command
 from tierlog.broker.config.config import read_config
 from tierlog.clients.errors import KafkaError
 from tierlog.clients.properties import parse_properties
-from tierlog.docker.start import MOUNTED_CONFIG_DIR, prepare, run_or_refuse
+from tierlog.docker.start import MOUNTED_CONFIG_DIR, configure, format_new, run_or_refuse
 from tierlog.docker.variables import (
     StartRefusedError,
     lines_when_ready,
     log_directories,
     log_level_options,
-    planned_start,
+    planned_properties,
     property_name,
     property_name_of_confluent,
     stated_properties,
@@ -160,28 +160,25 @@ def test_apache_kafkas_own_image_makes_the_same_properties(tmp_path: Path) -> No
 
 
 def test_a_variable_overrides_the_mounted_file() -> None:
-    start = planned_start(
+    text = planned_properties(
         {**IMAGE, "KAFKA_NUM_PARTITIONS": "6"}, "num.partitions=4\nlog.dirs=/else", {}
     )
-    properties = parse_properties(start.text)
+    properties = parse_properties(text)
     assert properties["num.partitions"] == "6"
     assert properties["log.dirs"] == "/else"
 
 
 def test_without_any_variable_it_is_a_cluster_of_one_on_localhost() -> None:
-    start = planned_start(IMAGE, "", {DATA: None})
-    config = read_config(parse_properties(start.text))
+    text = planned_properties(IMAGE, "", {DATA: None})
+    config = read_config(parse_properties(text))
     assert not config.is_member
     assert [each.address for each in config.listeners.advertised] == ["localhost:9092"]
-    assert start.format_as is None
 
 
 def test_listeners_follow_from_the_advertised_ones_as_in_kafkas_image() -> None:
     advertised = "INSIDE://broker1:9092,OUTSIDE://example.com:19092"
-    start = planned_start({"KAFKA_ADVERTISED_LISTENERS": advertised}, "", {})
-    assert parse_properties(start.text)["listeners"] == (
-        "INSIDE://0.0.0.0:9092,OUTSIDE://0.0.0.0:19092"
-    )
+    text = planned_properties({"KAFKA_ADVERTISED_LISTENERS": advertised}, "", {})
+    assert parse_properties(text)["listeners"] == ("INSIDE://0.0.0.0:9092,OUTSIDE://0.0.0.0:19092")
 
 
 def test_an_empty_list_of_advertised_listeners_is_none_as_in_kafkas_image() -> None:
@@ -194,22 +191,48 @@ def test_a_comma_at_the_end_of_the_advertised_listeners_states_no_listener() -> 
     assert stated["advertised.listeners"] == "PLAINTEXT://host:1"
 
 
-def test_a_new_directory_is_formatted_and_an_old_one_is_not() -> None:
-    variables = {**IMAGE, "CLUSTER_ID": ID}
-    assert planned_start(variables, "", {DATA: None}).format_as == ID
-    assert planned_start(variables, "", {DATA: f"version=1\ncluster.id={ID}\n"}).format_as is None
+@pytest.mark.slow
+def test_a_new_directory_is_formatted_once_and_with_no_other_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", f"{Path(sys.prefix) / 'bin'}:{os.environ['PATH']}")
+    data = tmp_path / "data"
+    variables = {
+        "TIERLOG_CONFIG_DIR": str(tmp_path / "out"),
+        "KAFKA_LOG_DIRS": f"{data}-1,{data}-2",
+    }
+    configure({**variables, "CLUSTER_ID": ID}, property_name)
+    assert not Path(f"{data}-1").exists()
+    format_new(variables)
+    assert not Path(f"{data}-1").exists(), "without an id, `tierlog serve` formats it"
+    format_new({**variables, "CLUSTER_ID": ID})
+    metas = [Path(f"{data}-{each}/meta.properties").read_text() for each in (1, 2)]
+    assert all(f"cluster.id={ID}\n" in each for each in metas)
+    capsys.readouterr()
+    monkeypatch.setenv("PATH", "")
+    format_new({**variables, "CLUSTER_ID": ID})
+    assert capsys.readouterr().err == ""
+
+
+def test_nothing_is_formatted_before_there_are_properties(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    variables = {"TIERLOG_CONFIG_DIR": str(tmp_path), "CLUSTER_ID": ID}
+    assert run_or_refuse(lambda: format_new(variables)) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("server.properties: run /etc/confluent/docker/configure first.")
 
 
 def test_the_volume_of_another_cluster_is_refused() -> None:
     with pytest.raises(StartRefusedError, match=f"belongs to the cluster {OTHER_ID}.*empty volume"):
-        planned_start({**IMAGE, "CLUSTER_ID": ID}, "", {DATA: f"cluster.id={OTHER_ID}\n"})
+        planned_properties({**IMAGE, "CLUSTER_ID": ID}, "", {DATA: f"cluster.id={OTHER_ID}\n"})
 
 
 def test_a_member_that_is_new_needs_the_id_of_its_cluster() -> None:
     voters = {"KAFKA_CONTROLLER_QUORUM_VOTERS": "1@a:9093,2@b:9093,3@c:9093"}
     with pytest.raises(StartRefusedError, match="random-uuid"):
-        planned_start({**IMAGE, **voters}, "", {DATA: None})
-    assert planned_start({**IMAGE, **voters}, "", {DATA: f"cluster.id={ID}"}).format_as is None
+        planned_properties({**IMAGE, **voters}, "", {DATA: None})
+    assert planned_properties({**IMAGE, **voters}, "", {DATA: f"cluster.id={ID}"})
 
 
 def test_a_value_of_several_lines_is_refused_and_not_cut() -> None:
@@ -231,19 +254,19 @@ def test_a_variable_cannot_change_another_property(
     variable: str, value: str, sentence: str
 ) -> None:
     with pytest.raises(StartRefusedError, match=sentence) as refused:
-        planned_start({variable: value, "KAFKA_ZONE": "z"}, "", {})
+        planned_properties({variable: value, "KAFKA_ZONE": "z"}, "", {})
     assert "secret" not in str(refused.value)
 
 
 def test_a_value_may_have_escaped_backslashes() -> None:
-    start = planned_start({"KAFKA_A": "x\\\\", "KAFKA_B": "y"}, "", {})
-    stated = parse_properties(start.text)
+    text = planned_properties({"KAFKA_A": "x\\\\", "KAFKA_B": "y"}, "", {})
+    stated = parse_properties(text)
     assert (stated["a"], stated["b"]) == ("x\\", "y")
 
 
 def test_the_last_line_of_the_mounted_file_takes_no_property_with_it() -> None:
-    start = planned_start({"KAFKA_B": "y"}, "a=x\\", {})
-    stated = parse_properties(start.text)
+    text = planned_properties({"KAFKA_B": "y"}, "a=x\\", {})
+    stated = parse_properties(text)
     assert (stated["a"], stated["log.dirs"], stated["b"]) == ("x", "", "y")
 
 
@@ -255,9 +278,9 @@ def test_the_directories_are_those_that_the_properties_name() -> None:
 
 def test_an_advertised_listener_without_a_port_is_refused_as_it_was_written() -> None:
     variables = {**IMAGE, "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://host"}
-    start = planned_start(variables, "", {})
+    text = planned_properties(variables, "", {})
     with pytest.raises(KafkaError) as refused:
-        read_config(parse_properties(start.text))
+        read_config(parse_properties(text))
     assert "PLAINTEXT://host is not" in refused.value.message
 
 
@@ -279,7 +302,7 @@ def test_a_file_that_cannot_be_read_is_named_and_nothing_is_said_of_writing(
         monkeypatch.setattr(Path, "read_text", refuse)
     variables = {MOUNTED_CONFIG_DIR: str(tmp_path), "TIERLOG_CONFIG_DIR": str(tmp_path / "out")}
     with pytest.raises(StartRefusedError) as refused:
-        prepare(variables, property_name)
+        configure(variables, property_name)
     assert str(refused.value) == (
         f"{mounted} cannot be read: {reason}. The image runs as user {os.getuid()}."
     )
@@ -299,7 +322,8 @@ def test_what_format_refuses_is_one_sentence(
         "KAFKA_CONTROLLER_LISTENER_NAMES": "C",
         "CLUSTER_ID": ID,
     }
-    assert run_or_refuse(lambda: prepare(variables, property_name)) == 1
+    configure(variables, property_name)
+    assert run_or_refuse(lambda: format_new(variables)) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("tierlog: If process.roles contains the 'controller' role")
 

@@ -15,21 +15,17 @@ import pytest
 from tierlog.tests.docker.compose_processes import addresses
 from tierlog.tests.docker.image_file import image
 from tierlog.tests.docker.image_root import ImageRoot
-from tierlog.tests.docker.round_trip import round_trip
-from tierlog.tests.docker.testcontainers import (
-    ALIAS,
-    CLUSTER_ID,
-    KAFKAS_COMPOSE_FILE,
-    LIBRARIES,
-    Library,
-    script_of,
-)
+from tierlog.tests.docker.round_trip import log_in, round_trip, stores
+from tierlog.tests.docker.testcontainers.library import ALIAS, CLUSTER_ID, Library, script_of
+from tierlog.tests.docker.testcontainers.node import SECRETS
+from tierlog.tests.docker.testcontainers.ways import KAFKAS_COMPOSE_FILE, LIBRARIES
 from tierlog.tests.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
-_IN_EVERY_RUN = ("Java, KafkaContainer", "Python")
-"""One for each tree, of which one has roles and the other has none."""
+_IN_EVERY_RUN = ("Java, KafkaContainer", "Python", "Node, withSaslSslListener()")
+"""One for each tree, of which one has roles and the other has none; and one that adds a user."""
+_IN_TMP = "/tmp/zookeeper.properties"
 _WITHIN_S = 60.0
 _READY = re.compile(r"^tierlog .* ready on ")
 _KAFKAS_LINES = re.compile("KafkaServer id|Kafka Server started|Transitioning from RECOVERY")
@@ -61,17 +57,25 @@ def test_a_library_of_testcontainers_starts_it_as_its_own_image(
     library: Library, tmp_path: Path
 ) -> None:
     address = _own_address(LIBRARIES.index(library))
-    with ImageRoot(image(), tmp_path, address, [library.script_path], [ALIAS]) as container:
+    files = [library.script_path, _IN_TMP]
+    with ImageRoot(image(), tmp_path, address, files, [ALIAS]) as container:
+        if library.login is not None:
+            for name, content in stores(address).items():
+                container.put(f"{SECRETS}/{name}", content, 0o644)
         container.start(library.command, library.environment)
-        script = script_of(library, address, library.port, address)
+        published = {port: port for port in library.ports}
+        script = script_of(library, address, published, address)
         container.put(library.script_path, script, 0o755)
-        container.wait_for_line(library.awaited)
+        if library.awaited is not None:
+            container.wait_for_line(library.awaited)
         for port in (library.port, library.other_port):
             if port is not None:
                 is_open = partial(_accepts, address, port)
                 wait_until(is_open, _WITHIN_S, lambda: container.output)
         cluster_id = round_trip(f"{address}:{library.port}")
         assert cluster_id == library.cluster_id or library.cluster_id is None
+        if library.login is not None:
+            log_in(f"{address}:{library.login.port}", library.login, tmp_path)
         assert container.execute("tierlog-ready")[0] == 0
         assert len(_KAFKAS_LINES.findall(container.stdout)) in (1, 2)
 
