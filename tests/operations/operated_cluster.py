@@ -198,7 +198,8 @@ def _answer(url: str) -> str | None:
             body: str = answer.read().decode()
             return body
     except urllib.error.HTTPError as error:
-        return f"{error.code} {error.read().decode()}"
+        with error:
+            return f"{error.code} {error.read().decode()}"
     except OSError:
         return None
 
