@@ -9,7 +9,7 @@ from tierlog.tests.broker.security.sasl.logins import refusal
 from tierlog.tests.broker.security.tls.certificates import authority, write_authority
 from tierlog.tests.broker.security.tls.pkcs12_stores import key_store, trust_store
 from tierlog.tests.docker.testcontainers.library import Login
-from tierlog.tests.docker.testcontainers.node import KEY_STORE, STORE_PASSWORD, TRUST_STORE
+from tierlog.tests.docker.testcontainers.node import KEY_STORE, TRUST_STORE
 
 _WITHIN_S = 60.0
 
@@ -28,10 +28,10 @@ def round_trip(bootstrap: str) -> str | None:
     return AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=_WITHIN_S).cluster_id
 
 
-def stores(host: str) -> dict[str, bytes]:
+def stores(host: str, password: str) -> dict[str, bytes]:
     """The files of a listener with TLS that clients reach as `host`, by name."""
-    keys = key_store(authority("ours").issue_cert(host), [], STORE_PASSWORD)
-    return {KEY_STORE: keys, TRUST_STORE: trust_store(STORE_PASSWORD)}
+    keys = key_store(authority("ours").issue_cert(host), [], password)
+    return {KEY_STORE: keys, TRUST_STORE: trust_store(password)}
 
 
 def log_in(bootstrap: str, login: Login, folder: Path) -> None:

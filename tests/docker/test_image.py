@@ -192,7 +192,7 @@ def _a_library_starts_it(image: BuiltImage, library: Library, folder: Path) -> N
     with RuncContainer(image, folder, library.environment, library.command) as container:
         container.publish({ours: theirs for theirs, ours in published.items()})
         if library.login is not None:
-            for name, content in stores("localhost").items():
+            for name, content in stores("localhost", library.login.store_password).items():
                 container.put(f"{SECRETS}/{name}", content, 0o644)
         script = script_of(library, "localhost", published, NAME)
         if library.name.startswith("Rust"):

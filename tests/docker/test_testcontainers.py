@@ -60,7 +60,7 @@ def test_a_library_of_testcontainers_starts_it_as_its_own_image(
     files = [library.script_path, _IN_TMP]
     with ImageRoot(image(), tmp_path, address, files, [ALIAS]) as container:
         if library.login is not None:
-            for name, content in stores(address).items():
+            for name, content in stores(address, library.login.store_password).items():
                 container.put(f"{SECRETS}/{name}", content, 0o644)
         container.start(library.command, library.environment)
         published = {port: port for port in library.ports}

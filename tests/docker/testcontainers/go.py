@@ -15,32 +15,41 @@ from tierlog.tests.docker.testcontainers.steps import (
 )
 
 _GO = "/usr/sbin/testcontainers_start.sh"
-GO_WAYS = (
+_ENVIRONMENT = {
+    **ONE_NODE,
+    **TRANSACTIONS,
+    **KRAFT,
+    "KAFKA_LISTENERS": CONTROLLER_TOO,
+    "KAFKA_REST_BOOTSTRAP_SERVERS": CONTROLLER_TOO,
+    "KAFKA_BROKER_ID": "1",
+}
+_SCRIPT = (
+    "#!/bin/bash\n"
+    "source /etc/confluent/docker/bash-config\n"
+    "export KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://{host}:{9093},BROKER://{own}:9092\n"
+    "echo Starting Kafka KRaft mode\n"
+    + NO_ZOOKEEPER
+    + add_format('"$(kafka-storage random-uuid)"')
+    + "echo '' > /etc/confluent/docker/ensure\n"
+    "/etc/confluent/docker/configure\n"
+    "/etc/confluent/docker/launch"
+)
+GO_WAYS = tuple(
     Library(
-        "Go",
+        name,
         "testcontainers-go modules/kafka/kafka.go",
-        {
-            **ONE_NODE,
-            **TRANSACTIONS,
-            **KRAFT,
-            "KAFKA_LISTENERS": CONTROLLER_TOO,
-            "KAFKA_REST_BOOTSTRAP_SERVERS": CONTROLLER_TOO,
-            "KAFKA_BROKER_ID": "1",
-        },
+        {**_ENVIRONMENT, **more},
         ("sh", "-c", waiting(_GO, "bash ")),
         _GO,
-        "#!/bin/bash\n"
-        "source /etc/confluent/docker/bash-config\n"
-        "export KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://{host}:{9093},BROKER://{own}:9092\n"
-        "echo Starting Kafka KRaft mode\n"
-        + NO_ZOOKEEPER
-        + add_format('"$(kafka-storage random-uuid)"')
-        + "echo '' > /etc/confluent/docker/ensure\n"
-        "/etc/confluent/docker/configure\n"
-        "/etc/confluent/docker/launch",
+        _SCRIPT,
         re.compile(f".*{RUNNING}.*"),
         module="go",
         port=9093,
         cluster_id=None,
-    ),
+    )
+    for name, more in (
+        ("Go", {}),
+        # What formats draws an id all the same.
+        ("Go, WithClusterID", {"CLUSTER_ID": "test-cluster"}),
+    )
 )

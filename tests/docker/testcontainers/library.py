@@ -25,6 +25,14 @@ class Login(NamedTuple):
     user: str
     password: str
     mechanism: str
+    store_password: str
+    """Of both stores."""
+
+    @property
+    def stated(self) -> tuple[str, ...]:
+        """What the library's user states."""
+        port = str(self.port)
+        return (self.mechanism, self.password, self.user, self.store_password, port)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +55,11 @@ class Library:
     other_port: int | None = None
     """Another port that must accept connections before the library goes on."""
     login: Login | None = None
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """What the library's user states."""
+        return self.login.stated if self.login is not None else ()
 
     @property
     def ports(self) -> tuple[int, ...]:

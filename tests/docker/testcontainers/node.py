@@ -18,7 +18,6 @@ from tierlog.tests.docker.testcontainers.steps import (
 
 SECRETS = "/etc/kafka/secrets"
 KEY_STORE, TRUST_STORE = "server.keystore.pfx", "server.truststore.pfx"
-STORE_PASSWORD = "of both stores"
 _NODE_ENVIRONMENT = {
     **ONE_NODE,
     "KAFKA_BROKER_ID": "1",
@@ -35,21 +34,21 @@ _NODES_COMMAND = ("sh", "-c", f"echo 'Waiting for script...'; {waiting(STARTER, 
 _NODES_LISTENERS = (
     "#!/bin/bash\nexport KAFKA_ADVERTISED_LISTENERS=BROKER://{own}:9092,PLAINTEXT://{host}:{9093}\n"
 )
-_NODES_LOGIN = Login(9096, "app-user", "userPassword", "SCRAM-SHA-256")
+_NODES_LOGIN = Login(9096, "app-user", "userPassword", "SCRAM-SHA-256", "of both stores")
 _NODES_SECURE_ENVIRONMENT = {
     **_NODE_KRAFT_ENVIRONMENT,
     "KAFKA_LISTENERS": f"SECURE://0.0.0.0:{_NODES_LOGIN.port},{CONTROLLER_TOO}",
     "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": f"{PROTOCOLS},SECURE:SASL_SSL,CONTROLLER:PLAINTEXT",
     "KAFKA_SSL_PROTOCOL": "TLSv1.2",
     "KAFKA_SSL_KEYSTORE_LOCATION": f"{SECRETS}/{KEY_STORE}",
-    "KAFKA_SSL_KEYSTORE_PASSWORD": STORE_PASSWORD,
+    "KAFKA_SSL_KEYSTORE_PASSWORD": _NODES_LOGIN.store_password,
     "KAFKA_SSL_KEYSTORE_TYPE": "PKCS12",
     "KAFKA_SASL_ENABLED_MECHANISMS": _NODES_LOGIN.mechanism,
     f"KAFKA_LISTENER_NAME_SECURE_{_NODES_LOGIN.mechanism}_SASL_JAAS_CONFIG": (
         "org.apache.kafka.common.security.scram.ScramLoginModule required;"
     ),
     "KAFKA_SSL_TRUSTSTORE_LOCATION": f"{SECRETS}/{TRUST_STORE}",
-    "KAFKA_SSL_TRUSTSTORE_PASSWORD": STORE_PASSWORD,
+    "KAFKA_SSL_TRUSTSTORE_PASSWORD": _NODES_LOGIN.store_password,
     "KAFKA_SSL_TRUSTSTORE_TYPE": "PKCS12",
 }
 _ADDED_USER = (
