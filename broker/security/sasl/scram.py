@@ -41,6 +41,11 @@ MESSAGE_BYTES_MAX = 8 * 1024
 `sasl.server.max.receive.size` would hold up everybody for seconds; Kafka has no such bound."""
 
 _NONCE_BYTES = 24
+_NONCE_TWICE = (
+    "The client has sent its nonce twice, as librdkafka does before version 2.6.1, with which no"
+    " password is right: use 2.6.1 or newer (kcat and confluent-kafka stand on it)."
+)
+"""For the client as well: it says nothing of the user, and else shows that of a wrong password."""
 _USUAL_BINDING = "biws"
 """Base64 of `n,,`; franz-go sends it even if its header names an authorization id."""
 
@@ -103,6 +108,7 @@ class ScramExchange:
         self._mechanism = mechanism
         self._credential_of = credential
         self._nonce = nonce
+        self._clients_nonce = ""
         self._user = ""
         self._bindings: tuple[str, ...] = ()
         self._signed_so_far = b""
@@ -131,7 +137,8 @@ class ScramExchange:
         if ",tokenauth=true" in match["extensions"]:
             raise SaslFailure("delegation tokens are not supported")
         self._user = user
-        self._nonce = match["nonce"] + self._nonce
+        self._clients_nonce = match["nonce"]
+        self._nonce = self._clients_nonce + self._nonce
         self._bindings = (encode64(match["gs2"].encode()), _USUAL_BINDING)
         credential, self._is_user = self._credential_of(user)
         self._credential = credential
@@ -143,6 +150,8 @@ class ScramExchange:
         match = _CLIENT_FINAL.fullmatch(message)
         if match is None:
             raise SaslFailure("the final message is malformed")
+        if match["nonce"] == self._clients_nonce + self._nonce:
+            raise SaslFailure(_NONCE_TWICE, _NONCE_TWICE)
         if not hmac.compare_digest(match["nonce"].encode(), self._nonce.encode()):
             raise SaslFailure("the final message has another nonce")
         if match["binding"] not in self._bindings:

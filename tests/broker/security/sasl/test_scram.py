@@ -170,6 +170,23 @@ def test_a_wrong_password_fails() -> None:
         exchange.evaluate(client.final("pencils"))
 
 
+@pytest.mark.parametrize("password", ["pencil", "pencils"])
+@pytest.mark.parametrize("user", ["user", "nobody"])
+def test_an_old_librdkafka_is_told_to_be_replaced(user: str, password: str) -> None:
+    """Its final message has the client's nonce twice; whose it is makes no difference."""
+    client = Client(first=f"n,,n={user},r=mine")
+    exchange = server().begin()
+    client.begin(exchange)
+    ours = client.challenge.split(",")[0].removeprefix("r=mine")
+    with pytest.raises(SaslFailure) as raised:
+        exchange.evaluate(client.final(password, nonce=f"minemine{ours}"))
+    assert raised.value.cause == raised.value.text
+    assert raised.value.text == (
+        "The client has sent its nonce twice, as librdkafka does before version 2.6.1, with which no"
+        " password is right: use 2.6.1 or newer (kcat and confluent-kafka stand on it)."
+    )
+
+
 def test_an_unknown_user_looks_like_a_known_one_until_the_end() -> None:
     def challenge_of(who: str, broker: ScramServer) -> tuple[str, str]:
         client = Client(first=f"n,,n={who},r=mine")
