@@ -90,6 +90,8 @@ def _it_keeps_its_records(image: BuiltImage, folder: Path) -> None:
         container.wait_until(lambda: container.execute("tierlog-ready")[0] == 0)
         assert container.execute("id", "-u") == (0, "1000\n")
         assert container.execute("tierlog-bucket")[0] == 2
+        tokens_and_stores = ("python", "-c", "import joserfc, cryptography")
+        assert container.execute(*tokens_and_stores) == (0, "")
         cluster_id = round_trip(f"localhost:{port}")
         assert container.execute("tierlog-in-sync", "--wait", "60")[0] == 0
         names = container.execute("tierlog", "topic", "ls", "--names", "-b", f"{NAME}:9093")
