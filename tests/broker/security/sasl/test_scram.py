@@ -182,8 +182,8 @@ def test_an_old_librdkafka_is_told_to_be_replaced(user: str, password: str) -> N
         exchange.evaluate(client.final(password, nonce=f"minemine{ours}"))
     assert raised.value.cause == raised.value.text
     assert raised.value.text == (
-        "The client has sent its nonce twice, as librdkafka does before version 2.6.1, with which no"
-        " password is right: use 2.6.1 or newer (kcat and confluent-kafka stand on it)."
+        "The client has sent its nonce twice, as librdkafka does before version 2.6.1, with which"
+        " no password is right: use 2.6.1 or newer (kcat and confluent-kafka stand on it)."
     )
 
 
