@@ -17,7 +17,7 @@ from tierlog.clients.errors import KafkaError
 from tierlog.clients.properties import parse_properties
 
 _PORT = "2181"
-_HOST = ""
+_HOST = "0.0.0.0"
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -1,8 +1,9 @@
 """The files of the image below a directory, and commands that run there as processes.
 
 Absolute paths of the image become paths below the directory, in the commands and in the image's
-own shell scripts. Addresses that mean the container itself become one of 127.0.0.0/8, and its
-`hostname` answers with it. tierlog is that of the environment that runs the test.
+own scripts, as far as they have any. Addresses that mean the container itself become one of
+127.0.0.0/8, and its `hostname` answers with it. tierlog is that of the environment that runs the
+test.
 """
 
 import os
@@ -21,6 +22,7 @@ from tierlog.tests.waiting import wait_until
 
 _FOLDERS = ("/etc/kafka", "/etc/confluent/docker", "/opt/kafka", "/usr/local/bin")
 _WRITABLE = ("/home/appuser", "/tmp/tierlog", "/mnt/shared/config", "/var/lib/kafka/data")
+_LISTENS_EVERYWHERE = FOLDER / "zookeeper.py"
 _STOP_WITHIN_S = 90.0
 _WITHIN_S = 120.0
 
@@ -54,7 +56,7 @@ class ImageRoot:
     def _add(self, place: str, source: Path) -> None:
         target = self._root / place[1:]
         target.parent.mkdir(parents=True, exist_ok=True)
-        if source.parent == FOLDER / "confluent":
+        if source.parent == FOLDER / "confluent" or source == _LISTENS_EVERYWHERE:
             self.put(place, source.read_text(), source.stat().st_mode & 0o777)
         else:
             shutil.copy(source, target)
