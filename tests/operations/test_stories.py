@@ -59,6 +59,7 @@ def test_a_broker_dies(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.requires("java", "mvn")
 def test_all_is_well_and_every_node_is_restarted(tmp_path: Path) -> None:
     (look,) = commands("Is all well?")
     one, leaders = commands("Restart and upgrade")
@@ -86,6 +87,7 @@ def test_all_is_well_and_every_node_is_restarted(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.requires("java", "mvn")
 def test_a_disk_is_lost(tmp_path: Path) -> None:
     (replace,) = commands("A disk is lost")
     with operated(tmp_path) as cluster:
@@ -117,6 +119,7 @@ def test_a_majority_is_lost_and_comes_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.requires("java", "mvn")
 def test_a_majority_is_lost_with_its_disks(tmp_path: Path) -> None:
     _, again, give_up = commands("A majority is lost")
     (waits,) = log_lines("A majority is lost")
@@ -136,6 +139,7 @@ def test_a_majority_is_lost_with_its_disks(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.requires("java", "mvn")
 def test_every_node_is_lost_and_the_cluster_comes_back_from_its_tier(tmp_path: Path) -> None:
     (verify,), (plan, *rebuild), spread = commands("Backup and restore")
     with operated(tmp_path) as cluster:
@@ -182,6 +186,7 @@ def _three_replicas(cluster: OperatedCluster) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.requires("java", "mvn")
 def test_the_bucket_is_lost(tmp_path: Path) -> None:
     (verify,), give_up = commands("The bucket is lost")
     store = ObjectStore(tmp_path)
