@@ -49,8 +49,8 @@ def _run(language: str, command: Sequence[str], folder: Path) -> str:
     )
     said = (done.stderr + done.stdout).strip()
     assert done.returncode == 0, (
-        f"What Testcontainers for {language} does now cannot be told: its registry did not answer"
-        f" `{' '.join(command)}`. Run the test again where it can be reached.\n{said[-2000:]}"
+        f"What Testcontainers for {language} does now cannot be told: `{' '.join(command)}` has"
+        f" failed. Run the test again where its registry can be reached.\n{said[-2000:]}"
     )
     return done.stdout
 

@@ -46,6 +46,8 @@ def _check_java(published: Published) -> None:
     for name, row in named.items():
         is_deprecated = "@Deprecated\npublic class" in published.files[files[name]]
         assert ("deprecated" in row) == is_deprecated, name
+    (oldest,) = re.findall(r'MIN_KRAFT_TAG = "([\d.]+)"', published.code)
+    assert f"`.withKraft()` refuses tags below {oldest}" in _PAGE
 
 
 def _check_python(published: Published) -> None:
@@ -166,5 +168,6 @@ def test_a_client_that_cannot_fetch_says_what_is_not_known(
     with pytest.raises(AssertionError) as raised:
         newest("node", tmp_path)
     first, last = str(raised.value).splitlines()
-    assert first.startswith("What Testcontainers for Node does now cannot be told: its registry")
+    assert first.startswith("What Testcontainers for Node does now cannot be told: `npm pack ")
+    assert first.endswith("` has failed. Run the test again where its registry can be reached.")
     assert last == "unreachable"
