@@ -104,10 +104,7 @@ async def _run(config: BrokerConfig, started_ms: int, announced: Sequence[str]) 
 
     broker.on_fatal = give_up
     signal.signal(signal.SIGUSR1, StackSignal(loop, _log))
-    for number in _SIGNALS:
-        loop.add_signal_handler(number, _on_signal, stop)
-    # A flood of signals fills the loop's pipe, of which the interpreter would write to stderr.
-    signal.set_wakeup_fd(signal.set_wakeup_fd(-1), warn_on_full_buffer=False)
+    hear_stop_signals(loop, stop)
     if not await _has_started(broker, stop):
         return _give_up(fatal[0]) if fatal else 0
     # These objects live as long as the process: collections need not scan them.
@@ -147,12 +144,27 @@ async def _has_started(broker: Broker, stop: asyncio.Event) -> bool:
     return False
 
 
-def _on_signal(stop: asyncio.Event) -> None:
-    stop.set()
-    loop = asyncio.get_running_loop()
+def hear_stop_signals(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    """Set `stop` at the first Ctrl-C or SIGTERM, and leave at the second."""
+
+    def heard() -> None:
+        stop.set()
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
+            signal.signal(number, _leave)
+
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
+        for number in _SIGNALS:
+            signal.signal(number, _leave)
+        loop.call_soon_threadsafe(heard)
+
     for number in _SIGNALS:
-        loop.remove_signal_handler(number)
-        signal.signal(number, _leave)
+        # The loop's own handlers wake it. But they hear through its pipe, which a flood of other
+        # signals fills, and what does not go into it is lost: Python's own handlers hear all.
+        loop.add_signal_handler(number, stop.set)
+        signal.signal(number, on_signal)
+    # Of a pipe that is full the interpreter would write to stderr.
+    signal.set_wakeup_fd(signal.set_wakeup_fd(-1), warn_on_full_buffer=False)
 
 
 def _leave(_number: int, _frame: FrameType | None) -> None:

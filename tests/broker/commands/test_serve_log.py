@@ -72,6 +72,33 @@ def test_a_flood_of_the_signal_neither_ends_the_broker_nor_breaks_a_line(tmp_pat
         assert sum("stacks" in line for line in objects(broker)) > 2
 
 
+_FLOODED = """
+import asyncio, os, signal
+from tierlog.broker.commands.serve import hear_stop_signals
+
+async def main():
+    stop = asyncio.Event()
+    signal.signal(signal.SIGUSR1, lambda number, frame: None)
+    hear_stop_signals(asyncio.get_running_loop(), stop)
+    for _ in range(10_000):
+        os.kill(os.getpid(), signal.SIGUSR1)
+    os.kill(os.getpid(), signal.SIGTERM)
+    async with asyncio.timeout(10):
+        await stop.wait()
+    print("stopped", flush=True)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+asyncio.run(main())
+"""
+
+
+def test_the_end_is_heard_behind_more_signals_than_the_loop_can_take_at_once() -> None:
+    answer = subprocess.run(
+        [sys.executable, "-c", _FLOODED], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (answer.stdout, answer.returncode) == ("stopped\n", 130), answer.stderr
+
+
 def wait_for_stacks(broker: BrokerProcess, count: int) -> None:
     wait_until(
         lambda: broker.log.read_text().count("Stacks of ") == count, 60, broker.log.read_text
