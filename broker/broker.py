@@ -120,6 +120,8 @@ class Broker:
         self.metrics.family(lambda: failures_of_loops(self._supervisor))
         # Stops what was started, in reverse order.
         self._started = AsyncExitStack()
+        # Those of clients, of both kinds, each closed by a call that does not wait.
+        self._disconnects: list[Callable[[], None]] = []
         self._tier: BrokerTier | None = None
         self._member: ClusterMember | None = None
         self._tls: TlsListeners | None = None
@@ -153,6 +155,14 @@ class Broker:
         self._is_started = False
         await self._started.aclose()
 
+    def cut_off(self) -> None:
+        """Close all connections at once, as the end of the process does; `stop` is still due.
+
+        Whatever this broker does from now on, nobody is told that it is done.
+        """
+        for disconnect in self._disconnects:
+            disconnect()
+
     @property
     def remote_log_manager(self) -> "RemoteLogManager | None":
         """What tiers the logs of this broker; None if no tier is set."""
@@ -168,6 +178,7 @@ class Broker:
             self.metrics,
         )
         self._started.push_async_callback(server.stop)
+        self._disconnects.append(server.disconnect)
         await self._bind(server)
         await self._serve_status(network)
         context = self.context = await self._build(server)
@@ -215,6 +226,7 @@ class Broker:
         self.site = StatusSite(self.metrics, self._obstacle, lambda: self.remote_log_manager)
         endpoints = StatusEndpoints(self.config, network, self.site)
         self._started.callback(endpoints.stop)
+        self._disconnects.append(endpoints.stop)
         self.metrics_port = await endpoints.serve_metrics()
         self.status_url = await endpoints.serve_status()
 

@@ -318,8 +318,8 @@ class SocketServer:
         self._listeners.clear()
         self._accepting.clear()
 
-    async def stop(self) -> None:
-        """Close everything, and wait for unfinished work to end."""
+    def disconnect(self) -> None:
+        """Close all listeners and connections at once: nothing more is read, handled or sent."""
         self.stop_accepting()
         for timer in (self._sweep, self._rest):
             if timer is not None:
@@ -332,6 +332,10 @@ class SocketServer:
         self.strangers.stop()
         for connection in list(self._connections):
             connection.close()
+
+    async def stop(self) -> None:
+        """Close everything, and wait for unfinished work to end."""
+        self.disconnect()
         await self._tasks.stop()
 
 

@@ -111,8 +111,21 @@ def _remove_if_unlocked(path: str) -> None:
 
 
 def copy_tree(source: str, target: str) -> None:
-    """Copy a directory as it is; holes of files stay holes. Raises OSError."""
-    shutil.copytree(source, target, copy_function=_copy_file)
+    """Copy a directory as it is; holes of files stay holes. Raises OSError.
+
+    What another thread removes meanwhile, or renames, may be missing.
+    """
+    os.mkdir(target)
+    with os.scandir(source) as entries:
+        for entry in entries:
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    copy_tree(entry.path, f"{target}/{entry.name}")
+                else:
+                    _copy_file(entry.path, f"{target}/{entry.name}")
+            except FileNotFoundError:
+                # It is gone since it was listed, which is a state of the directory as well.
+                continue
 
 
 def replace_tree(source: str, target: str) -> None:

@@ -1,7 +1,9 @@
 """What runs a test's broker: this process or another one, with the same acts."""
 
+import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from typing import Protocol
 
 from ...clients.errors import KafkaError
@@ -39,6 +41,36 @@ class Host(Protocol):
         ...
 
 
+class _ActsUnderWay:
+    """The acts that wait for something of the broker: they end when it does."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[object]] = set()
+
+    @contextmanager
+    def one_more(self) -> Generator[None]:
+        """What the present task does within is an act. Raises BrokerError if `end` ends it."""
+        task = asyncio.current_task()
+        assert task is not None, "Coroutines run in tasks."
+        self._tasks.add(task)
+        try:
+            yield
+        except asyncio.CancelledError:
+            if task in self._tasks:
+                # The one that waits for it has given up.
+                raise
+            task.uncancel()
+            raise BrokerError("The broker was stopped before this was done.") from None
+        finally:
+            self._tasks.discard(task)
+
+    def end(self) -> None:
+        """End all acts."""
+        tasks, self._tasks = self._tasks, set()
+        for task in tasks:
+            task.cancel()
+
+
 class ThisProcess:
     """Runs a broker on the event loop that calls."""
 
@@ -47,6 +79,7 @@ class ThisProcess:
         self.broker: Broker | None = None
         self._dependencies = None if faults is None else faults.in_place()
         self._fatal = ""
+        self._acts = _ActsUnderWay()
 
     async def start(self, properties: Mapping[str, str]) -> str:
         """See `Host`."""
@@ -67,6 +100,7 @@ class ThisProcess:
 
     async def stop(self) -> None:
         """See `Host`."""
+        self._acts.end()
         broker, self.broker = self.broker, None
         if broker is not None:
             await broker.stop()
@@ -74,7 +108,11 @@ class ThisProcess:
     async def crash(self) -> None:
         """See `Host`. What a clean stop writes is written to a copy that is thrown away."""
         broker = self._running()
-        # Nothing of the broker runs meanwhile on this loop: all directories are of one moment.
+        # First, so that nothing is acknowledged that is not in the copy; and without acknowledged
+        # events, what deletes objects of the tier does not go on.
+        broker.cut_off()
+        # Nothing runs meanwhile on this loop, which alone changes logs: all directories are of one
+        # moment. Threads only flush, write files beside the logs, and remove what is doomed.
         copies = [(path, f"{path}.crashed") for path in broker.config.log_dirs]
         for path, copy in copies:
             copy_tree(path, copy)
@@ -85,6 +123,10 @@ class ThisProcess:
     async def act(self, name: str, topic: str | None) -> None:
         """See `Host`."""
         acts = LogActs(self._running())
+        with self._acts.one_more():
+            await self._act(acts, name, topic)
+
+    async def _act(self, acts: LogActs, name: str, topic: str | None) -> None:
         if name in _OF_ONE_TOPIC:
             if topic is None:
                 raise BrokerError("Which topic is meant?")

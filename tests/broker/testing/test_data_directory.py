@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -125,3 +126,25 @@ def test_the_interpreters_end_removes_the_data_of_a_broker_that_was_not_closed()
     )
     assert ran.stdout.strip()
     assert not os.path.exists(ran.stdout.strip())
+
+
+def test_a_directory_is_copied_while_a_thread_makes_and_removes_files_in_it(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "kept").write_bytes(b"kept")
+    is_over = threading.Event()
+
+    def bustle() -> None:
+        while not is_over.is_set():
+            (tmp_path / "log" / "passing").mkdir()
+            (tmp_path / "log" / "passing" / "file").touch()
+            shutil.rmtree(tmp_path / "log" / "passing")
+
+    thread = threading.Thread(target=bustle)
+    thread.start()
+    try:
+        for number in range(200):
+            copy_tree(str(tmp_path / "log"), str(tmp_path / f"copy-{number}"))
+            assert (tmp_path / f"copy-{number}" / "kept").read_bytes() == b"kept"
+    finally:
+        is_over.set()
+        thread.join()
