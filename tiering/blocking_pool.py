@@ -5,6 +5,7 @@ loop's own executor runs the same calls inline.
 """
 
 import asyncio
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, TypeVar
@@ -44,3 +45,11 @@ class ThreadedPool:
 
     def stop(self) -> None:
         self._executor.shutdown(wait=False, cancel_futures=True)
+
+    def join(self, timeout_s: float) -> None:
+        """After `stop`: wait until the threads have ended, or until the time is up."""
+        # Only `shutdown` waits for them, and without a limit. The one thread more is a daemon.
+        ending = threading.Thread(target=self._executor.shutdown, name=f"{self._name}-end")
+        ending.daemon = True
+        ending.start()
+        ending.join(timeout_s)

@@ -7,8 +7,10 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from ...clients.errors import KafkaError
+from ...tiering.blocking_pool import BlockingPool, ThreadedPool
 from ..broker import Broker, StartError
 from ..config.config import read_config
+from ..dependencies import Dependencies
 from .broker_error import BrokerError
 from .data_directory import copy_tree, replace_tree
 from .faults.faults import Faults
@@ -16,7 +18,8 @@ from .log_acts import LogActs
 
 ACTS = ("offload", "copy_to_tier", "expire_local", "apply_retention", "compact")
 """What `Host.act` can do; `LogActs` has a method for each."""
-
+THREADS_END_WITHIN_S = 5.0
+"""How long calls to the store of a tier may take to end when their broker has stopped."""
 
 _OF_ONE_TOPIC = ("offload", "copy_to_tier", "expire_local")
 
@@ -77,9 +80,16 @@ class ThisProcess:
     def __init__(self, faults: Faults | None = None) -> None:
         """`faults`: what its requests and its tier meet."""
         self.broker: Broker | None = None
-        self._dependencies = None if faults is None else faults.in_place()
+        self._pools: list[ThreadedPool] = []
+        own = Dependencies(blocking_pool=self._pool)
+        self._dependencies = own if faults is None else faults.in_place(own)
         self._fatal = ""
         self._acts = _ActsUnderWay()
+
+    def _pool(self, threads: int) -> BlockingPool:
+        pool = ThreadedPool(threads, "remote-storage")
+        self._pools.append(pool)
+        return pool
 
     async def start(self, properties: Mapping[str, str]) -> str:
         """See `Host`."""
@@ -102,8 +112,15 @@ class ThisProcess:
         """See `Host`."""
         self._acts.end()
         broker, self.broker = self.broker, None
-        if broker is not None:
+        if broker is None:
+            return
+        try:
             await broker.stop()
+        finally:
+            # Calls to the store may be under way: nothing of this broker is at work after its end.
+            pools, self._pools = self._pools, []
+            for pool in pools:
+                pool.join(THREADS_END_WITHIN_S)
 
     async def crash(self) -> None:
         """See `Host`. What a clean stop writes is written to a copy that is thrown away."""

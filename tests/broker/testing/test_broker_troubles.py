@@ -161,6 +161,15 @@ def test_offload_moves_what_there_is_while_others_go_on_writing() -> None:
         assert values(broker, "busy").count(b"before") == 100
 
 
+def test_no_thread_is_left_of_a_broker_whose_tier_was_at_work() -> None:
+    threads = set(threading.enumerate())
+    for _ in range(20):
+        with Broker(tier="memory") as broker:
+            broker.create_topic("orders")
+            broker.records("orders")
+        assert set(threading.enumerate()) == threads
+
+
 def test_what_cannot_be_used_is_refused_in_a_sentence(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
