@@ -29,8 +29,9 @@ import mmap
 import os
 from typing import Protocol, TypeAlias
 
+from ..clients.own_descriptors import keep_from_forks
 from .open_files import OpenFiles, files_limit
-from .system_calls import allocate, lock_file, send_file, sync_data
+from .system_calls import allocate, lock_file, send_file, sync_data, unlock_file
 
 ReadableBuffer: TypeAlias = bytes | bytearray | memoryview
 IndexBuffer: TypeAlias = memoryview | bytearray | bytes
@@ -464,9 +465,16 @@ class OsDirectoryLock:
 
     def __init__(self, fd: int) -> None:
         self._descriptor: _Descriptor | None = _Descriptor(fd)
+        keep_from_forks(self)
+
+    def fileno(self) -> int:
+        """The descriptor; -1 once it is released."""
+        return -1 if self._descriptor is None else self._descriptor.fileno()
 
     def release(self) -> None:
-        self._descriptor = None
+        if self._descriptor is not None:
+            unlock_file(self._descriptor.fileno())
+            self._descriptor = None
 
 
 class OsFiles:

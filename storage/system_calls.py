@@ -67,6 +67,11 @@ def _lock_once(fd: int) -> None:
     fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+def unlock_file(fd: int) -> None:
+    """Unlock a file, also if a process that was forked has a copy of the descriptor."""
+    fcntl.flock(fd, fcntl.LOCK_UN)
+
+
 sync_data: Callable[[int], None] = getattr(os, "fdatasync", _sync_to_the_disk)
 allocate: Callable[[int, int, int], None] = getattr(os, "posix_fallocate", _allocate_by_writing)
 send_file: Callable[[int, int, int, int], int] = getattr(os, "sendfile", _send_by_copying)

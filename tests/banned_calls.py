@@ -41,6 +41,7 @@ BANS = (
         "time.*",
         "the running loop's time(), Environment.wall_clock_ms() or a now_ms argument",
         "clients/environment.py",
+        "broker/testing/system_clock.py",  # the same for a test's broker, whatever the test freezes
     ),
     _ban(
         _of("datetime.datetime", "now utcnow today") + " datetime.date.today",
@@ -82,6 +83,7 @@ BANS = (
         "storage/memory_map.py",  # a part of that door
         "storage/system_calls.py",  # another part
         "storage/private_files.py",  # a third
+        "clients/own_descriptors.py",  # /dev/null, in a process that was forked
         "broker/security/tls/context.py",  # keys in memory, which OpenSSL reads by a path
         "clients/spark/jars.py",  # a cache of jars, which no broker has
         "broker/local_cluster/sync_cluster.py",  # temporary directories of users' tests
@@ -116,6 +118,8 @@ BANS = (
         "broker/network/socket_listener.py",
         "broker/network/tls_transport.py",
         "broker/network/transport.py",
+        "broker/testing/host_process.py",  # the pipes of a test's broker
+        "broker/testing/own_loop.py",  # a selector of its own, to keep it from forks
         "broker/security/tls/",  # OpenSSL without a socket
         "clients/network/",
     ),
@@ -130,6 +134,7 @@ BANS = (
         "storage/memory_map.py",
         "storage/memory_map.py",
         "broker/local_cluster/node_process.py",  # a node dies with the process that started it
+        "broker/testing/system_clock.py",  # a clock that no test moves
     ),
     _ban("pickle.* marshal.* shelve.* dill.*", "msgpack, or Kafka's own format"),
     _ban(

@@ -11,6 +11,8 @@ import asyncio
 import select
 from collections.abc import Callable
 
+from ...clients.own_descriptors import keep_from_forks
+
 _EVENTS_AT_ONCE = 64
 
 
@@ -28,9 +30,14 @@ class HangupWatch:
             return
         if self._epoll is None:
             self._epoll = select.epoll()
+            keep_from_forks(self)
             asyncio.get_running_loop().add_reader(self._epoll.fileno(), self._look)
         self._epoll.register(descriptor, select.EPOLLRDHUP)
         self._watched[descriptor] = on_hangup
+
+    def fileno(self) -> int:
+        """The epoll object's descriptor; -1 if there is none."""
+        return -1 if self._epoll is None else self._epoll.fileno()
 
     def remove(self, descriptor: int) -> None:
         """Stop watching this socket, before it is read again or closed."""

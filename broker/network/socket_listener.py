@@ -20,7 +20,15 @@ import socket
 from contextlib import suppress
 from typing import NamedTuple
 
-from .transport import Listener, OnConnected, Securing, SharedScratch, SocketTransport
+from ...clients.own_descriptors import keep_from_forks
+from .transport import (
+    Listener,
+    OnConnected,
+    Securing,
+    SharedScratch,
+    SocketTransport,
+    close_for_all,
+)
 
 
 class Endpoint(NamedTuple):
@@ -104,6 +112,7 @@ class SocketListener:
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._socket = listening
+        keep_from_forks(listening)
         self._options = options
         self._on_connected = on_connected
         self._scratch = SharedScratch()
@@ -185,7 +194,7 @@ class SocketListener:
         if self._retry is not None:
             self._retry.cancel()
         self._scratch.hangups.close()
-        self._socket.close()
+        close_for_all(self._socket)
 
 
 class SocketNetwork:

@@ -23,8 +23,10 @@ import socket
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Protocol, TypeGuard, cast
 
+from ...clients.own_descriptors import keep_from_forks
 from ...clients.protocol.primitives import size_of
 from ...clients.protocol.schema import Chunk
 from ...storage.files import FileRegion, RegionCutError
@@ -145,6 +147,14 @@ def tell_unreadable(error: OSError) -> None:
         )
 
 
+def close_for_all(connection: socket.socket) -> None:
+    """Close a socket, also if a process that was forked has a copy of it that is still open."""
+    # It is not connected any more where that fails.
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+    connection.close()
+
+
 def _is_large(piece: Piece) -> TypeGuard[FileRegion]:
     """Whether this piece is sent with a `sendfile` call of its own."""
     return type(piece) is FileRegion and piece.nbytes > _SMALL_REGION_BYTES
@@ -198,6 +208,7 @@ class OwnedSocket(ABC):
         self._reading = False
         self._writing = False
         self._receiver: Receiver | None = None
+        keep_from_forks(connected)
 
     def pause_reading(self) -> None:
         if self._reading:
@@ -258,7 +269,7 @@ class OwnedSocket(ABC):
         self._stop_writing()
         self._queue.clear()
         self._say_goodbye()
-        self._socket.close()
+        close_for_all(self._socket)
         if receiver is not None:
             receiver.disconnected()
 

@@ -5,10 +5,11 @@ tests may use it as well. Each broker has its port and its data; several do not 
 """
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 from ...clients.consumer.completed_fetch import ConsumerRecord
 from ...clients.errors import KafkaError
@@ -82,6 +83,8 @@ class Broker:
         self._stated_directory = directory
         self._data: DataDirectory | None = None
         self._thread: LoopThread | None = None
+        self._owner = -1
+        """The process that has started it, whose children have copies of this object."""
         self._host: Host | None = None
         self._access: ClusterAccess | None = None
         self._is_running = False
@@ -134,7 +137,7 @@ class Broker:
         traceback: TracebackType | None,
     ) -> None:
         thread = self._thread
-        if thread is None:
+        if thread is None or self._is_elsewhere():
             return
         with _noted_at(error):
             try:
@@ -153,9 +156,12 @@ class Broker:
             raise
 
     def close(self) -> None:
-        """Stop the broker and remove its temporary data; `with` does. Idempotent."""
+        """Stop the broker and remove its temporary data; `with` does. Idempotent.
+
+        In a process that was forked from the broker's, it does nothing.
+        """
         thread = self._thread
-        if thread is None:
+        if thread is None or self._is_elsewhere():
             return
         try:
             self._stop_on(thread)
@@ -212,6 +218,7 @@ class Broker:
             raise self._external.refusal("faults")
         if self._is_process:
             raise BrokerError("Broker.faults needs a broker in the test's process: process=False.")
+        self._check_process()
         return self._faults
 
     def config(self, **settings: object) -> dict[str, Any]:
@@ -278,7 +285,26 @@ class Broker:
 
     # -- On the loop --------------------------------------------------------------------------
 
+    def _is_elsewhere(self) -> bool:
+        """Whether this object is a copy, in a process that was forked from the broker's."""
+        return self._thread is not None and self._owner != os.getpid()
+
+    def _check_process(self) -> None:
+        if self._is_elsewhere():
+            raise BrokerError(
+                f"This broker belongs to process {self._owner}, and process {os.getpid()} was "
+                f"forked from it: let clients here use {self.bootstrap_servers}, or make another "
+                "Broker in this process."
+            )
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "A Broker cannot be sent to another process: send its bootstrap_servers, "
+            "or make another Broker there."
+        )
+
     def _begin(self) -> LoopThread:
+        self._check_process()
         if self._thread is not None:
             raise BrokerError("The broker is started already.")
         if self._external is None:
@@ -288,6 +314,7 @@ class Broker:
                 raise BrokerError(
                     f"The broker cannot have its data in {error.filename}: {error.strerror}."
                 ) from error
+        self._owner = os.getpid()
         thread = self._thread = LoopThread("tierlog-broker")
         return thread
 
@@ -392,6 +419,7 @@ class Broker:
     ) -> T:
         if self._thread is None:
             raise BrokerError(_NOT_STARTED)
+        self._check_process()
         try:
             return self._thread.run(timeout_s, act, *args)
         except KafkaError as error:

@@ -11,6 +11,10 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "rlmm.config.remote.log.metadata.topic.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
     "log.segment.delete.delay.ms": "1000",
+    # A test may send records from any time, and the broker's own clock is the system's: none of
+    # them is refused, and none is gone before the test looks for it (docs/decisions/031).
+    "log.message.timestamp.after.max.ms": "9223372036854775807",
+    "log.retention.hours": "-1",
     "remote.log.manager.task.interval.ms": "1000",
 }
 

@@ -11,9 +11,10 @@ import os
 import shutil
 import tempfile
 import weakref
-from typing import Final
+from typing import Final, TextIO
 
-from ...clients.environment import SystemEnvironment
+from ...clients.own_descriptors import keep_from_forks
+from .system_clock import SystemClock
 
 MEMORY: Final = "/dev/shm"
 MEMORY_FREE_MIN: Final = 256 << 20
@@ -33,7 +34,7 @@ class DataDirectory:
 
     def __init__(self, stated: str | None) -> None:
         """With `stated` None, a new one that `remove` or the end of the process removes."""
-        self._lock = self._owner = -1
+        self._owner = -1
         self._finalizer: weakref.finalize[..., DataDirectory] | None = None
         if stated is not None:
             self.path = os.path.abspath(stated)
@@ -42,10 +43,11 @@ class DataDirectory:
         parent = _parent()
         _remove_left_behind(parent)
         self.path = tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
-        self._lock = os.open(f"{self.path}/{_LOCK}", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        lock = open(f"{self.path}/{_LOCK}", "x", opener=_private)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        keep_from_forks(lock)
         self._owner = os.getpid()
-        self._finalizer = weakref.finalize(self, _remove, self.path, self._lock, self._owner)
+        self._finalizer = weakref.finalize(self, _remove, self.path, lock, self._owner)
 
     def remove(self) -> None:
         """Remove a temporary directory; one of the caller's stays. Idempotent."""
@@ -55,6 +57,10 @@ class DataDirectory:
         _remove_tree(self.path, self._owner)
         # Whom Ctrl-C interrupts above has the rest removed at the end of the process.
         finalizer()
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
 def _parent() -> str:
@@ -69,10 +75,9 @@ def _parent() -> str:
     return tempfile.gettempdir()
 
 
-def _remove(path: str, lock: int, owner: int) -> None:
+def _remove(path: str, lock: TextIO, owner: int) -> None:
     _remove_tree(path, owner)
-    if os.getpid() == owner:
-        os.close(lock)
+    lock.close()
 
 
 def _remove_tree(path: str, owner: int) -> None:
@@ -83,7 +88,7 @@ def _remove_tree(path: str, owner: int) -> None:
 
 def _remove_left_behind(parent: str) -> None:
     """Remove directories of processes that were killed."""
-    oldest_s = SystemEnvironment().wall_clock_ms() / 1000 - LEFT_BEHIND_AGE_MIN_S
+    oldest_s = SystemClock().wall_clock_ms() / 1000 - LEFT_BEHIND_AGE_MIN_S
     names = [name for name in os.listdir(parent) if name.startswith(_PREFIX)]
     for name in names[:LEFT_BEHIND_MAX]:
         path = f"{parent}/{name}"

@@ -15,6 +15,7 @@ from .broker_error import BrokerError
 from .data_directory import copy_tree, replace_tree
 from .faults.faults import Faults
 from .log_acts import LogActs
+from .system_clock import SystemClock
 
 ACTS = ("offload", "copy_to_tier", "expire_local", "apply_retention", "compact")
 """What `Host.act` can do; `LogActs` has a method for each."""
@@ -81,7 +82,7 @@ class ThisProcess:
         """`faults`: what its requests and its tier meet."""
         self.broker: Broker | None = None
         self._pools: list[ThreadedPool] = []
-        own = Dependencies(blocking_pool=self._pool)
+        own = Dependencies(environment=SystemClock(), blocking_pool=self._pool)
         self._dependencies = own if faults is None else faults.in_place(own)
         self._fatal = ""
         self._acts = _ActsUnderWay()

@@ -1,7 +1,8 @@
 """A test's broker in a process of its own: where the interpreter's lock or a real SIGKILL matters.
 
 Both sides speak JSON, a line each, over the pipes of the process: the first word of a request is
-the act. The process ends when its stdin does, however the test's process ends.
+the act. The process ends when it is told to, and when its stdin does, however the test's process
+ends. asyncio's own subprocesses need a child watcher, which not every policy of event loops has.
 """
 
 import asyncio
@@ -9,10 +10,12 @@ import json
 import logging
 import os
 import sys
-from asyncio.subprocess import PIPE, Process
 from collections.abc import Mapping
+from contextlib import suppress
+from subprocess import PIPE, Popen
 from typing import Final, cast
 
+from ...clients.own_descriptors import keep_from_forks
 from ..metrics.log_lines import LineFormatter, LineHandler, LineLimit
 from .broker_error import BrokerError
 from .host import ThisProcess
@@ -25,29 +28,86 @@ ACTS_WITHIN_S: Final = 60.0
 LINE_BYTES_MAX: Final = 1 << 20
 """The longest request and the longest answer."""
 
+_STOP: Final = "stop"
+
+
+class _Answers(asyncio.StreamReaderProtocol):
+    """Feeds a reader, and knows when the stream has ended, whoever reads."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        super().__init__(reader)
+        self.have_ended = asyncio.Event()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self.have_ended.set()
+
+
+class _Pipes:
+    """A started process, and what is said over its pipes."""
+
+    def __init__(self, log: int) -> None:
+        self.process = Popen(
+            (sys.executable, "-m", "tierlog.broker.testing.host_process"),
+            bufsize=0,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=log,
+            start_new_session=True,
+        )
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        # A fork of the test's process would keep this one alive.
+        self._requests, self._output = self.process.stdin, self.process.stdout
+        keep_from_forks(self._requests)
+        keep_from_forks(self._output)
+        self._reader = asyncio.StreamReader(LINE_BYTES_MAX)
+        self._answers = _Answers(self._reader)
+        self._transport: asyncio.ReadTransport | None = None
+
+    async def open(self) -> None:
+        """Begin to read its answers."""
+        self._transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: self._answers, self._output
+        )
+
+    def send(self, act: str, argument: object) -> None:
+        """Send a request, which fits into the pipe. Raises ConnectionError."""
+        self._requests.write(json.dumps([act, argument]).encode() + b"\n")
+
+    async def answer(self) -> bytes:
+        """A line; empty if the process has ended."""
+        return await self._reader.readline()
+
+    async def end(self) -> None:
+        """Wait for the end of the process."""
+        await self._answers.have_ended.wait()
+
+    def close(self) -> None:
+        """Close the pipes, and end the process if it has not ended."""
+        self._requests.close()
+        if self._transport is not None:
+            self._transport.close()
+        self.process.kill()
+        self.process.wait()
+
 
 class OtherProcess:
     """Runs a broker in a process; see `Host`. Its log goes to a file."""
 
     def __init__(self, log_path: str) -> None:
         self._log_path = log_path
-        self._process: Process | None = None
+        self._pipes: _Pipes | None = None
 
     async def start(self, properties: Mapping[str, str]) -> str:
         """See `Host`."""
         log = os.open(self._log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
-            self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "tierlog.broker.testing.host_process"),
-                stdin=PIPE,
-                stdout=PIPE,
-                stderr=log,
-                start_new_session=True,
-                limit=LINE_BYTES_MAX,
-            )
+            self._pipes = _Pipes(log)
         finally:
             os.close(log)
         try:
+            await self._pipes.open()
             return str(await self._request(STARTS_WITHIN_S, "start", dict(properties)))
         except BaseException:
             await self._end(is_hard=True)
@@ -55,7 +115,7 @@ class OtherProcess:
 
     async def stop(self) -> None:
         """See `Host`."""
-        if self._process is not None:
+        if self._pipes is not None:
             await self._end(is_hard=False)
 
     async def crash(self) -> None:
@@ -68,28 +128,24 @@ class OtherProcess:
         await self._request(ACTS_WITHIN_S, name, topic)
 
     async def _end(self, *, is_hard: bool) -> None:
-        process, self._process = self._process, None
-        assert process is not None
-        if is_hard and process.returncode is None:
-            process.kill()
+        pipes, self._pipes = self._pipes, None
+        assert pipes is not None
         try:
-            async with asyncio.timeout(ACTS_WITHIN_S):
-                # Input, though empty, closes stdin, which ends the process.
-                await process.communicate(b"")
-        except TimeoutError:
-            process.kill()
-            await process.communicate()
+            if not is_hard:
+                with suppress(ConnectionError, TimeoutError):
+                    async with asyncio.timeout(ACTS_WITHIN_S):
+                        pipes.send(_STOP, None)
+                        await pipes.end()
+        finally:
+            pipes.close()
 
     async def _request(self, timeout_s: float, act: str, argument: object) -> object:
         """Send a request and wait for its answer. Raises BrokerError."""
-        process = self._running()
-        assert process.stdin is not None
-        assert process.stdout is not None
+        pipes = self._running()
         try:
-            process.stdin.write(json.dumps([act, argument]).encode() + b"\n")
-            await process.stdin.drain()
+            pipes.send(act, argument)
             async with asyncio.timeout(timeout_s):
-                line = await process.stdout.readline()
+                line = await pipes.answer()
         except ConnectionError:
             line = b""
         except TimeoutError:
@@ -103,10 +159,10 @@ class OtherProcess:
             raise BrokerError(answer["error"])
         return answer["done"]
 
-    def _running(self) -> Process:
-        if self._process is None or self._process.returncode is not None:
+    def _running(self) -> _Pipes:
+        if self._pipes is None or self._pipes.process.poll() is not None:
             raise BrokerError("The broker's process does not run: restart it.")
-        return self._process
+        return self._pipes
 
 
 async def _done(host: ThisProcess, act: str, argument: object) -> object:
@@ -128,6 +184,8 @@ def main() -> None:
     host = ThisProcess()
     while line := sys.stdin.readline(LINE_BYTES_MAX):
         act, argument = json.loads(line)
+        if act == _STOP:
+            break
         try:
             answer = {"done": thread.run(STARTS_WITHIN_S, _done, host, act, argument)}
         except BrokerError as error:

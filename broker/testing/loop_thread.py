@@ -9,6 +9,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 from ...clients.task_owner import TaskOwner
 from ..metrics.log_lines import log_loop_exception
+from .own_loop import OwnLoop
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -115,7 +116,7 @@ class LoopThread:
             raise TimeoutError(f"The thread has no event loop after {BEGINS_WITHIN_S:.0f} s.")
 
     def _run(self) -> None:
-        with asyncio.Runner() as runner:
+        with asyncio.Runner(loop_factory=OwnLoop) as runner:
             loop = self._loop = runner.get_loop()
             loop.set_exception_handler(log_loop_exception)
             loop.call_soon(self._begun.come)

@@ -5,13 +5,15 @@ import shutil
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 import tierlog
 from tierlog.testing import Broker, BrokerError
-from tierlog.tests.broker.testing.broker_clients import produce, values
+from tierlog.tests.broker.testing.broker_clients import TIMEOUT_S, produce, values
 from tierlog.tests.house_rules import ROOT
 from tierlog.tests.waiting import wait_until
 
@@ -92,3 +94,21 @@ def test_the_name_of_a_broker_loads_nothing_of_one() -> None:
     assert (done.stdout, done.stderr) == ("[]\n", "")
     with pytest.raises(AttributeError, match="no attribute 'Brokers'"):
         getattr(tierlog, "Brokers")  # noqa: B009 (a type checker refuses the plain form)
+
+
+@pytest.mark.slow
+def test_a_process_stops_in_the_middle_of_an_act() -> None:
+    with Broker(process=True, tier="memory") as broker, ThreadPoolExecutor(1) as thread:
+        broker.create_topic("orders")
+        # A transaction that is open holds the copying up.
+        producer = Producer(broker.config(transactional_id="shop"))
+        producer.init_transactions(TIMEOUT_S)
+        producer.begin_transaction()
+        producer.produce("orders", b"v")
+        producer.flush(TIMEOUT_S)
+        offloading = thread.submit(broker.offload, "orders")
+        broker.create_topic("payments")
+        broker.kill()
+        with pytest.raises(BrokerError, match=r"does not run|has ended"):
+            offloading.result(TIMEOUT_S)
+        broker.restart()

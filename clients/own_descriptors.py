@@ -1,0 +1,50 @@
+"""Descriptors that stay with the process that opened them, where it forks.
+
+A fork has a copy of every descriptor. A port is in use, a connection open and a lock held until the
+last copy is closed: the children of a test suite or of a server would keep those of a broker in
+their parent for as long as they live. In a child, each of them becomes one of /dev/null. The number
+stays taken, so whatever closes it later closes nothing of the child; and an epoll object, which the
+two processes share, is not changed by what the child does.
+"""
+
+import os
+from typing import Protocol, runtime_checkable
+from weakref import WeakSet
+
+
+@runtime_checkable
+class HasDescriptor(Protocol):
+    """A socket, a file or the like."""
+
+    def fileno(self) -> int:
+        """The descriptor; -1, or ValueError, once it is closed."""
+        ...
+
+
+_own = WeakSet[HasDescriptor]()
+
+
+def keep_from_forks(owner: HasDescriptor) -> None:
+    """Keep its descriptor from processes that are forked from now on, until it is closed."""
+    _own.add(owner)
+
+
+def _let_go() -> None:
+    """In a child, which has one thread: the others may have ended in the middle of anything."""
+    owners = list(_own)
+    if not owners:
+        return
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for owner in owners:
+        try:
+            descriptor = owner.fileno()
+        except ValueError:
+            # It is closed.
+            continue
+        if descriptor >= 0:
+            os.dup2(null, descriptor, inheritable=False)
+    os.close(null)
+    _own.clear()
+
+
+os.register_at_fork(after_in_child=_let_go)
