@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Protocol
 
 from ...clients.errors import KafkaError
@@ -103,6 +104,10 @@ class ThisProcess:
             raise BrokerError(error.message) from error
         except StartError as error:
             raise BrokerError(str(error)) from error
+        if broker.remote_log_manager is not None:
+            # Otherwise loaded with the first copy, which may be while a test has a `datetime.date`
+            # of its own: the package's code in C warns of that.
+            import_module("msgpack")
         self.broker = broker
         return broker.listeners.advertised[0].address
 
