@@ -158,7 +158,7 @@ class Broker:
     def cut_off(self) -> None:
         """Close all connections at once, as the end of the process does; `stop` is still due.
 
-        Whatever this broker does from now on, nobody is told that it is done.
+        Nothing that this broker does from now on is acknowledged.
         """
         for disconnect in self._disconnects:
             disconnect()

@@ -8,11 +8,10 @@ two processes share, is not changed by what the child does.
 """
 
 import os
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 from weakref import WeakSet
 
 
-@runtime_checkable
 class HasDescriptor(Protocol):
     """A socket, a file or the like."""
 

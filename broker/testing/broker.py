@@ -18,6 +18,7 @@ from .broker_options import broker_properties, client_config, topic_configs
 from .cluster_access import DONE_WITHIN_S, ClusterAccess
 from .data_directory import DataDirectory, read_tail
 from .faults.faults import Faults
+from .foreign_loops import foreign_loop_is_running, run_in_thread
 from .host_external import ExternalCluster
 from .loop_thread import LoopThread
 
@@ -121,6 +122,9 @@ class Broker:
             self.close()
 
     async def __aenter__(self) -> Self:
+        if foreign_loop_is_running():
+            await run_in_thread(self.start)
+            return self
         thread = self._begin()
         try:
             thread.start()
@@ -140,6 +144,9 @@ class Broker:
         if thread is None or self._is_elsewhere():
             return
         with _noted_at(error):
+            if foreign_loop_is_running():
+                await run_in_thread(self.close)
+                return
             try:
                 await self._awaited(thread, self._stop())
             finally:
@@ -171,8 +178,9 @@ class Broker:
     def kill(self) -> None:
         """End the broker as SIGKILL does: clients are cut off, nothing more is written.
 
-        `restart` starts it again with what is left. In this process, the data directory is put back
-        to the moment of the kill after the broker has stopped. Raises BrokerError.
+        `restart` starts it again with what is left: all that was acknowledged, and the objects of
+        the tier. In this process, the data directory is put back to the moment of the kill after
+        the broker has stopped. Raises BrokerError.
         """
         self._run(self._crash)
 

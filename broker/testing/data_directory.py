@@ -43,7 +43,8 @@ class DataDirectory:
         parent = _parent()
         _remove_left_behind(parent)
         self.path = tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
-        lock = open(f"{self.path}/{_LOCK}", "x", opener=_private)
+        flags = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC
+        lock = os.fdopen(os.open(f"{self.path}/{_LOCK}", flags, 0o600))
         fcntl.flock(lock, fcntl.LOCK_EX)
         keep_from_forks(lock)
         self._owner = os.getpid()
@@ -57,10 +58,6 @@ class DataDirectory:
         _remove_tree(self.path, self._owner)
         # Whom Ctrl-C interrupts above has the rest removed at the end of the process.
         finalizer()
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
 def _parent() -> str:

@@ -1,8 +1,8 @@
 """A test's broker in a process of its own: where the interpreter's lock or a real SIGKILL matters.
 
 Both sides speak JSON, a line each, over the pipes of the process: the first word of a request is
-the act. The process ends when it is told to, and when its stdin does, however the test's process
-ends. asyncio's own subprocesses need a child watcher, which not every policy of event loops has.
+the act. The process ends by a request, or when its stdin does, however the test's process ends.
+asyncio's own subprocesses need a child watcher, which not every policy of event loops has.
 """
 
 import asyncio

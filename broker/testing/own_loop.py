@@ -9,7 +9,7 @@ process that is forked gets nothing of its epoll object, which both would share.
 import asyncio
 import selectors
 
-from ...clients.own_descriptors import HasDescriptor, keep_from_forks
+from ...clients.own_descriptors import keep_from_forks
 from .system_clock import monotonic_s
 
 
@@ -19,8 +19,8 @@ class OwnLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         selector = selectors.DefaultSelector()
         super().__init__(selector)
-        # A system without epoll or kqueue has a selector without a descriptor.
-        if isinstance(selector, HasDescriptor):
+        # Without epoll and kqueue, as where gevent has patched `select`, it has no descriptor.
+        if hasattr(selector, "fileno"):
             keep_from_forks(selector)
 
     def time(self) -> float:

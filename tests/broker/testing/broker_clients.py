@@ -1,4 +1,6 @@
-"""What tests of a test's broker send to it and read from it."""
+"""What tests of a test's broker send to it, read from it, and see of it."""
+
+import threading
 
 from confluent_kafka import Producer
 
@@ -17,3 +19,12 @@ def produce(broker: Broker, topic: str, pairs: list[tuple[bytes, bytes | None]])
 
 def values(broker: Broker, topic: str) -> list[bytes | None]:
     return [record.value for record in broker.records(topic)]
+
+
+def our_threads() -> list[str]:
+    """Those that run: Python also names one whose start was interrupted before it began."""
+    return [
+        each.name
+        for each in threading.enumerate()
+        if each.name.startswith("tierlog") and each.is_alive()
+    ]

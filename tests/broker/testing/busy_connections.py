@@ -3,7 +3,7 @@
 import socket
 import struct
 import threading
-from typing import Self, cast
+from typing import Self
 
 from tierlog.clients.protocol.api import ApiKey
 from tierlog.clients.protocol.codec import decode, encode_bytes
@@ -33,7 +33,9 @@ def _frame(topic: str) -> bytes:
     batch.append(1_700_000_000_000, b"k", b"v")
     partition = PartitionProduceData(index=0, records=memoryview(batch.build()))
     request = ProduceRequest(
-        acks=-1, timeout_ms=1000, topic_data=[TopicProduceData(name=topic, partition_data=[partition])]
+        acks=-1,
+        timeout_ms=1000,
+        topic_data=[TopicProduceData(name=topic, partition_data=[partition])],
     )
     header = RequestHeader(ApiKey.PRODUCE, _VERSION, 0, "busy")
     body = encode_request_header(header) + encode_bytes(request, _VERSION)
@@ -89,9 +91,7 @@ class BusyConnections:
         if len(body) < size:
             return None
         _, position = decode_response_header(ApiKey.PRODUCE, _VERSION, memoryview(body))
-        response = cast(
-            "ProduceResponse", decode(ProduceResponse, _VERSION, memoryview(body), position)[0]
-        )
+        response, _ = decode(ProduceResponse, _VERSION, memoryview(body), position)
         partition = response.responses[0].partition_responses[0]
         assert partition.error_code == 0, partition
         return partition.base_offset

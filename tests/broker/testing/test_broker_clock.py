@@ -1,5 +1,6 @@
 """A test's broker believes the system's clock, whatever the test does to those of its process."""
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +27,7 @@ TRAVELS: dict[str, Travel] = {
 }
 
 
-@pytest.fixture(params=TRAVELS.values(), ids=TRAVELS)
+@pytest.fixture(params=TRAVELS.values(), ids=list(TRAVELS))
 def travel(request: pytest.FixtureRequest) -> Travel:
     chosen: Travel = request.param
     return chosen
@@ -38,9 +39,15 @@ def broker() -> Iterator[Broker]:
         yield broker
 
 
+def _named(request: pytest.FixtureRequest) -> str:
+    """A topic that no other test has."""
+    name: str = request.node.name
+    return re.sub(r"[^a-z0-9]+", "-", name)
+
+
 @pytest.fixture
 def topic(broker: Broker, request: pytest.FixtureRequest) -> str:
-    return broker.create_topic(f"t{abs(hash(request.node.name))}")
+    return broker.create_topic(_named(request))
 
 
 @pytest.mark.parametrize("date", [PAST, FUTURE])
@@ -80,9 +87,9 @@ def test_records_from_any_time_are_stored_and_stay_whatever_is_copied_and_expire
 
 
 def test_records_are_old_by_the_systems_clock_where_a_topic_says_when(
-    broker: Broker, travel: Travel
+    broker: Broker, travel: Travel, request: pytest.FixtureRequest
 ) -> None:
-    topic = broker.create_topic(f"old{abs(hash(travel))}", retention_ms=A_DAY_MS)
+    topic = broker.create_topic(_named(request), retention_ms=A_DAY_MS)
     now_ms = SystemClock().wall_clock_ms()
     producer = Producer(broker.config())
     producer.produce(topic, b"old", timestamp=now_ms - 2 * A_DAY_MS)

@@ -108,7 +108,7 @@ def test_a_child_reads_at_once_that_the_broker_is_not_its_own() -> None:
         broker.create_topic("orders")
 
         def use() -> str:
-            sentences = []
+            sentences: list[str] = []
             for act in (broker.restart, broker.start, lambda: broker.records("orders")):
                 try:
                     act()

@@ -14,21 +14,12 @@ import pytest
 from confluent_kafka import Producer
 
 from tierlog.testing import Broker, BrokerError
-from tierlog.tests.broker.testing.broker_clients import TIMEOUT_S, produce, values
+from tierlog.tests.broker.testing.broker_clients import TIMEOUT_S, our_threads, produce, values
 
 TraceFunction = Callable[[FrameType, str, Any], Any]
 SOURCES = str(Path(Broker.start.__code__.co_filename).parent)
 """Where the code is whose lines are counted."""
 MINIMUM_LINES = 30
-
-
-def our_threads() -> list[str]:
-    """Those that run: Python also names one whose start was interrupted before it began."""
-    return [
-        each.name
-        for each in threading.enumerate()
-        if each.name.startswith("tierlog") and each.is_alive()
-    ]
 
 
 @contextmanager
