@@ -202,6 +202,9 @@ class Channel(asyncio.Protocol):
             raise self._closed_because or KafkaError(
                 ErrorCode.NETWORK_EXCEPTION, "The connection is not open."
             )
+        if self._transport.is_closing():
+            # It has read the end of the stream, and says so next; some transports cannot write now.
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "The broker disconnected.")
         correlation_id = self._next_correlation_id
         self._next_correlation_id = (correlation_id + 1) & _CORRELATION_ID_MAX
         header = RequestHeader(message.api_key, version, correlation_id, self._client_id)
