@@ -1,8 +1,8 @@
 """The entry point of the `tierlog` command.
 
-Reads the clock before the slow imports. Until the broker is up, Ctrl-C and SIGTERM end the process
-at once, even during a long recovery: a kill does no harm at any step of a start, and no client has
-been served yet.
+Listens to signals before the slow imports, and reads the clock. Until the broker is up, what stops
+it ends the process at once, even during a long recovery: a kill does no harm at any step of a
+start, and no client has been served yet.
 """
 
 import os
@@ -13,19 +13,23 @@ try:
     from collections.abc import Sequence
     from types import FrameType
     from typing import NoReturn
+
+    from .stop_signals import stop_signals
+
+    def _leave(number: int, _frame: FrameType | None) -> None:
+        # A broker that is stopped has done what it should; any other command has not.
+        os._exit(0 if sys.argv[1:2] == ["serve"] else 128 + number)
+
+    # Here and not in `main`, which the script of the command calls only after some work of its own.
+    for _number in stop_signals():
+        signal.signal(_number, _leave)
 except KeyboardInterrupt:
     # No signal handler is set yet.
     os._exit(0)
 
 
-def _leave(_number: int, _frame: FrameType | None) -> None:
-    os._exit(0)
-
-
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line, and end the process with its exit code."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _leave)
     from ..clients.environment import SystemEnvironment
 
     started_ms = SystemEnvironment().wall_clock_ms()

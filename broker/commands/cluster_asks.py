@@ -12,6 +12,7 @@ from ..local_cluster.cluster_status import status_from_json, status_lines
 from ..local_cluster.control_client import NotRunningError, ask
 from ..local_cluster.control_messages import RefusedError, Request
 from ..local_cluster.control_server import SOCKET_FILE
+from ..stop_signals import INTERRUPTED, let_ctrl_c_raise
 
 _FAILED = 1
 _NOT_THERE = 2
@@ -32,6 +33,7 @@ def ask_cluster(parsed: argparse.Namespace) -> int:
         return _give_up(f"There is no directory {directory}.{_HINT}", _NOT_THERE)
     # The path of a socket must be short, and that of a directory need not be.
     os.chdir(directory)
+    let_ctrl_c_raise()
     try:
         done = asyncio.run(ask(SOCKET_FILE, request_of(parsed), _progress))
         _print_done(parsed, done)
@@ -40,7 +42,7 @@ def ask_cluster(parsed: argparse.Namespace) -> int:
     except RefusedError as error:
         return _give_up(str(error), _FAILED)
     except KeyboardInterrupt:
-        return _give_up("The cluster goes on with it.", _FAILED)
+        return _give_up("The cluster goes on with it.", INTERRUPTED)
     return 0
 
 

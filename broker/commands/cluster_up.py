@@ -1,7 +1,7 @@
 """`tierlog cluster up`: the process that runs a local cluster, in the foreground.
 
 Prints the output of its nodes, each line with the name of its node, and one line once all are
-ready. The first Ctrl-C, SIGTERM or SIGHUP stops all cleanly, the second kills them.
+ready. The first Ctrl-C, SIGTERM or SIGHUP stops all cleanly, a second Ctrl-C or SIGTERM kills them.
 
 Supervised (`tierlog.testing`), it prints no output of nodes but keeps it in a file for each, takes
 requests on stdin as on the control socket, answers on stdout, and kills all nodes when stdin ends.
@@ -39,6 +39,7 @@ from ..local_cluster.control_server import SOCKET_FILE, ControlServer
 from ..local_cluster.local_cluster import PLAN_FILE, LocalCluster, Shell
 from ..local_cluster.node_output import KeptOutput, PrefixedOutput
 from ..local_cluster.supervised_pipe import SupervisedPipe
+from ..stop_signals import stop_signals
 
 _FAILED = 1
 _WRONG_ARGUMENTS = 2
@@ -46,7 +47,6 @@ _KILLED = 130
 _LOCK_FILE = ".cluster.lock"
 _DEFAULT_BROKERS = 3
 _TASKS_MAX = 4
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run_cluster(parsed: argparse.Namespace, started_ms: int) -> int:
@@ -157,7 +157,7 @@ class _Run:
         output = (
             KeptOutput(directory, files)
             if is_supervised
-            else PrefixedOutput(sys.stdout, lambda: self._on_stop(False))
+            else PrefixedOutput(sys.stdout, self._stop.set)
         )
         self._say = output.say
         shell = Shell(
@@ -177,8 +177,12 @@ class _Run:
     async def until_stopped(self, started_ms: int) -> int:
         """Start the cluster, wait for the end, and stop it; returns the exit code."""
         loop = asyncio.get_running_loop()
-        for number in _SIGNALS:
-            loop.add_signal_handler(number, self._on_stop, False)
+        for number in stop_signals():
+            # A terminal that closes is one reason, though it says so several times.
+            is_said_once = number == signal.SIGHUP
+            loop.add_signal_handler(
+                number, self._stop.set if is_said_once else lambda: self._on_stop(False)
+            )
         tasks = TaskOwner(_TASKS_MAX, lambda task, failure: None)
         try:
             await self._server.start(SOCKET_FILE)

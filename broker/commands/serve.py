@@ -2,9 +2,9 @@
 
 Prints one line: either the problem with the configuration, an address or the data directory (exit
 code 1, nothing is started), or, once clients can connect, the version, the addresses, the startup
-time, the URL of the status page, if it is served, and the URL of the remote tier. Ctrl-C and
-SIGTERM stop the broker cleanly; a second one exits at once. SIGUSR1 logs the stacks of all threads
-and tasks, and the broker goes on.
+time, the URL of the status page, if it is served, and the URL of the remote tier. Ctrl-C, SIGTERM
+and the end of its terminal (SIGHUP) stop the broker cleanly; a second Ctrl-C or SIGTERM exits at
+once. SIGUSR1 logs the stacks of all threads and tasks, and the broker goes on.
 """
 
 import asyncio
@@ -26,13 +26,13 @@ from ..broker import Broker, StartError
 from ..config.config import BrokerConfig, config_warnings
 from ..config.config_safety import open_listener_warnings
 from ..metrics.log_lines import LineFormatter, LineHandler, LineLimit, log_loop_exception
+from ..stop_signals import stop_signals
 from .configuration import stated_configuration
 from .readiness import STOPPING, announce_ready, notify
 from .stacks import StackSignal
 
 _log = logging.getLogger("tierlog")
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _STOP_TIMEOUT_S = 20.0
 _GARBAGE_THRESHOLD = 50_000
 
@@ -60,7 +60,7 @@ def serve(
     # Before the loop runs and after it has ended, this signal would end the process.
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     # The image holds these back until somebody listens, who is `__main__` now.
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, stop_signals())
     _log_to_stderr(log.format)
     try:
         if log.levels:
@@ -145,23 +145,29 @@ async def _has_started(broker: Broker, stop: asyncio.Event) -> bool:
 
 
 def hear_stop_signals(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-    """Set `stop` at the first Ctrl-C or SIGTERM, and leave at the second."""
+    """Set `stop` at the first signal that stops, and leave at a second Ctrl-C or SIGTERM."""
+    numbers = stop_signals()
+
+    def let_the_second_leave() -> None:
+        for number in numbers:
+            signal.signal(number, signal.SIG_IGN if number == signal.SIGHUP else _leave)
 
     def heard() -> None:
         stop.set()
-        for number in _SIGNALS:
+        for number in numbers:
             loop.remove_signal_handler(number)
-            signal.signal(number, _leave)
+        let_the_second_leave()
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
-        for number in _SIGNALS:
-            signal.signal(number, _leave)
+        let_the_second_leave()
         loop.call_soon_threadsafe(heard)
 
-    for number in _SIGNALS:
+    for number in numbers:
         # The loop's own handlers wake it. But they hear through its pipe, which a flood of other
         # signals fills, and what does not go into it is lost: Python's own handlers hear all.
-        loop.add_signal_handler(number, stop.set)
+        # SIGHUP has none: while it is removed, a second one would end the process.
+        if number != signal.SIGHUP:
+            loop.add_signal_handler(number, stop.set)
         signal.signal(number, on_signal)
     # Of a pipe that is full the interpreter would write to stderr.
     signal.set_wakeup_fd(signal.set_wakeup_fd(-1), warn_on_full_buffer=False)

@@ -3,7 +3,7 @@
 They work on the bucket in the broker's own configuration. Credentials come from there too, and
 never from arguments: a command line is visible in the shell's history and in the process table.
 
-Exit codes: 0 sound, 1 trouble found, 2 cannot run.
+Exit codes: 0 sound, 1 trouble found, 2 cannot run, 130 interrupted.
 """
 
 import argparse
@@ -20,6 +20,7 @@ from ...storage.directory.log_dir import LogDirError
 from ...tiering.remote_storage import RemoteStorageError
 from ...tiering.tools.terminal import CANNOT_RUN, Output, cannot_run
 from ..config.config import BrokerConfig
+from ..stop_signals import INTERRUPTED, let_ctrl_c_raise
 from .configuration import add_configuration_arguments, stated_configuration
 from .tier_ls import LS_HELP, add_ls_arguments, list_tier
 from .tier_owner import OWNER_HELP, add_owner_arguments, show_owner
@@ -89,6 +90,8 @@ async def _run(command: _Command, config: BrokerConfig, parsed: argparse.Namespa
 def run_tier_command(parsed: argparse.Namespace) -> int:
     """Run the command; returns the exit code."""
     command = _COMMANDS[parsed.tier_command]
+    # The bar of the progress has hidden the terminal's cursor.
+    let_ctrl_c_raise()
     try:
         config = stated_configuration(parsed.config, parsed.override)
         return asyncio.run(_run(command, config, parsed))
@@ -101,4 +104,4 @@ def run_tier_command(parsed: argparse.Namespace) -> int:
     except OSError as error:
         return cannot_run(f"{error.filename or 'A file'} cannot be used: {error.strerror}.")
     except KeyboardInterrupt:
-        return CANNOT_RUN
+        return INTERRUPTED

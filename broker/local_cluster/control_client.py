@@ -20,6 +20,20 @@ async def ask(path: str, request: Request, progress: Callable[[str], None]) -> M
     loop = asyncio.get_running_loop()
     answered: asyncio.Future[Mapping[str, object]] = loop.create_future()
     try:
+        return await _asked(path, request, progress, answered)
+    finally:
+        # Nobody takes an answer that comes after the end.
+        answered.cancel()
+
+
+async def _asked(
+    path: str,
+    request: Request,
+    progress: Callable[[str], None],
+    answered: "asyncio.Future[Mapping[str, object]]",
+) -> Mapping[str, object]:
+    loop = asyncio.get_running_loop()
+    try:
         transport, _ = await loop.create_unix_connection(
             lambda: _Answers(request, progress, answered), path
         )

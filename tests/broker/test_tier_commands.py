@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import signal
 import socket
 import subprocess
 import sys
@@ -159,6 +160,25 @@ def test_a_reader_that_has_seen_enough_ends_it_quietly(root: Path) -> None:
         assert listing.stderr is not None
         assert listing.stderr.read() == b""
         assert listing.wait() == 2
+
+
+def test_a_verification_that_ctrl_c_ends_has_found_nothing_sound() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        tier = f"rsm.config.option.endpoint_url=http://127.0.0.1:{silent.getsockname()[1]}"
+        stated = ["rsm.config.url=s3://bucket/tier", tier]
+        stated += ["rsm.config.option.key=somebody", "rsm.config.option.secret=nobody knows"]
+        command = [sys.executable, "-m", "tierlog.broker", "tier", "verify"]
+        command += [word for each in stated for word in ("--override", each)]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as verification:
+            silent.settimeout(60)
+            asking, _ = silent.accept()
+            with asking:
+                assert asking.recv(1)
+                verification.send_signal(signal.SIGINT)
+                said = verification.communicate(timeout=60)
+    assert (verification.returncode, *said) == (130, b"", b"")
 
 
 def meta(directory: Path, cluster_id: str) -> tuple[str, str]:

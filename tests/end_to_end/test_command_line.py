@@ -150,7 +150,7 @@ def test_the_ready_line_says_who_where_how_fast_and_which_tier(tmp_path: Path) -
     assert "Traceback" not in broker.log.read_text()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_it_stops_cleanly_and_finds_everything_again(tmp_path: Path, number: int) -> None:
     topics = [CreatableTopic(name="kept", num_partitions=3, replication_factor=1)]
     with BrokerProcess.on(tmp_path) as broker:
@@ -215,6 +215,19 @@ def test_a_kafka_nodes_file_is_served_and_what_is_not_known_is_said(tmp_path: Pa
     assert "1 of Kafka's properties have no effect here: num.network.threads" in log
 
 
+def python(directory: Path, program: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in Python to its end."""
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        cwd=directory,
+        env={"PYTHONPATH": str(ROOT / ".namespace"), "PATH": ""},
+        timeout=60,
+        check=False,
+    )
+
+
 INTERRUPTED = """
 import sys
 
@@ -229,15 +242,30 @@ import tierlog.broker.__main__
 """
 
 
+BETWEEN = """
+import os, signal, sys
+sys.argv[1:] = {words!r}
+from tierlog.broker.__main__ import main
+os.kill(os.getpid(), signal.{name})
+main()
+"""
+
+
+@pytest.mark.parametrize(("words", "code"), [(["serve"], 0), (["topic", "ls"], 130)])
+def test_ctrl_c_between_the_import_and_the_call_is_no_traceback(
+    tmp_path: Path, words: list[str], code: int
+) -> None:
+    """The script that pip makes of an entry point does a little between the two."""
+    ended = python(tmp_path, BETWEEN.format(words=words, name="SIGINT"))
+    assert (ended.returncode, ended.stdout, ended.stderr) == (code, "", "")
+
+
+def test_a_command_that_is_told_to_end_before_it_began_has_not_succeeded(tmp_path: Path) -> None:
+    ended = python(tmp_path, BETWEEN.format(words=["tier", "verify"], name="SIGTERM"))
+    assert (ended.returncode, ended.stdout, ended.stderr) == (143, "", "")
+
+
 @pytest.mark.parametrize("module", ["signal", "typing"])
 def test_ctrl_c_before_anybody_listens_is_no_traceback(tmp_path: Path, module: str) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED.format(module=module)],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(ROOT / ".namespace"), "PATH": ""},
-        timeout=60,
-        check=False,
-    )
+    ended = python(tmp_path, INTERRUPTED.format(module=module))
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")

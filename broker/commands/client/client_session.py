@@ -21,6 +21,7 @@ from ....clients.network.network import NetworkConfig, parse_bootstrap
 from ....clients.properties import parse_properties
 from ....clients.text_table import table
 from ....storage.files import OsFiles
+from ...stop_signals import stop_signals
 from .address import Stated, Target, UsageError, config_file, target_of
 from .client_properties import ClientProperties
 from .sendable import refuse_unsendable
@@ -177,12 +178,18 @@ def _properties_of(path: str) -> dict[str, str]:
 async def _until_done(
     command: Command, parsed: argparse.Namespace, session: Session, *, asks_first: bool
 ) -> int:
-    """Run the command until it is done, or until Ctrl-C or SIGTERM cancels it."""
+    """Run the command until it is done, or until a signal cancels it."""
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
     assert task is not None
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, task.cancel)
+
+    def on_signal(number: int) -> None:
+        # A terminal that closes may say so twice: what ends in order is not to be cut short.
+        if number != signal.SIGHUP or not task.cancelling():
+            task.cancel()
+
+    for number in stop_signals():
+        loop.add_signal_handler(number, on_signal, number)
     try:
         if asks_first:
             await session.ensure_answers()

@@ -3,8 +3,10 @@
 import asyncio
 import json
 import os
+import signal
 import socket
 import stat
+import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +15,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from hypothesis import example, given, strategies as st
 
+from tierlog.bench.tierlog_node import tierlog_command, user_environment
 from tierlog.broker.local_cluster import control_server
 from tierlog.broker.local_cluster.control_client import NotRunningError, ask
 from tierlog.broker.local_cluster.control_messages import (
@@ -218,3 +221,20 @@ def test_a_burst_of_connections_is_not_taken_for_an_absent_cluster(path: str) ->
         await server.stop()
 
     asyncio.run(story())
+
+
+@pytest.mark.slow
+def test_ctrl_c_at_a_command_that_waits_says_that_the_cluster_goes_on(path: str) -> None:
+    directory = os.path.dirname(path)
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(path)
+        silent.listen()
+        command = tierlog_command("cluster", "roll", "--dir", directory)
+        with subprocess.Popen(command, stderr=subprocess.PIPE, env=user_environment()) as process:
+            silent.settimeout(60)
+            asking, _ = silent.accept()
+            with asking:
+                assert asking.recv(1)
+                process.send_signal(signal.SIGINT)
+                _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, b"tierlog cluster: The cluster goes on with it.\n")
