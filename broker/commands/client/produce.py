@@ -33,7 +33,8 @@ examples:
   tierlog consume orders -e --json | tierlog produce copy --json
 
 With --json each line is an object as `tierlog consume --json` prints it: key, payload, headers and
-ts count, topic, partition and offset do not. At a terminal, Ctrl-D ends the input.
+ts count, topic, partition and offset do not; other fields are refused. At a terminal, Ctrl-D ends
+the input.
 
 {EXIT_CODES}"""
 

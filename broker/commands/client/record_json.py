@@ -3,6 +3,9 @@
 The keys are kcat's: `topic`, `partition`, `offset`, `tstype`, `ts` (milliseconds), `headers` (names
 and values in turn), `key`, `payload`. Where bytes are not UTF-8, `key_base64`, `payload_base64` or
 `headers_base64` stands instead; there, each value is base64, and each name plain text.
+
+A line of other fields is somebody's own JSON, which was meant as a value: it is refused, as is a
+line without a payload. Both would be records that delete something from a compacted topic.
 """
 
 import json
@@ -17,6 +20,13 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 _TYPES = {TimestampType.CREATE_TIME: "create", TimestampType.LOG_APPEND_TIME: "logappend"}
 _NO_TIMESTAMP = -1
+_PAYLOADS = ("payload", "payload_base64")
+_FIELDS = (
+    *("key", "key_base64", *_PAYLOADS, "headers", "headers_base64", "ts"),
+    # What says where a record was read; `broker` is kcat's.
+    *("topic", "partition", "offset", "tstype", "broker"),
+)
+_OTHER_NAMES = {"value": "payload", "timestamp": "ts"}
 
 
 class BadLineError(Exception):
@@ -84,6 +94,7 @@ def record_of(line: bytes) -> NewRecord:
     if not isinstance(parsed, dict):
         raise BadLineError("it is no JSON object")
     fields = cast("dict[str, object]", parsed)
+    _check_names(fields)
     stamp = fields.get("ts")
     if stamp is not None and (not isinstance(stamp, int) or isinstance(stamp, bool)):
         raise BadLineError("ts is no whole number of milliseconds")
@@ -95,6 +106,28 @@ def record_of(line: bytes) -> NewRecord:
         _headers_of(fields),
         None if stamp is None or stamp <= _NO_TIMESTAMP else stamp,
     )
+
+
+def _check_names(fields: dict[str, object]) -> None:
+    """Raise BadLineError for a field that is none of a record's, or without a payload."""
+    for name in fields:
+        if name not in _FIELDS:
+            near = [_OTHER_NAMES[name]] if name in _OTHER_NAMES else _near(name)
+            if near:
+                hint = f'(did you mean "{near[0]}"?)'
+                raise BadLineError(f"it has the unknown field {name!r} {hint}")
+            raise BadLineError(
+                f"it has the unknown field {name!r}: with --json the value stands in the field"
+                ' "payload"; without --json each line is sent as it is'
+            )
+    if not any(name in fields for name in _PAYLOADS):
+        raise BadLineError('it has no "payload": write "payload": null for a record without value')
+
+
+def _near(name: str) -> list[str]:
+    from difflib import get_close_matches
+
+    return get_close_matches(name.lower(), _FIELDS, 1)
 
 
 def _bytes_of(fields: dict[str, object], name: str) -> bytes | None:

@@ -47,6 +47,35 @@ def test_a_line_that_is_no_record_ends_it_and_says_which(tierlog: Tierlog) -> No
 
 
 @pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b'{"order": 1, "price": 5}', "unknown field 'order': with --json the value stands in"),
+        (b'{"key": "k", "paylod": "x"}', "unknown field 'paylod' (did you mean \"payload\"?)."),
+        (b'{"key": "k", "value": "x"}', "unknown field 'value' (did you mean \"payload\"?)."),
+        (b'{"payload": "x", "Headers": []}', "'Headers' (did you mean \"headers\"?)."),
+        (b'{"key": "k"}', 'no "payload": write "payload": null for a record without value.'),
+        (b"{}", 'no "payload"'),
+    ],
+)
+def test_json_that_is_not_a_records_becomes_no_tombstone(
+    tierlog: Tierlog, line: bytes, said: str
+) -> None:
+    tierlog.done("topic", "create", "own", "--if-not-exists")
+    answer = tierlog("produce", "own", "--json", stdin=line)
+    assert (answer.code, len(answer.err.splitlines())) == (2, 1)
+    assert "Line 1 of the input is no record" in answer.err
+    assert said in answer.err
+    assert tierlog.done("consume", "own", "-e").text == ""
+
+
+def test_a_record_without_value_is_one_that_says_so(tierlog: Tierlog) -> None:
+    tierlog.done("topic", "create", "deleted")
+    line = b'{"topic":"t","broker":1,"key":"k","payload":null}'
+    tierlog.done("produce", "deleted", "--json", stdin=line)
+    assert tierlog.done("consume", "deleted", "-e", "-f", "%k %S\n").text == "k -1\n"
+
+
+@pytest.mark.parametrize(
     ("place", "expected"),
     [
         ("start", "0123456789"),
