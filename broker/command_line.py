@@ -12,12 +12,15 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from .. import __version__
+from .commands.parsed_words import parsed_words
 
 _SERVE_EPILOG = """\
 Without --config this is a dev broker: 127.0.0.1:9092, data in ./data, closed segments in
-./data/remote. With --config, the file configures it; the property names are Kafka's.
+./data/remote; --port and --data change that. With --config, the file configures it; the property
+names are Kafka's.
 
-  tierlog serve --override log.dirs=/var/lib/tierlog \\
+  tierlog serve --port 9192 --data /tmp/second
+  tierlog serve --data /var/lib/tierlog \\
       --override rsm.config.url=s3://bucket/prefix \\
       --override rsm.config.option.endpoint_url=http://localhost:9000
 """
@@ -53,8 +56,8 @@ def run(arguments: Sequence[str] | None, started_ms: int) -> int:
     if command in _CLIENT_COMMANDS:
         from .commands.client.commands import run_client_command, with_joined_places
 
-        return run_client_command(parser.parse_args(with_joined_places(words)))
-    parsed = parser.parse_args(words)
+        return run_client_command(parsed_words(parser, with_joined_places(words)))
+    parsed = parsed_words(parser, words)
     match command:
         case "tier":
             from .commands.tier import run_tier_command
@@ -115,9 +118,14 @@ def _add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     """Add the arguments of a command to its parser."""
     match command:
         case "serve":
-            from .commands.configuration import add_configuration_arguments, add_log_arguments
+            from .commands.configuration import (
+                add_configuration_arguments,
+                add_log_arguments,
+                add_port_argument,
+            )
 
             add_configuration_arguments(parser)
+            add_port_argument(parser)
             add_log_arguments(parser)
             parser.add_argument(
                 "--announce",
@@ -160,15 +168,14 @@ def _serve(
     started_ms: int,
 ) -> int:
     _add_arguments("serve", serve)
-    parsed, unknown = parser.parse_known_args(words)
-    if unknown:
-        # Kafka's start script takes the file as a plain argument: the error explains --config.
-        serve.error(f"unrecognized arguments: {' '.join(unknown)}; name a file with --config")
+    parsed = parsed_words(parser, words)
+    from .commands.configuration import DevWords
     from .commands.serve import LogOptions, serve as run_broker
 
     return run_broker(
         parsed.config,
         parsed.override,
+        DevWords(parsed.data, parsed.port),
         started_ms,
         LogOptions(parsed.log_format, parsed.log_level),
         parsed.announce,

@@ -7,6 +7,8 @@ import os
 import sys
 from collections.abc import Mapping
 
+from ...clients.absolute_path import absolute_path
+from ...clients.errors import KafkaError
 from ...storage.files import OsFiles
 from ..local_cluster.cluster_status import status_from_json, status_lines
 from ..local_cluster.control_client import NotRunningError, ask
@@ -28,7 +30,10 @@ _DONE = {
 
 def ask_cluster(parsed: argparse.Namespace) -> int:
     """Ask, and print the answer; returns the exit code."""
-    directory = os.path.abspath(parsed.dir)
+    try:
+        directory = absolute_path(parsed.dir)
+    except KafkaError as error:
+        return _give_up(error.message, _NOT_THERE)
     if not OsFiles().is_directory(directory):
         return _give_up(f"There is no directory {directory}.{_HINT}", _NOT_THERE)
     # The path of a socket must be short, and that of a directory need not be.

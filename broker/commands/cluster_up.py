@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Mapping
 
 from ... import __version__
+from ...clients.absolute_path import absolute_path
 from ...clients.environment import SystemEnvironment
 from ...clients.errors import KafkaError
 from ...clients.kafka_uuid import uuid_to_string
@@ -52,8 +53,9 @@ _TASKS_MAX = 4
 def run_cluster(parsed: argparse.Namespace, started_ms: int) -> int:
     """Run a cluster; returns the exit code. The process began at `started_ms`."""
     files = OsFiles()
-    directory = os.path.abspath(parsed.dir)
+    directory: str = parsed.dir
     try:
+        directory = absolute_path(directory)
         check_directory(directory)
         stated = _stated(parsed, files)
         files.mkdirs(directory)

@@ -1,26 +1,40 @@
 """The broker configuration of a command: `--config FILE` and `--override NAME=VALUE`, combined.
 
-No command has other arguments for URLs and credentials: secrets stay in the file, and a tool that
-reads the broker's file works on the broker's tier.
+Without a file it is that of the dev broker, for which `--data` and `--port` are short. No command
+has other arguments for URLs and credentials: secrets stay in the file, and a tool that reads the
+broker's file works on the broker's tier.
 """
 
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.properties import parse_properties, shown_pair
 from ...storage.files import OsFiles
-from ..config.config import BrokerConfig, dev_properties, read_config, with_dev_status
+from ..config.config import BrokerConfig, read_config, with_dev_defaults, with_dev_status
+from ..config.quorum_config import PORT_MAX
 from ..network.socket_listener import local_host_name
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
 
 _VARIABLE = r"\$\{[^}]*\}"
+_DIRECTORIES = ("log.dirs", "log.dir")
+_LISTENERS = ("listeners",)
 _SHORTEST_VALUE = 4
 """Shorter values of variables stay in sentences, as they occur in any."""
+
+
+class DevWords(NamedTuple):
+    """What the short arguments of the dev broker say, as text."""
+
+    data: str | None = None
+    port: str | None = None
+
+
+_NO_WORDS = DevWords()
 
 
 def add_configuration_arguments(parser: "ArgumentParser") -> None:
@@ -36,6 +50,20 @@ def add_configuration_arguments(parser: "ArgumentParser") -> None:
         action="append",
         default=[],
         help="a property that overrides the file; can be repeated",
+    )
+    parser.add_argument(
+        "--data",
+        metavar="DIR",
+        help="where the dev broker keeps its data, and its tier in DIR/remote (default: ./data)",
+    )
+
+
+def add_port_argument(parser: "ArgumentParser") -> None:
+    """Add the argument for the port of the dev broker."""
+    parser.add_argument(
+        "--port",
+        metavar="PORT",
+        help="where the dev broker listens, on 127.0.0.1 (default: 9092; 0: any that is free)",
     )
 
 
@@ -57,9 +85,14 @@ def add_log_arguments(parser: "ArgumentParser") -> None:
     )
 
 
-def stated_configuration(file: str | None, overrides: Sequence[str]) -> BrokerConfig:
-    """The configuration in `file`, with `overrides` applied. Raises KafkaError(INVALID_CONFIG)."""
-    stated = dev_properties()
+def stated_configuration(
+    file: str | None, overrides: Sequence[str], dev: DevWords = _NO_WORDS
+) -> BrokerConfig:
+    """The configuration in `file`, with `overrides` applied; without one, the dev broker's.
+
+    Raises KafkaError(INVALID_CONFIG).
+    """
+    stated: dict[str, str] = {}
     if file is not None:
         try:
             content = OsFiles().read(file).decode()
@@ -73,17 +106,57 @@ def stated_configuration(file: str | None, overrides: Sequence[str]) -> BrokerCo
         if not equals or not name.strip():
             raise _bad(f"--override {shown_pair(override)} is not of the form name=value.")
         stated[name.strip()] = value
+    stated |= _of_dev_words(dev, file, stated)
     if any("${" in value or name.startswith("config.providers") for name, value in stated.items()):
         from ..config.config_providers import resolve_variables
 
         resolved = resolve_variables(stated, OsFiles().read, os.environ)
         try:
-            config = read_config(resolved, local_host_name())
+            config = _read(file, resolved)
         except KafkaError as error:
             raise _bad(_without_values(error.message, stated, resolved)) from None
     else:
-        config = read_config(stated, local_host_name())
-    return with_dev_status(config) if file is None else config
+        config = _read(file, stated)
+    return config
+
+
+def _of_dev_words(dev: DevWords, file: str | None, stated: Mapping[str, str]) -> dict[str, str]:
+    """The properties that the short arguments stand for.
+
+    Raises KafkaError(INVALID_CONFIG), also if something else says the same.
+    """
+    properties: dict[str, str] = {}
+    if dev.data is not None:
+        _ensure_alone("--data", _DIRECTORIES, file, stated)
+        if not dev.data.strip() or "," in dev.data:
+            raise _bad(f"--data names one directory, not {dev.data!r}: log.dirs names several.")
+        properties["log.dirs"] = dev.data
+    if (port := dev.port) is not None:
+        _ensure_alone("--port", _LISTENERS, file, stated)
+        if not (port.isascii() and port.isdigit() and len(port) < 6 and int(port) <= PORT_MAX):
+            raise _bad(f"--port {port} is not a number from 0 to {PORT_MAX}.")
+        properties["listeners"] = f"PLAINTEXT://127.0.0.1:{int(port)}"
+    return properties
+
+
+def _ensure_alone(
+    word: str, names: Sequence[str], file: str | None, stated: Mapping[str, str]
+) -> None:
+    if file is not None:
+        raise _bad(
+            f"{word} is for a broker without a file: set {names[0]} in {file}, or with"
+            f" --override {names[0]}=VALUE."
+        )
+    for name in names:
+        if name in stated:
+            raise _bad(f"{word} and --override {name} say the same: leave one of them out.")
+
+
+def _read(file: str | None, stated: Mapping[str, str]) -> BrokerConfig:
+    """The checked configuration; that of the dev broker without a file."""
+    if file is not None:
+        return read_config(stated, local_host_name())
+    return with_dev_status(read_config(with_dev_defaults(stated), local_host_name()))
 
 
 def _bad(sentence: str) -> KafkaError:

@@ -17,6 +17,7 @@ import shlex
 import sys
 from ipaddress import ip_address
 
+from ...clients.absolute_path import absolute_path
 from ...clients.environment import Environment, SystemEnvironment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import uuid_to_string
@@ -131,7 +132,7 @@ def _refuse(sentence: str) -> KafkaError:
 
 def _broker(parsed: argparse.Namespace) -> SecuredBroker:
     """The checked arguments. Raises KafkaError(INVALID_CONFIG)."""
-    directory: str = os.path.abspath(parsed.directory)
+    directory: str = absolute_path(parsed.directory)
     host: str = parsed.host
     if not directory.isprintable() or "," in directory:
         # A comma would divide log.dirs.

@@ -27,7 +27,7 @@ from ..config.config import BrokerConfig, config_warnings
 from ..config.config_safety import open_listener_warnings
 from ..metrics.log_lines import LineFormatter, LineHandler, LineLimit, log_loop_exception
 from ..stop_signals import stop_signals
-from .configuration import stated_configuration
+from .configuration import DevWords, stated_configuration
 from .readiness import STOPPING, announce_ready, notify
 from .stacks import StackSignal
 
@@ -49,6 +49,7 @@ class LogOptions(NamedTuple):
 def serve(
     file: str | None,
     overrides: Sequence[str],
+    dev: DevWords,
     started_ms: int,
     log: LogOptions,
     announced: Sequence[str] = (),
@@ -65,7 +66,7 @@ def serve(
     try:
         if log.levels:
             _set_levels(log.levels)
-        config = stated_configuration(file, overrides)
+        config = stated_configuration(file, overrides, dev)
     except KafkaError as error:
         return _give_up(error.message)
     for warning in config_warnings(config):

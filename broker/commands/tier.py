@@ -21,7 +21,7 @@ from ...tiering.remote_storage import RemoteStorageError
 from ...tiering.tools.terminal import CANNOT_RUN, Output, cannot_run
 from ..config.config import BrokerConfig
 from ..stop_signals import INTERRUPTED, let_ctrl_c_raise
-from .configuration import add_configuration_arguments, stated_configuration
+from .configuration import DevWords, add_configuration_arguments, stated_configuration
 from .tier_ls import LS_HELP, add_ls_arguments, list_tier
 from .tier_owner import OWNER_HELP, add_owner_arguments, show_owner
 from .tier_rebuild import REBUILD_HELP, add_rebuild_arguments, rebuild_from_tier
@@ -93,7 +93,7 @@ def run_tier_command(parsed: argparse.Namespace) -> int:
     # The bar of the progress has hidden the terminal's cursor.
     let_ctrl_c_raise()
     try:
-        config = stated_configuration(parsed.config, parsed.override)
+        config = stated_configuration(parsed.config, parsed.override, DevWords(parsed.data))
         return asyncio.run(_run(command, config, parsed))
     except KafkaError as error:
         return cannot_run(error.message)

@@ -3,18 +3,18 @@
 The names are Kafka's (KRaft), so an existing server.properties works unchanged. tierlog adds the
 remote tier: `rsm.config.url` is any fsspec URL, and `rsm.config.option.<name>` sets a storage
 option. Without a file, `tierlog serve` starts a dev broker: 127.0.0.1:9092, data in ./data, tiered
-to ./data/remote.
+to ./data/remote, or to `remote` in another log directory that is named.
 
 A process is a whole cluster, broker and controller with one voter, unless its properties name other
 controllers or a single role: then it is a member of a cluster of several processes. A listener for
 controllers is opened if `controller.listener.names` names one.
 """
 
-import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from ...clients.absolute_path import absolute_path
 from ...clients.errors import ErrorCode, KafkaError
 from ...storage.cleaner.cleaner_config import LARGEST_DEDUPE_BUFFER
 from ...tiering.config import (
@@ -69,19 +69,34 @@ if TYPE_CHECKING:
 
 def dev_properties(directory: str = "data") -> dict[str, str]:
     """The properties of a broker started without a file; it stores everything in `directory`."""
-    data = os.path.abspath(directory)
-    return {
-        "listeners": "PLAINTEXT://127.0.0.1:9092",
-        "log.dirs": data,
-        "rsm.config.url": f"file://{data}/remote",
-        "group.initial.rebalance.delay.ms": "0",
-        # Show the effect of tiering within seconds; Kafka's intervals take minutes.
-        "log.initial.task.delay.ms": "1000",
-        "log.retention.check.interval.ms": "5000",
-        "remote.log.manager.task.interval.ms": "5000",
-    }
+    return with_dev_defaults({"log.dirs": directory})
 
 
+def with_dev_defaults(stated: Mapping[str, str]) -> dict[str, str]:
+    """The properties of a broker started without a file, where they are not stated.
+
+    Its tier is in its first log directory. Raises KafkaError(INVALID_CONFIG) for a relative path
+    where there is no current directory.
+    """
+    properties = {**_DEV, **stated}
+    if "log.dir" not in stated:
+        properties.setdefault("log.dirs", "data")
+    directories = properties.get("log.dirs", properties.get("log.dir", ""))
+    first = directories.partition(",")[0].strip()
+    if first and _URL not in stated:
+        properties[_URL] = f"file://{absolute_path(first)}/remote"
+    return properties
+
+
+_URL = "rsm.config.url"
+_DEV = {
+    "listeners": "PLAINTEXT://127.0.0.1:9092",
+    "group.initial.rebalance.delay.ms": "0",
+    # Show the effect of tiering within seconds; Kafka's intervals take minutes.
+    "log.initial.task.delay.ms": "1000",
+    "log.retention.check.interval.ms": "5000",
+    "remote.log.manager.task.interval.ms": "5000",
+}
 STATUS_PORT = "tierlog.status.port"
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """By their codes in registrations."""
@@ -186,7 +201,7 @@ def read_config(stated: Mapping[str, str], local_host_name: str = "localhost") -
     named = values.texts("log.dirs") or values.texts("log.dir")
     if not named or not all(named):
         raise _refuse("log.dirs holds an empty directory name.")
-    log_dirs = tuple(os.path.abspath(directory) for directory in named)
+    log_dirs = tuple(absolute_path(directory) for directory in named)
     if len(set(log_dirs)) < len(log_dirs):
         raise _refuse("log.dirs names the same directory twice.")
     listeners = read_listeners(values, quorum, local_host_name)

@@ -4,9 +4,9 @@ A member is a process that is not its whole cluster (`BrokerConfig.is_member`). 
 asks for and is not served refuses the start with one sentence.
 """
 
-import os
 from collections.abc import Sequence
 
+from ...clients.absolute_path import absolute_path
 from ...clients.errors import ErrorCode, KafkaError
 from .config_values import ConfigValues
 from .listeners import Listeners, listener_of_brokers
@@ -62,7 +62,7 @@ def metadata_directory_first(values: ConfigValues, log_dirs: Sequence[str]) -> t
     stated = values.text(METADATA_DIRECTORY).strip()
     if not stated:
         return tuple(log_dirs)
-    first = os.path.abspath(stated)
+    first = absolute_path(stated)
     if first not in log_dirs:
         raise _refuse(
             f"{METADATA_DIRECTORY}={stated} is not supported yet: it must be one of log.dirs."

@@ -7,8 +7,7 @@ remote.log.metadata.manager.class.name   none, or Kafka's: the metadata topic
                                          a Python class: that class
 """
 
-import os
-
+from ...clients.absolute_path import absolute_path
 from ...clients.errors import ErrorCode, KafkaError
 from ...tiering.config import PluginClass
 from ..network.socket_listener import Endpoint
@@ -61,7 +60,7 @@ def local_storage_url(values: ConfigValues, own: dict[str, str]) -> dict[str, st
     if values.text(STORAGE_CLASS).strip() == KAFKA_LOCAL_STORAGE and not own.get("url"):
         folder = own.get("dir", "").strip()
         if folder:
-            return {**own, "url": f"file://{os.path.abspath(folder)}"}
+            return {**own, "url": f"file://{absolute_path(folder)}"}
     return own
 
 

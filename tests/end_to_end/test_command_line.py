@@ -1,5 +1,6 @@
 """`tierlog serve` as a person meets it: one plain line for everything, and exit codes."""
 
+import os
 import re
 import signal
 import socket
@@ -60,7 +61,107 @@ def test_it_says_its_version_and_explains_itself(tmp_path: Path) -> None:
     explained = run(tmp_path, "serve", "--help").stdout
     for word in ("--config", "--override", "rsm.config.url", "127.0.0.1:9092"):
         assert word in explained
-    assert run(tmp_path).returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "commands"),
+    [
+        ([], ["serve", "topic", "tier", "consume"]),
+        (["topic"], ["ls", "create"]),
+        (["cluster"], ["up", "wait"]),
+    ],
+)
+def test_a_command_that_needs_another_word_lists_them(
+    tmp_path: Path, words: list[str], commands: list[str]
+) -> None:
+    answer = run(tmp_path, *words)
+    assert (answer.returncode, answer.stdout) == (2, "")
+    listed = [line.split()[0] for line in answer.stderr.splitlines() if line.startswith("    ")]
+    assert set(commands) <= set(listed)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("serve --prot 9192", "arguments: --prot 9192; did you mean --port?"),
+        (
+            "serve --listeners PLAINTEXT://:9192",
+            "; set the property with --override listeners=VALUE",
+        ),
+        ("serve --log-dirs=/tmp/x", "; set the property with --override log.dirs=VALUE"),
+        ("tier ls --rsm.config.url=x", "; set the property with --override rsm.config.url=VALUE"),
+        ("topic ls --bootstrap-server x:1", "; did you mean --bootstrap?"),
+        ("topic ls more", "unrecognized arguments: more"),
+    ],
+)
+def test_a_wrong_option_is_answered_with_the_right_one(
+    tmp_path: Path, words: str, said: str
+) -> None:
+    answer = run(tmp_path, *words.split())
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr.endswith(f"{said}\n")
+    assert sorted(tmp_path.iterdir()) == []
+
+
+def test_a_second_dev_broker_needs_a_port_and_a_directory(tmp_path: Path) -> None:
+    words = ["--port", str(free_port()), "--data", f"{tmp_path}/second"]
+    with BrokerProcess(words, tmp_path) as broker:
+        assert broker.port == int(words[1])
+        assert broker.ready_line.endswith(f"remote tier file://{tmp_path}/second/remote")
+        assert broker.stop() == 0
+    assert not (tmp_path / "data").exists()
+    listed = run(tmp_path, "tier", "ls", "--data", f"{tmp_path}/second")
+    assert listed.stdout == f"The tier file://{tmp_path}/second/remote holds no segment.\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ("serve", 1, "gone, and data would be in it"),
+        ("serve --override log.dirs=relative", 1, "gone, and relative would be in it"),
+        ("tier ls", 2, "gone, and data would be in it"),
+        ("secure init dev", 1, "gone, and dev would be in it"),
+        ("cluster up", 2, "gone, and ./data-cluster would be in it"),
+        ("cluster status", 2, "gone, and ./data-cluster would be in it"),
+        ("serve --config file", 1, "The file file cannot be read"),
+    ],
+)
+def test_a_directory_that_is_gone_is_one_line(
+    tmp_path: Path, words: str, code: int, said: str
+) -> None:
+    answer = in_a_directory_that_is_gone(tmp_path, *words.split())
+    assert (answer.returncode, answer.stdout) == (code, "")
+    assert len(answer.stderr.splitlines()) == 1
+    assert said in answer.stderr
+
+
+def test_absolute_paths_need_no_current_directory(tmp_path: Path) -> None:
+    words = ["--port", "0", "--data", f"{tmp_path}/data"]
+    with BrokerProcess(words, tmp_path, before=INTO_A_DIRECTORY_THAT_IS_GONE) as broker:
+        assert broker.ready_line.endswith(f"remote tier file://{tmp_path}/data/remote")
+        assert broker.stop() == 0
+    assert "Traceback" not in broker.log.read_text()
+
+
+INTO_A_DIRECTORY_THAT_IS_GONE = [
+    *("sh", "-c", 'mkdir gone && cd gone && rmdir "$PWD" && exec "$@"', "sh")
+]
+
+
+def in_a_directory_that_is_gone(
+    directory: Path, *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end."""
+    command = [sys.executable, "-m", "tierlog.broker", *arguments]
+    return subprocess.run(
+        [*INTO_A_DIRECTORY_THAT_IS_GONE, *command],
+        capture_output=True,
+        text=True,
+        cwd=directory,
+        env={"PYTHONPATH": str(ROOT / ".namespace"), "PATH": os.environ["PATH"]},
+        timeout=60,
+        check=False,
+    )
 
 
 @pytest.mark.parametrize(

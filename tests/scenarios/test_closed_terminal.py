@@ -49,7 +49,10 @@ class Terminal:
 
 def serve(directory: Path) -> list[str]:
     stated = {**TEST_PROPERTIES, "log.dirs": str(directory / "data")}
-    return ["serve", *(word for name in stated for word in ("--override", f"{name}={stated[name]}"))]
+    return [
+        "serve",
+        *(word for name in stated for word in ("--override", f"{name}={stated[name]}")),
+    ]
 
 
 def is_clean(log_dir: Path) -> bool:

@@ -20,6 +20,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Protocol, TypeVar, cast
 
+from ...clients.absolute_path import absolute_path
 from ...storage.files import Files
 from ..blocking_pool import BlockingPool
 from ..remote_storage import (
@@ -234,7 +235,7 @@ def _store_for(
 
 def _local_path(url: str) -> str:
     # As in fsspec, a path and not a host follows `file://`; it may begin with `~`.
-    return os.path.abspath(os.path.expanduser(url.partition("://")[2]))
+    return absolute_path(os.path.expanduser(url.partition("://")[2]))
 
 
 def _connector(location: RemoteUrl) -> Connector:

@@ -51,7 +51,7 @@ function _shtab_tierlog_using
 end
 
 set -g _shtab_tierlog_commands serve tier 'tier ls' 'tier verify' 'tier scrub' 'tier owner' 'tier rebuild' topic 'topic ls' 'topic create' 'topic describe' 'topic alter' 'topic delete' 'topic trim' 'topic storage' produce consume group 'group ls' 'group describe' 'group seek' 'group delete' config 'config get' 'config set' 'config unset' cluster 'cluster up' 'cluster info' 'cluster ping' 'cluster wait' 'cluster status' 'cluster kill' 'cluster pause' 'cluster resume' 'cluster start' 'cluster add' 'cluster remove' 'cluster roll' 'cluster stop' format info random-uuid secure 'secure init' completion
-set -g _shtab_tierlog_opts_with_value --add-scram --announce --bootstrap --brokers --cluster-id --command-config --compression --config --controllers --count --days --delete-config --delimiter --dir --feature --format --grace --group --header --host --initial-controllers --key --key-delimiter --log-format --log-level --offset --override --partition --partitions --port --profile --properties --rack --release-version --replicas --timeout --to --topic --topic-id --user -D -H -I -K -S -X -b -c -d -f -g -k -n -o -p -r -t -z
+set -g _shtab_tierlog_opts_with_value --add-scram --announce --bootstrap --brokers --cluster-id --command-config --compression --config --controllers --count --data --days --delete-config --delimiter --dir --feature --format --grace --group --header --host --initial-controllers --key --key-delimiter --log-format --log-level --offset --override --partition --partitions --port --profile --properties --rack --release-version --replicas --timeout --to --topic --topic-id --user -D -H -I -K -S -X -b -c -d -f -g -k -n -o -p -r -t -z
 
 complete -c tierlog -e
 complete -c tierlog -f
@@ -62,6 +62,8 @@ complete -c tierlog -n '_shtab_tierlog_using; and test $_shtab_tierlog_npos -eq 
 complete -c tierlog -n '_shtab_tierlog_using serve' -s h -l help -d 'show this help message and exit'
 complete -c tierlog -n '_shtab_tierlog_using serve' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'a server.properties file (default: the dev broker'"'"'s settings, with data in ./data)'
 complete -c tierlog -n '_shtab_tierlog_using serve' -l override -x -d 'a property that overrides the file; can be repeated'
+complete -c tierlog -n '_shtab_tierlog_using serve' -l data -xka "(__fish_complete_directories)" -d 'where the dev broker keeps its data, and its tier in DIR/remote (default: ./data)'
+complete -c tierlog -n '_shtab_tierlog_using serve' -l port -x -d 'where the dev broker listens, on 127.0.0.1 (default: 9092; 0: any that is free)'
 complete -c tierlog -n '_shtab_tierlog_using serve' -l log-format -xka "text json" -d 'log lines as text, or each as a JSON object with ts, level, logger and msg'
 complete -c tierlog -n '_shtab_tierlog_using serve' -l log-level -x -d 'the least level that is logged (default: INFO), or that of one logger and those below it; can be repeated'
 complete -c tierlog -n '_shtab_tierlog_using serve' -l announce -x -d 'a line to print once clients can connect, for a program that waits for it; can be repeated'
@@ -71,6 +73,7 @@ complete -c tierlog -n '_shtab_tierlog_using tier; and test $_shtab_tierlog_npos
 complete -c tierlog -n '_shtab_tierlog_using tier ls' -s h -l help -d 'show this help message and exit'
 complete -c tierlog -n '_shtab_tierlog_using tier ls' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'a server.properties file (default: the dev broker'"'"'s settings, with data in ./data)'
 complete -c tierlog -n '_shtab_tierlog_using tier ls' -l override -x -d 'a property that overrides the file; can be repeated'
+complete -c tierlog -n '_shtab_tierlog_using tier ls' -l data -xka "(__fish_complete_directories)" -d 'where the dev broker keeps its data, and its tier in DIR/remote (default: ./data)'
 complete -c tierlog -n '_shtab_tierlog_using tier ls' -l json -d 'print JSON'
 complete -c tierlog -n '_shtab_tierlog_using tier ls' -l segments -d 'list each segment, not only partitions'
 complete -c tierlog -n '_shtab_tierlog_using tier ls' -l bootstrap -x -d 'read the metadata topic of this running broker'
@@ -79,6 +82,7 @@ complete -c tierlog -n '_shtab_tierlog_using tier; and test $_shtab_tierlog_npos
 complete -c tierlog -n '_shtab_tierlog_using tier verify' -s h -l help -d 'show this help message and exit'
 complete -c tierlog -n '_shtab_tierlog_using tier verify' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'a server.properties file (default: the dev broker'"'"'s settings, with data in ./data)'
 complete -c tierlog -n '_shtab_tierlog_using tier verify' -l override -x -d 'a property that overrides the file; can be repeated'
+complete -c tierlog -n '_shtab_tierlog_using tier verify' -l data -xka "(__fish_complete_directories)" -d 'where the dev broker keeps its data, and its tier in DIR/remote (default: ./data)'
 complete -c tierlog -n '_shtab_tierlog_using tier verify' -l json -d 'print JSON'
 complete -c tierlog -n '_shtab_tierlog_using tier verify' -l quick -d 'sizes and manifests only: do not read the records'
 complete -c tierlog -n '_shtab_tierlog_using tier verify' -l bootstrap -x -d 'read the metadata topic of this running broker'
@@ -87,6 +91,7 @@ complete -c tierlog -n '_shtab_tierlog_using tier; and test $_shtab_tierlog_npos
 complete -c tierlog -n '_shtab_tierlog_using tier scrub' -s h -l help -d 'show this help message and exit'
 complete -c tierlog -n '_shtab_tierlog_using tier scrub' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'a server.properties file (default: the dev broker'"'"'s settings, with data in ./data)'
 complete -c tierlog -n '_shtab_tierlog_using tier scrub' -l override -x -d 'a property that overrides the file; can be repeated'
+complete -c tierlog -n '_shtab_tierlog_using tier scrub' -l data -xka "(__fish_complete_directories)" -d 'where the dev broker keeps its data, and its tier in DIR/remote (default: ./data)'
 complete -c tierlog -n '_shtab_tierlog_using tier scrub' -l json -d 'print JSON'
 complete -c tierlog -n '_shtab_tierlog_using tier scrub' -l bootstrap -x -d 'read the metadata topic of this running broker'
 complete -c tierlog -n '_shtab_tierlog_using tier scrub' -l offline -d 'read the metadata topic of a stopped broker from its log.dirs'
@@ -99,12 +104,14 @@ complete -c tierlog -n '_shtab_tierlog_using tier; and test $_shtab_tierlog_npos
 complete -c tierlog -n '_shtab_tierlog_using tier owner' -s h -l help -d 'show this help message and exit'
 complete -c tierlog -n '_shtab_tierlog_using tier owner' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'a server.properties file (default: the dev broker'"'"'s settings, with data in ./data)'
 complete -c tierlog -n '_shtab_tierlog_using tier owner' -l override -x -d 'a property that overrides the file; can be repeated'
+complete -c tierlog -n '_shtab_tierlog_using tier owner' -l data -xka "(__fish_complete_directories)" -d 'where the dev broker keeps its data, and its tier in DIR/remote (default: ./data)'
 complete -c tierlog -n '_shtab_tierlog_using tier owner' -l json -d 'print JSON'
 complete -c tierlog -n '_shtab_tierlog_using tier owner' -l take-over -d 'make the data directory in log.dirs the owner; the previous owner notices within 5 seconds and stops copying and removing'
 complete -c tierlog -n '_shtab_tierlog_using tier; and test $_shtab_tierlog_npos -eq 0' -a rebuild -d 'Restore the data directories of a broker that lost its disk, from the tier alone.'
 complete -c tierlog -n '_shtab_tierlog_using tier rebuild' -s h -l help -d 'show this help message and exit'
 complete -c tierlog -n '_shtab_tierlog_using tier rebuild' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'a server.properties file (default: the dev broker'"'"'s settings, with data in ./data)'
 complete -c tierlog -n '_shtab_tierlog_using tier rebuild' -l override -x -d 'a property that overrides the file; can be repeated'
+complete -c tierlog -n '_shtab_tierlog_using tier rebuild' -l data -xka "(__fish_complete_directories)" -d 'where the dev broker keeps its data, and its tier in DIR/remote (default: ./data)'
 complete -c tierlog -n '_shtab_tierlog_using tier rebuild' -l json -d 'print JSON'
 complete -c tierlog -n '_shtab_tierlog_using tier rebuild' -l dry-run -d 'show the plan, write nothing'
 complete -c tierlog -n '_shtab_tierlog_using tier rebuild' -l take-over -d 'make the rebuilt broker the owner of the tier, if the old owner will not return'

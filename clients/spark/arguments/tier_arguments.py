@@ -14,6 +14,7 @@ from argparse import ArgumentParser, Namespace
 
 from ....storage.files import OsFiles
 from ....tiering.store.remote_url import OPTION_PREFIX, URL_PROPERTY, RemoteUrl, remote_url
+from ...absolute_path import absolute_path
 from ...errors import ErrorCode, KafkaError
 from ...properties import parse_properties
 
@@ -53,7 +54,7 @@ def stated_tier(options: Namespace) -> RemoteUrl:
     elif "://" in options.tier:
         properties[URL_PROPERTY] = options.tier
     else:
-        properties[URL_PROPERTY] = f"file://{os.path.abspath(os.path.expanduser(options.tier))}"
+        properties[URL_PROPERTY] = f"file://{absolute_path(os.path.expanduser(options.tier))}"
     for each in options.option:
         name, equals, value = each.partition("=")
         if not equals or not name.strip():

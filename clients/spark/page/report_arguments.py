@@ -5,6 +5,7 @@ from argparse import ArgumentParser
 
 from ....storage.files import OsFiles
 from ....tiering.tools.terminal import Output
+from ...absolute_path import absolute_path
 from ...errors import ErrorCode, KafkaError
 from ..arguments.tier_arguments import add_tier_arguments
 
@@ -24,7 +25,7 @@ def add_report_arguments(parser: ArgumentParser) -> None:
 
 def check_place(path: str) -> None:
     """Raise KafkaError if the page's folder does not exist; called first, as reading takes long."""
-    folder = os.path.dirname(os.path.abspath(path))
+    folder = os.path.dirname(absolute_path(path))
     if not OsFiles().is_directory(folder):
         raise KafkaError(
             ErrorCode.INVALID_CONFIG, f"--html {path}: there is no folder {folder} to write it to."
