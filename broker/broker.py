@@ -80,7 +80,7 @@ from .request.groups import Groups
 from .request.transactions import Transactions
 from .tier.tiered_topics import (
     check_tier_is_there,
-    check_tier_packages,
+    check_tier_places,
     has_mounts,
     mounted_topics,
 )
@@ -169,7 +169,7 @@ class Broker:
         return None if self._tier is None else self._tier.remote
 
     async def _start(self) -> None:
-        check_tier_packages(self.config)
+        check_tier_places(self.config, self._dependencies.files)
         self._token_keys = await token_keys(self.config, self._started, self._supervisor)
         network = self._dependencies.network or SocketNetwork(socket_options(self.config.values))
         server = SocketServer(

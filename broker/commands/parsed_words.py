@@ -37,8 +37,9 @@ def _chosen(
 
 def _commands(parser: argparse.ArgumentParser) -> Mapping[str, argparse.ArgumentParser]:
     for action in _actions(parser):
-        if isinstance(action.choices, Mapping):
-            return cast("Mapping[str, argparse.ArgumentParser]", action.choices)
+        choices: object = action.choices
+        if isinstance(choices, Mapping):
+            return cast("Mapping[str, argparse.ArgumentParser]", choices)
     return {}
 
 

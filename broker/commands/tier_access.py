@@ -19,6 +19,7 @@ from ...storage.remote.remote_log import RemoteLog
 from ...tiering.metadata.metadata_events import METADATA_TOPIC
 from ...tiering.metadata.skipped_events import SkippedEvents
 from ...tiering.store.file_system import TierFileSystem
+from ...tiering.store.impossible_tiers import check_place, check_writable
 from ...tiering.store.tier_packages import check_packages
 from ...tiering.tools.known_metadata import KnownMetadata
 from ...tiering.tools.opened_tier import opened_tier
@@ -42,7 +43,9 @@ async def open_tier(config: BrokerConfig) -> AsyncGenerator[TierFileSystem]:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG, "The configuration has no remote tier: set rsm.config.url."
         )
+    check_writable(location)
     check_packages(location)
+    check_place(location, OsFiles())
     async with opened_tier(location) as tier:
         yield tier
 

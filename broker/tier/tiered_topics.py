@@ -18,15 +18,19 @@ _log = logging.getLogger(__name__)
 _TIERED = "remote.storage.enable"
 
 
-def check_tier_packages(config: BrokerConfig) -> None:
-    """Raise KafkaError(INVALID_CONFIG) if a package that a tier needs is not installed."""
+def check_tier_places(config: BrokerConfig, files: Files) -> None:
+    """Raise KafkaError(INVALID_CONFIG) for what can never be a tier, or for a missing package."""
     mounts = [mount.location for mount in config.mounts]
     own = [] if config.remote_storage is None else [config.remote_storage]
     if mounts or own:
+        from ...tiering.store.impossible_tiers import check_place, check_writable
         from ...tiering.store.tier_packages import check_packages
 
+        for location in own:
+            check_writable(location)
         for location in own + mounts:
             check_packages(location)
+            check_place(location, files, config.log_dirs)
 
 
 def has_mounts(config: BrokerConfig, files: Files) -> bool:

@@ -1,9 +1,24 @@
 """A value that must not be read by chance: not in a log, a traceback or the repr of its owner."""
 
 import hmac
+import re
 from typing import Final, NoReturn
 
 _STARS: Final = "********"
+_IN_NO_WORD_BY_CHANCE = 8
+"""Characters of a secret that stand in no longer word by chance."""
+
+
+def hidden(text: str, secret: str, shown: str = "***") -> str:
+    """The text with `shown` in place of the secret.
+
+    A short one, such as the `test` of an emulator, is hidden where it is a word of its own: in
+    longer words, such as the bucket `test-data`, it tells nothing, and its stars would tell that
+    they hide it.
+    """
+    if len(secret) >= _IN_NO_WORD_BY_CHANCE:
+        return text.replace(secret, shown)
+    return re.sub(rf"(?<![\w-]){re.escape(secret)}(?![\w-])", lambda _: shown, text)
 
 
 class Secret:

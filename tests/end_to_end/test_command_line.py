@@ -175,6 +175,12 @@ def in_a_directory_that_is_gone(
         ("rsm.config.url=s4://bucket/x", "no file system for s4://; did you mean s3://?"),
         ("rsm.config.url=s3:///prefix", "s3:///prefix has no bucket: use s3://bucket/prefix"),
         ("rsm.config.url=oss://bucket/x", "'ossfs', which is not installed: pip install ossfs"),
+        (
+            "rsm.config.url=https://bucket.s3.amazonaws.com/x",
+            "nothing can be written with https://. Use s3://bucket/x.",
+        ),
+        ("rsm.config.url=file:///dev/null/x", "/dev/null is a file: name a directory."),
+        ("tierlog.mount.other.url=file:///dev/null", "/dev/null is a file: name a directory."),
         ("tierlog.mount.other.url=s4://bucket/x", "no file system for s4://"),
         ("rlmm.config.remote.log.metadata.topic.num.partitions=0", "Value must be at least 1"),
         ("tierlog.scrub.interval.ms=0", "Value must be at least 1, or -1"),

@@ -14,13 +14,11 @@ contain headers and addresses; everything worth knowing comes back as an error.
 """
 
 import logging
-import os
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from importlib import import_module
 from typing import Any, Protocol, TypeVar, cast
 
-from ...clients.absolute_path import absolute_path
 from ...storage.files import Files
 from ..blocking_pool import BlockingPool
 from ..remote_storage import (
@@ -30,6 +28,7 @@ from ..remote_storage import (
     RemoteStorageError,
 )
 from .blocking_store import BlockingStore, FileSystem
+from .impossible_tiers import LOCAL, local_path
 from .local_store import LocalStore
 from .manifest import Part
 from .native_store import Connector, NativeStore
@@ -226,16 +225,11 @@ def _store_for(
 ) -> TierStore:
     protocol = location.protocol
     deadline = RequestDeadline(str(location), deadline_s)
-    if protocol in ("file", "local"):
-        return LocalStore(_local_path(location.url), files, pool, deadline)
+    if protocol in LOCAL:
+        return LocalStore(local_path(location.url), files, pool, deadline)
     if protocol in NATIVE_MODULES:
         return NativeStore(_connector(location), pool, deadline)
     return BlockingStore(protocol, partial(_open, location, deadline_s), pool, deadline)
-
-
-def _local_path(url: str) -> str:
-    # As in fsspec, a path and not a host follows `file://`; it may begin with `~`.
-    return absolute_path(os.path.expanduser(url.partition("://")[2]))
 
 
 def _connector(location: RemoteUrl) -> Connector:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from ...clients.errors import ErrorCode, KafkaError
+from ...clients.sasl.secret import hidden
 
 URL_PROPERTY = "url"
 OPTION_PREFIX = "option."
@@ -85,7 +86,7 @@ class RemoteUrl:
     def redact(self, text: str) -> str:
         """`text` without the values of secret-looking options and the URL's user info."""
         for secret in self._secrets():
-            text = text.replace(secret, "***")
+            text = hidden(text, secret)
         return _SIGNED.sub(r"\1***", text)
 
     def _secrets(self) -> list[str]:

@@ -77,6 +77,26 @@ def test_file_systems_that_hide_another_or_ignore_ranges_are_refused(protocol: s
         RemoteUrl(f"{protocol}://host/path")
 
 
+def test_a_short_secret_is_hidden_where_it_stands_alone() -> None:
+    """Emulators take `test` for both: a line whose every `test` is starred cannot be read."""
+    location = remote_url(
+        {
+            "url": "s3://test-bucket/contest/latest-a",
+            "option.key": "test",
+            "option.secret": "test",
+        }
+    )
+    address = "http://127.0.0.1:4566/test-bucket?list-type=2&prefix=contest%2Flatest-a"
+    assert location.redact(f"Could not connect: {address}") == f"Could not connect: {address}"
+    told = location.redact("key 'test', test:test, Credential=test/20260101/s3, test")
+    assert told == "key '***', ***:***, Credential=***/20260101/s3, ***"
+
+
+def test_a_long_secret_is_hidden_wherever_it_stands() -> None:
+    location = remote_url({"url": "s3://bucket", "option.secret": "8letters"})
+    assert location.redact("a8lettersb 8letters") == "a***b ***"
+
+
 def test_secrets_inside_a_connection_string_are_hidden_one_by_one() -> None:
     key = "YS1rZXk+/w=="
     location = remote_url(
