@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from ..clients.environment import Environment
 from ..clients.kafka_uuid import Uuid, uuid_to_string
 from ..clients.protocol.schema import Message
+from ..clients.text_table import counted
 from ..replication.controller.controller import Controller
 from ..replication.housekeeping.clean_stop import FLUSH_THREADS, close_logs
 from ..replication.housekeeping.log_compaction import LogCompaction
@@ -156,7 +157,7 @@ class NodeStorage:
         if count:
             recovered = log_manager.recovered
             more = f", {recovered} of them recovered" if recovered else ""
-            logs = "1 log" if count == 1 else f"{count} logs"
+            logs = counted(count, "log")
             took_ms = self.environment.wall_clock_ms() - began_ms
             _log.info("Loaded %s in %d ms%s", logs, took_ms, more)
 

@@ -1,4 +1,4 @@
-"""Tables of text, as tools print them for people."""
+"""Text that tools print for people: tables, and numbers of things."""
 
 from collections.abc import Sequence
 
@@ -14,3 +14,9 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
         ]
         lines.append("  ".join(cells).rstrip())
     return lines
+
+
+def counted(number: int, thing: str, one: str = "", many: str = "") -> str:
+    """A number with its noun and verb: 1 segment is, 2,000 segments are."""
+    noun, verb = (thing, one) if number == 1 else (f"{thing}s", many)
+    return f"{number:,} {noun}" + (f" {verb}" if verb else "")

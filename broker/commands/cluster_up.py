@@ -23,6 +23,7 @@ from ...clients.errors import KafkaError
 from ...clients.kafka_uuid import uuid_to_string
 from ...clients.properties import parse_properties, shown_pair
 from ...clients.task_owner import TaskOwner
+from ...clients.text_table import counted
 from ...storage.directory.log_dir import LogDirError
 from ...storage.files import DirectoryLock, Files, OsFiles
 from ..local_cluster.cluster_acts import ClusterActs
@@ -138,8 +139,8 @@ def _check_same(parsed: argparse.Namespace, plan: ClusterPlan, directory: str) -
     brokers = len(plan.brokers)
     if parsed.brokers not in (None, brokers) or parsed.controllers not in (None, apart):
         raise PlanError(
-            f"{directory} has a cluster of {_count(brokers, 'broker')} and"
-            f" {_count(apart, 'controller')} apart from them."
+            f"{directory} has a cluster of {counted(brokers, 'broker')} and"
+            f" {counted(apart, 'controller')} apart from them."
             " Leave out --brokers and --controllers, change it with `tierlog cluster add` and"
             " `remove` once it runs, or name another directory with --dir."
         )
@@ -212,8 +213,8 @@ class _Run:
         took_s = (SystemEnvironment().wall_clock_ms() - started_ms) / 1000
         plan = self._cluster.plan
         apart = len([each for each in plan.controllers if not each.is_broker])
-        brokers = _count(len(plan.brokers), "broker")
-        controllers = f" and {_count(apart, 'controller')}" if apart else ""
+        brokers = counted(len(plan.brokers), "broker")
+        controllers = f" and {counted(apart, 'controller')}" if apart else ""
         self._say(
             f"tierlog {__version__} cluster ready on {plan.bootstrap} in {took_s:.2f} s:"
             f" {brokers}{controllers}, data in {self._directory}"
@@ -235,10 +236,6 @@ class _Run:
         if is_hard or self._stop.is_set():
             self._kill.set()
         self._stop.set()
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _variables() -> Mapping[str, str]:

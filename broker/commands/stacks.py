@@ -15,6 +15,8 @@ from contextlib import suppress
 from math import inf
 from types import FrameType
 
+from ...clients.text_table import counted
+
 FRAMES_MAX = 60
 """The most frames of one stack."""
 
@@ -108,7 +110,7 @@ def _of_tasks(tasks: Iterable[asyncio.Task[object]]) -> Iterator[str]:
         more = f" and {len(same) - _NAMES_MAX} more" if len(same) > _NAMES_MAX else ""
         yield f"Task {shown}{more}{stack}"
     if len(most_first) > STACKS_MAX:
-        yield f"and tasks in {len(most_first) - STACKS_MAX} more places"
+        yield f"and tasks in {counted(len(most_first) - STACKS_MAX, 'more place')}"
 
 
 def _frames(task: asyncio.Task[object]) -> Iterator[FrameType]:

@@ -4,7 +4,7 @@ import argparse
 
 from ...clients.environment import SystemEnvironment
 from ...clients.errors import ErrorCode, KafkaError
-from ...clients.text_table import table
+from ...clients.text_table import counted, table
 from ...tiering.metadata.skipped_events import SkippedEvents
 from ...tiering.tools.read_metadata import metadata_of_cluster
 from ...tiering.tools.terminal import SOUND, TROUBLE, Output, finding_fields, human_bytes
@@ -83,7 +83,8 @@ async def list_tier(config: BrokerConfig, parsed: argparse.Namespace, output: Ou
         output.finding(finding)
     foreign = len(survey.listing.foreign)
     if foreign:
-        output.line(f"{foreign} objects were not written by tierlog and are left alone")
+        objects = counted(foreign, "object", "was", "were")
+        output.line(f"{objects} not written by tierlog and left alone")
     output.result(
         {
             "tier": str(config.remote_storage),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ...clients.admin import Admin
 from ...clients.environment import SystemEnvironment
 from ...clients.errors import ErrorCode, KafkaError
+from ...clients.text_table import counted
 from ...clients.topic_partition import TopicIdPartition
 from ...storage.remote.remote_log import RemoteLog
 from ...tiering.metadata.skipped_events import SkippedEvents
@@ -106,8 +107,8 @@ async def scrub_tier(config: BrokerConfig, parsed: argparse.Namespace, output: O
     for orphan in look.orphans:
         fate = _DAMAGED if is_damaged else _outcome_text(orphan, ripe, parsed)
         output.line(
-            f"{orphan.segment.stem}: {len(orphan.objects)} objects, {human_bytes(orphan.nbytes)}, "
-            f"{orphan.reason}; {fate}"
+            f"{orphan.segment.stem}: {counted(len(orphan.objects), 'object')}, "
+            f"{human_bytes(orphan.nbytes)}, {orphan.reason}; {fate}"
         )
     if not look.orphans:
         output.line("no orphans")

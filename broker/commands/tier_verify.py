@@ -3,6 +3,7 @@
 import argparse
 
 from ...clients.errors import ErrorCode, KafkaError
+from ...clients.text_table import counted
 from ...tiering.tools.terminal import SOUND, TROUBLE, Output, finding_fields, human_bytes
 from ...tiering.tools.tier_check import check_segments, check_survey
 from ...tiering.tools.tier_survey import survey_tier
@@ -60,8 +61,8 @@ async def verify_tier(config: BrokerConfig, parsed: argparse.Namespace, output: 
     )
     segments = len(survey.manifests)
     output.line(
-        f"{_counted(segments, 'segment')} of {_counted(len(survey.partitions()), 'partition')},"
-        f" {human_bytes(nbytes)}: " + (f"{trouble} findings need attention" if trouble else "sound")
+        f"{counted(segments, 'segment')} of {counted(len(survey.partitions()), 'partition')},"
+        f" {human_bytes(nbytes)}: " + (_need_attention(trouble) if trouble else "sound")
     )
     output.result(
         {
@@ -75,5 +76,5 @@ async def verify_tier(config: BrokerConfig, parsed: argparse.Namespace, output: 
     return TROUBLE if trouble else SOUND
 
 
-def _counted(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+def _need_attention(findings: int) -> str:
+    return f"{counted(findings, 'finding', 'needs', 'need')} attention"

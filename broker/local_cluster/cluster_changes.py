@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Coroutine
 
 from ...clients.errors import KafkaError
+from ...clients.text_table import counted
 from . import cluster_view
 from .cluster_plan import Seat
 from .cluster_status import ClusterStatus
@@ -128,7 +129,7 @@ class ClusterChanges:
         moves = moves_away_from(node_id, view.partitions, view.brokers)
         if not moves:
             return False
-        progress(f"moving {len(moves)} partitions away from broker-{node_id}")
+        progress(f"moving {counted(len(moves), 'partition')} away from broker-{node_id}")
         try:
             await cluster_view.reassign(address, moves, _CHANGE_MS)
         except KafkaError as error:
@@ -136,7 +137,7 @@ class ClusterChanges:
 
         async def remaining() -> str:
             count = await cluster_view.ongoing_moves(address, _CHANGE_MS)
-            return f"{count} partitions have to move" if count else ""
+            return counted(count, "partition", "has to move", "have to move") if count else ""
 
         await self._until_nothing(remaining, progress)
 
@@ -145,7 +146,7 @@ class ClusterChanges:
             _, view = await self._view(but=[node_id])
             named = [each for each in view.partitions if node_id in each.replicas]
             left = [each for each in named if (each.topic, each.partition) in moves]
-            return f"{len(left)} partitions have to move" if left else ""
+            return counted(len(left), "partition", "has to move", "have to move") if left else ""
 
         await self._until_nothing(stale, progress)
         return True
@@ -226,7 +227,7 @@ class ClusterChanges:
             if not view.brokers >= brokers:
                 return f"waiting for broker-{min(brokers - view.brokers)}"
             if view.lagging:
-                return f"{len(view.lagging)} partitions are not in sync yet"
+                return f"{counted(len(view.lagging), 'partition', 'is', 'are')} not in sync yet"
         behind = (await cluster_view.quorum(addresses[0], _CHANGE_MS)).behind
         return f"controller {min(behind)} has not caught up yet" if behind else ""
 

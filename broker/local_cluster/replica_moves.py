@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
+from ...clients.text_table import counted
 from .control_messages import RefusedError
 
 
@@ -39,8 +40,9 @@ def moves_away_from(
         if not free:
             raise RefusedError(
                 f"broker-{leaving} cannot leave: {partition.name} has"
-                f" {len(partition.replicas)} replicas, and no other broker is free to take the one"
-                " that is there. Add a broker first (`tierlog cluster add`), or delete the topic."
+                f" {counted(len(partition.replicas), 'replica')}, and no other broker is free"
+                " to take the one that is there. Add a broker first (`tierlog cluster add`), or"
+                " delete the topic."
             )
         target = min(free, key=lambda each: (load[each], each))
         load[target] += 1

@@ -106,6 +106,7 @@ class Consumer:
         self._backoff = Backoff(100, 1000)
         self._random = environment.random
         self._failures = 0
+        self._trouble: KafkaError | None = None
         self._is_stopped = False
 
     def _new_group(self, environment: Environment) -> _Group | None:
@@ -199,6 +200,12 @@ class Consumer:
     def resume(self, partitions: Collection[TopicPartition]) -> None:
         for partition in partitions:
             self._position(partition).is_paused = False
+
+    def troubles(self) -> list[KafkaError]:
+        """What keeps this consumer from reading now; it goes on trying, so that it may pass."""
+        joining = None if self._group is None else self._group.member.trouble
+        found = [each for each in (joining, self._trouble) if each is not None]
+        return found + self._fetcher.troubles()
 
     def high_watermark(self, partition: TopicPartition) -> int:
         """The high watermark in the last fetch response; -1 before the first."""
@@ -349,9 +356,11 @@ class Consumer:
             if not error.is_retriable:
                 return error
             self._failures += 1
+            self._trouble = error
             await asyncio.sleep(self._backoff.delay_seconds(self._failures, self._random))
         else:
             self._failures = 0
+            self._trouble = None
         return None
 
     async def _take_part(self, group: _Group) -> None:

@@ -32,6 +32,7 @@ from ..topic_partition import TopicPartition
 from .completed_fetch import CompletedFetch, ConsumerRecord, UndecodableRecordsError
 
 _LAST_VERSION_BY_NAME = 12
+_READ_COMMITTED = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,8 @@ class PartitionPosition:
     retry_at: float = 0.0
     # The named offset (`offset_names.py`) that a seek asked for, until it is looked up.
     reset_to: int | None = None
+    # What keeps its records from coming, though the fetch is tried again; None if they come.
+    trouble: KafkaError | None = None
     # Whether there was a position before, so that the committed offset is out of date.
     had_position: bool = False
 
@@ -91,7 +94,8 @@ class Fetcher:
         self._random = random
         self._backoff = Backoff(100, 1000)
         self._completed: deque[CompletedFetch] = deque()
-        self._fetching_nodes: set[int] = set()
+        # The nodes that are asked, and since when.
+        self._fetching_nodes: dict[int, float] = {}
         self._failure: KafkaError | None = None
         self.positions: dict[TopicPartition, PartitionPosition] = {}
         # Set whenever a response arrives or a request fails.
@@ -149,13 +153,28 @@ class Fetcher:
                 continue
             leader = self._metadata.leader(partition)
             if leader is None:
+                position.trouble = KafkaError(
+                    ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader."
+                )
                 self._metadata.mark_stale()
             elif leader.leader_id not in self._fetching_nodes:
                 offsets_by_node.setdefault(leader.leader_id, {})[partition] = offset
         for node_id, offsets in offsets_by_node.items():
-            self._fetching_nodes.add(node_id)
+            self._fetching_nodes[node_id] = now
             tasks.start(self._fetch(node_id, offsets), f"fetch from {node_id}")
         return retry_at
+
+    def troubles(self) -> list[KafkaError]:
+        """What keeps records from coming now, by partition and by node; it may pass."""
+        late = asyncio.get_running_loop().time() - self._config.fetch_max_wait_ms / 1000
+        return [
+            *(each.trouble for each in self.positions.values() if each.trouble is not None),
+            *(
+                KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"Node {node_id} does not answer a fetch.")
+                for node_id, since in self._fetching_nodes.items()
+                if since < late
+            ),
+        ]
 
     async def _fetch(self, node_id: int, offsets: dict[TopicPartition, int]) -> None:
         by_id = all(self._metadata.topic_id(tp.topic) != ZERO_UUID for tp in offsets)
@@ -173,7 +192,7 @@ class Fetcher:
             for partition in offsets:
                 self._on_failure(partition, error)
         finally:
-            self._fetching_nodes.discard(node_id)
+            del self._fetching_nodes[node_id]
             self.changed.set()
 
     def _request(self, offsets: dict[TopicPartition, int]) -> FetchRequest:
@@ -237,7 +256,17 @@ class Fetcher:
     ) -> None:
         position.failures = 0
         position.high_watermark = data.high_watermark
-        if cast("memoryview | None", data.records):
+        position.trouble = None
+        if not cast("memoryview | None", data.records):
+            is_committed = self._config.isolation_level == _READ_COMMITTED
+            end = data.last_stable_offset if is_committed else data.high_watermark
+            if fetch_offset < end:
+                # Its read from a tier, for example, takes longer than the broker waits for it.
+                position.trouble = KafkaError(
+                    ErrorCode.REQUEST_TIMED_OUT,
+                    f"{partition} has records from offset {fetch_offset} on, but none come.",
+                )
+        else:
             self._completed.append(
                 CompletedFetch(partition, fetch_offset, data, check_crcs=self._config.check_crcs)
             )
@@ -249,6 +278,7 @@ class Fetcher:
         if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
             position.offset = None
         elif error.is_retriable:
+            position.trouble = error
             position.failures += 1
             delay = self._backoff.delay_seconds(position.failures, self._random)
             position.retry_at = asyncio.get_running_loop().time() + delay

@@ -80,6 +80,8 @@ class GroupMember:
         self.generation = Generation()
         # Whether the next poll must join: before the first join, at a rebalance, after removal.
         self.must_join = True
+        self.trouble: KafkaError | None = None
+        """What keeps it from joining, though it tries again; None if nothing does."""
 
     async def join(self, topics: Collection[str]) -> list[TopicPartition]:
         """Join the next generation; returns this member's partitions.
@@ -89,11 +91,16 @@ class GroupMember:
         failures = 0
         while True:
             try:
-                return await self._join_once(topics)
+                partitions = await self._join_once(topics)
             except KafkaError as error:
                 if not self._mends(error):
                     raise
-                failures = 0 if error.code is ErrorCode.MEMBER_ID_REQUIRED else failures + 1
+                is_first_answer = error.code is ErrorCode.MEMBER_ID_REQUIRED
+                failures = 0 if is_first_answer else failures + 1
+                self.trouble = None if is_first_answer else error
+            else:
+                self.trouble = None
+                return partitions
             await self._coordinator.pause(failures)
 
     async def _join_once(self, topics: Collection[str]) -> list[TopicPartition]:
@@ -182,6 +189,8 @@ class GroupMember:
                 # Not raised here: the next poll joins again, and raises the error if that fails.
                 if generation == self.generation and not self._mends(error):
                     self.must_join = True
+        self.trouble: KafkaError | None = None
+        """What keeps it from joining, though it tries again; None if nothing does."""
 
     async def leave(self) -> None:
         """Leave the group; static members stay in it (KIP-345)."""

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 
 from ...clients.kafka_uuid import uuid_to_string
+from ...clients.text_table import counted
 from ...clients.topic_partition import TopicPartition
 from ...storage.log.unified_log import UnifiedLog
 from .cluster_image import ClusterDelta, ClusterImage, PartitionImage
@@ -37,7 +38,7 @@ class Announcements:
                 "Created topic %s with topic id %s and %s",
                 topic.name,
                 uuid_to_string(topic.topic_id),
-                _count(len(topic.changed_partitions), "partition"),
+                counted(len(topic.changed_partitions), "partition"),
             )
         if len(created) > _EACH_AT_MOST:
             _log.info("Created %d more topics", len(created) - _EACH_AT_MOST)
@@ -84,8 +85,4 @@ class Announcements:
 
 def _counts(led: dict[TopicPartition, PartitionImage]) -> str:
     topics = len({partition.topic for partition in led})
-    return f"{_count(len(led), 'partition')} of {_count(topics, 'topic')}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
+    return f"{counted(len(led), 'partition')} of {counted(topics, 'topic')}"

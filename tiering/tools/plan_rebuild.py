@@ -8,6 +8,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
 from ...clients.kafka_uuid import Uuid, uuid_to_string
+from ...clients.text_table import counted
 from ...clients.topic_partition import TopicIdPartition
 from ...storage.checkpoint import MalformedCheckpointError, parse_epochs
 from ...storage.producer.producer_snapshot import CorruptSnapshotError, decode_snapshot
@@ -161,8 +162,8 @@ def _tell(lineage: TierLineage, plan: RebuildPlan, *, skip_holes: bool) -> None:
         plan.findings.append(
             Finding(
                 where,
-                f"{len(lineage.left_out)} segments are of a branch that a leader election cut "
-                "off, or duplicates of others",
+                f"{counted(len(lineage.left_out), 'segment', 'is', 'are')} of a branch that a "
+                "leader election cut off, or duplicates of others",
                 "they are left out; `tierlog tier scrub --unknown-segments` removes their objects",
                 is_trouble=False,
             )

@@ -5,6 +5,7 @@ import asyncio
 
 from ....clients.admin import ClusterDescription
 from ....clients.errors import ErrorCode, KafkaError
+from ....clients.text_table import counted
 from .client_session import Session, print_note, run_command
 
 _LOOK_AGAIN_SECONDS = 0.2
@@ -75,12 +76,13 @@ async def _wait(parsed: argparse.Namespace, session: Session) -> None:
         else:
             count = len(cluster.brokers)
             if count >= parsed.brokers:
-                session.line(f"{count} broker{'s' * (count != 1)} ready")
+                session.line(f"{counted(count, 'broker')} ready")
                 session.result(_content(cluster))
                 return
             failure = KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT,
-                f"After {parsed.timeout:g} s the cluster has {count} of {parsed.brokers} brokers.",
+                f"After {parsed.timeout:g} s the cluster has {count} of"
+                f" {counted(parsed.brokers, 'broker')}.",
             )
         if loop.time() + _LOOK_AGAIN_SECONDS > deadline:
             raise failure

@@ -17,14 +17,16 @@ from ....clients.consumer.fetcher import FetchConfig
 from ....clients.consumer.group import GroupConfig
 from ....clients.errors import ErrorCode, KafkaError
 from ....clients.network.metadata import TopicMetadata
+from ....clients.text_table import counted
 from ....clients.topic_partition import TopicPartition
 from .address import UsageError
 from .client_properties import ClientProperties
-from .client_session import Session, run_command
+from .client_session import Session, print_error, run_command
 from .connection_arguments import EXIT_CODES, add_connection
 from .positions import END, Range, parse_range, places_of
 from .record_format import parse_format
 from .record_json import line_of
+from .told_troubles import told_troubles
 from .topic import partitions_of_topic
 
 _POLL_MS = 100
@@ -117,7 +119,8 @@ async def _consume(parsed: argparse.Namespace, session: Session) -> None:
                     consumer.assign(partitions)
                     for partition, offset in starts.items():
                         consumer.seek(partition, offset)
-                await reader.read(consumer, is_member=bool(parsed.group))
+                async with told_troubles(consumer.troubles):
+                    await reader.read(consumer, is_member=bool(parsed.group))
         except asyncio.CancelledError:
             # Ctrl-C is how one ends what has no end.
             if ends is not None or parsed.count is not None:
@@ -133,10 +136,25 @@ async def _bounds(
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int] | None]:
     """Where to begin, and where to stop if there is an end, in each partition."""
     starts = await places_of(admin, partitions, wished.start, isolation_level=isolation)
+    if wished.start.offset is not None:
+        _tell_out_of_range(wished.start.offset, starts)
     if wished.end is None and not parsed.exit:
         return starts, None
     ends = await places_of(admin, partitions, wished.end or END, isolation_level=isolation)
     return starts, ends
+
+
+def _tell_out_of_range(stated: int, starts: Mapping[TopicPartition, int]) -> None:
+    """Say on stderr where an offset that is stated is not in a partition, and what is done."""
+    others = [(partition, at) for partition, at in starts.items() if at != stated]
+    if not others:
+        return
+    partition, at = others[0]
+    where = f"ends at {at}" if at < stated else f"begins at {at}"
+    more = f", and so in {counted(len(others) - 1, 'more partition')}" if others[1:] else ""
+    print_error(
+        f"Offset {stated} is out of range in {partition}, which {where}: reading from there{more}"
+    )
 
 
 def _consumer(session: Session, group_id: str | None, isolation: int) -> Consumer:

@@ -7,6 +7,7 @@ from ....clients.admin import Admin
 from ....clients.errors import ErrorCode, KafkaError
 from ....clients.group_admin import GroupAdmin, GroupDescription, GroupMemberDescription
 from ....clients.offset_names import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from ....clients.text_table import counted
 from ....clients.topic_partition import TopicPartition
 from .client_session import Session, run_command
 from .connection_arguments import EXIT_CODES, add_connection, add_verbs
@@ -94,7 +95,7 @@ async def _describe(parsed: argparse.Namespace, session: Session) -> None:
         lag = sum(each for row in rows if isinstance(each := row["lag"], int))
         session.line(
             f"{name}: {group.state}, type {group.type}, "
-            f"{len(group.members)} member{'s' * (len(group.members) != 1)}, lag {lag}"
+            f"{counted(len(group.members), 'member')}, lag {lag}"
         )
         session.table(_HEAD, [[_cell(row[key]) for key in _HEAD] for row in rows])
         return {**_fields(group), "lag": lag, "offsets": rows}
@@ -236,7 +237,8 @@ async def _refuse_members(groups: GroupAdmin, name: str, *, may_be_new: bool) ->
     if group.members:
         raise KafkaError(
             ErrorCode.NON_EMPTY_GROUP,
-            f"The group {name} has {len(group.members)} members: stop them first.",
+            f"The group {name} has {counted(len(group.members), 'member')}: stop"
+            f" {'it' if len(group.members) == 1 else 'them'} first.",
         )
 
 

@@ -8,6 +8,7 @@ from ....clients.producer.accumulator import RecordMetadata
 from ....clients.producer.producer import Producer
 from ....clients.producer.sender import ProducerConfig
 from ....clients.record.compression import CompressionType
+from ....clients.text_table import counted
 from .address import UsageError
 from .client_session import Session, print_error, print_note, run_command
 from .connection_arguments import EXIT_CODES, add_connection
@@ -144,7 +145,7 @@ async def _produce(parsed: argparse.Namespace, session: Session) -> None:
             await producer.stop(_LEAVES_WITHIN_MS)
             await sending.tell_what_is_open()
             raise
-    print_note(f"{sending.count} record{'s' * (sending.count != 1)} sent to {parsed.topic}")
+    print_note(f"{counted(sending.count, 'record')} sent to {parsed.topic}")
 
 
 async def _send_lines(lines: _Lines, sending: "_Sending") -> None:
@@ -217,7 +218,7 @@ class _Sending:
         # The callbacks of those that are done run in the next turn of the loop.
         await asyncio.sleep(0)
         if count := self._sent - self.count:
-            records = "1 record was" if count == 1 else f"{count} records were"
+            records = counted(count, "record", "was", "were")
             print_error(f"{records} not acknowledged before the interruption")
 
     def _on_done(self, future: asyncio.Future[RecordMetadata]) -> None:

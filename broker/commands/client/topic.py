@@ -11,6 +11,7 @@ from ....clients.network.metadata import TopicMetadata
 from ....clients.network.offset_lookup import OffsetAndTimestamp
 from ....clients.offset_names import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ....clients.properties import shown_pair
+from ....clients.text_table import counted
 from ....clients.topic_partition import TopicPartition
 from .address import UsageError
 from .client_session import Session, run_command
@@ -215,7 +216,7 @@ def _print_description(
     configs: Mapping[str, str | None],
     partitions: Sequence[Mapping[str, object]],
 ) -> None:
-    session.line(f"{name}: {len(partitions)} partition{'s' * (len(partitions) != 1)}")
+    session.line(f"{name}: {counted(len(partitions), 'partition')}")
     for key, value in configs.items():
         session.line(f"  {key}={'(hidden)' if value is None else value}")
     head = ["partition", "leader", "replicas", "in sync", "start", "end"]

@@ -21,11 +21,12 @@ from ....tiering.tools.tier_check import check_survey
 from ....tiering.tools.tier_survey import Finding, Survey
 from ...environment import SystemEnvironment
 from ...network.first_contact import ensure_answers
+from ...text_table import counted
 from ..arguments.job_arguments import Jobs
 from ..arguments.tier_arguments import stated_tier
 from ..jobs.segment_tasks import SegmentJob, TierSize, size_of, surveyed
 from ..page.report_arguments import add_report_arguments, check_place, save_page
-from .audit_report import AuditReport, counted, json_lines, table_lines
+from .audit_report import AuditReport, json_lines, table_lines
 from .segment_verdict import SegmentVerdict, audit_segment
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from ....tiering.store.object_keys import partition_prefix
 from ....tiering.tools.terminal import finding_fields, human_bytes
 from ....tiering.tools.tier_survey import Finding
 from ...kafka_uuid import uuid_to_string
-from ...text_table import table
+from ...text_table import counted, table
 from ...topic_partition import TopicIdPartition
 from ..page.report_page import time_text
 from .segment_verdict import SegmentVerdict, Totals
@@ -136,11 +136,6 @@ def _sum(verdicts: Sequence[SegmentVerdict]) -> Totals:
     for each in verdicts:
         totals = totals.plus(each.totals)
     return totals
-
-
-def counted(number: int, thing: str) -> str:
-    """A number with its noun: 1 segment, 2,000 segments."""
-    return f"{number:,} {thing}" + ("" if number == 1 else "s")
 
 
 def _total_fields(totals: Totals) -> dict[str, object]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from ....storage.files import OsFiles
 from ....tiering.tools.terminal import SOUND, Output
 from ...properties import parse_properties
+from ...text_table import counted
 from ...topic_partition import TopicPartition
 from ..arguments.job_arguments import FORMATS, Jobs, add_record_arguments, positive, session_for
 from ..arguments.tier_arguments import add_tier_arguments, stated_tier
@@ -174,7 +175,7 @@ class Backfill:
         for line in listed(missing):
             self._output.line(line)
         if settings.dry_run:
-            self._output.line(f"dry run: {records_in(missing):,} offsets would be written")
+            self._output.line(f"dry run: {counted(records_in(missing), 'offset')} would be written")
             return 0
         return self._write(missing, settings)
 
@@ -182,14 +183,14 @@ class Backfill:
         total, passed, written = records_in(missing), 0, 0
         for step in steps(missing, settings.records_per_step):
             passed += records_in(step)
-            share = f"{passed:,} of {total:,} offsets"
+            share = f"{passed:,} of {counted(total, 'offset')}"
             written += run_watched(
                 self._spark,
                 self._output,
                 f"writing, to {share}",
                 partial(self._write_step, step),
             )
-            self._output.line(f"{share}, {written:,} records written")
+            self._output.line(f"{share}, {counted(written, 'record')} written")
         self._output.line(f"{self._writer.topic} holds all records")
         return written
 
@@ -205,8 +206,8 @@ class Backfill:
         for partition, held in ranges.items():
             if partition.partition not in ends:
                 raise TopicWriterError(
-                    f"{goal} has only {len(ends)} partitions, but the source has {partition}: "
-                    "add partitions."
+                    f"{goal} has only {counted(len(ends), 'partition')}, but the source has "
+                    f"{partition}: add partitions."
                 )
             position = self._writer.position(partition)
             if position is None and ends[partition.partition] > 0 and not may_append:

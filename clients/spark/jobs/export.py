@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ....tiering.tools.terminal import SOUND, Output, human_bytes
+from ...text_table import counted
 from ...topic_partition import TopicPartition
 from ..arguments.job_arguments import FORMATS, Jobs, add_record_arguments, positive, session_for
 from ..arguments.tier_arguments import add_tier_arguments, stated_tier
@@ -158,7 +159,9 @@ class Export:
                 "compacting",
                 lambda: self._goal.compact(settings.small_bytes, dry_run=False),
             )
-            self._output.line(f"compacted {done.files_before} files into {done.files_after}")
+            self._output.line(
+                f"compacted {counted(done.files_before, 'file')} into {done.files_after}"
+            )
 
     def _bring(self, missing: Ranges, state: Exported, settings: ExportSettings) -> None:
         total, brought = records_in(missing), 0
@@ -168,7 +171,7 @@ class Export:
                 self._source.rows(self._spark, step, fail_on_data_loss=not settings.accept_loss)
             )
             brought += records_in(step)
-            share = f"{brought:,} of {total:,} offsets"
+            share = f"{brought:,} of {counted(total, 'offset')}"
             run_watched(
                 self._spark,
                 self._output,
@@ -187,13 +190,14 @@ class Export:
     def _tell_dry_run(self, missing: Ranges, settings: ExportSettings, *, has_table: bool) -> None:
         commits = sum(1 for _ in steps(missing, settings.records_per_commit))
         self._output.line(
-            f"dry run: {records_in(missing):,} offsets would be exported in {commits} commits"
+            f"dry run: {counted(records_in(missing), 'offset')} would be exported in"
+            f" {counted(commits, 'commit')}"
         )
         if settings.compact and has_table:
             file_count = self._goal.compact(settings.small_bytes, dry_run=True).files_before
             size = human_bytes(settings.small_bytes)
             self._output.line(
-                f"dry run: of {file_count} files those below {size} would be compacted"
+                f"dry run: of {counted(file_count, 'file')} those below {size} would be compacted"
             )
 
 

@@ -16,9 +16,9 @@ from ....tiering.tools.opened_tier import opened_tier
 from ....tiering.tools.stored_segments import sort_out
 from ....tiering.tools.terminal import SOUND, Output, human_bytes
 from ...environment import SystemEnvironment
+from ...text_table import counted
 from ..arguments.job_arguments import Jobs
 from ..arguments.tier_arguments import stated_tier
-from ..audit.audit_report import counted
 from ..jobs.segment_tasks import SegmentJob, check_topics, size_of
 from ..page.report_arguments import add_report_arguments, check_place, save_page
 from ..reading.tier_lineages import TierLineages, TierView

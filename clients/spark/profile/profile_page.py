@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from ...plots.canvas import BLUE, DASHES, GREEN, PALETTE, Axes, Canvas
+from ...text_table import counted
 from ..page.report_page import Page, Section
 from .profile_report import (
     ProfileReport,
@@ -33,9 +34,9 @@ def profile_page(report: ProfileReport, made_ms: int) -> str:
     records = sum(each.records for each in report.topics)
     topics = len({each.topic for each in report.forecasts})
     nbytes = sum(each.nbytes for each in {each.topic: each for each in report.forecasts}.values())
-    said = f"{topics:,} topics, {nbytes / _BYTE**3:,.2f} GiB in the tier"
+    said = f"{counted(topics, 'topic')}, {nbytes / _BYTE**3:,.2f} GiB in the tier"
     if report.topics:
-        said += f", {records:,} records"
+        said += f", {counted(records, 'record')}"
     return Page("Profile of a tier", report.tier, made_ms, said, True, sections).html()
 
 
@@ -216,7 +217,7 @@ def _keys(report: ProfileReport) -> Section:
                 color=PALETTE[number],
                 linestyle=DASHES[number % len(DASHES)],
                 marker="." if len(shares) < 40 else "",
-                label=f"{topic.topic}: {topic.keys.distinct:,} keys",
+                label=f"{topic.topic}: {counted(topic.keys.distinct, 'key')}",
             )
         axes.set_xscale("log")
         longest = max(len(each.keys.counts) for each in keyed[:_LINES_AT_MOST])
