@@ -212,7 +212,10 @@ class Broker:
         except OSError as error:
             bound = (*self.listeners.bound, *self.listeners.controllers)
             addresses = ", ".join(each.address for each in bound)
-            raise StartError(listening_sentence(addresses, error)) from error
+            from .status.neighbours_page import neighbours_page
+
+            page = await neighbours_page(error, bound)
+            raise StartError(listening_sentence(addresses, error, page)) from error
         self.listeners = with_bound_ports(self.config.listeners, ports)
 
     async def _serve_status(self, network: Network) -> None:

@@ -37,8 +37,16 @@ def storage_sentence(error: OSError) -> str:
     )
 
 
-def listening_sentence(addresses: str, error: OSError) -> str:
-    """Why the address cannot be bound, and what to do."""
+def listening_sentence(addresses: str, error: OSError, page: str = "") -> str:
+    """Why the address cannot be bound, and what to do.
+
+    `page`: the URL of the status page of another broker that has the port.
+    """
+    if page:
+        return (
+            f"Cannot listen on {addresses}: {error.strerror}: {page} is the status page of another"
+            " tierlog. Set another port here in listeners, or there in tierlog.status.port."
+        )
     remedy = _OF_ADDRESSES.get(error.errno or 0, _OF_OTHER_ADDRESSES)
     return f"Cannot listen on {addresses}: {error.strerror}: {remedy}."
 

@@ -161,7 +161,7 @@ class TlsTransport(OwnedSocket):
         self.on_failed: Callable[[str], None] = lambda _: None
         """Given the reason before the connection is closed because of it."""
         self._acceptor = acceptor
-        self._engine = TlsEngine(acceptor.current.context)
+        self._engine = TlsEngine(acceptor.current.context, acceptor.session.protocol)
         self._cipher: memoryview | None = None
         """Encrypted bytes that the socket did not accept yet."""
         self._is_shaking = True

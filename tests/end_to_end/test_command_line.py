@@ -209,6 +209,23 @@ def test_a_port_in_use_is_one_line_and_the_data_is_not_touched(tmp_path: Path) -
     )
 
 
+def test_a_port_that_has_the_page_of_another_broker_is_one_line_that_says_so(
+    tmp_path: Path,
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    with BrokerProcess.on(first) as broker:
+        page = re.search(r"status (http://127\.0\.0\.1:(\d+)),", broker.ready_line)
+        assert page is not None
+        line = refusal(second, "--port", page[2])
+    assert line == (
+        f"tierlog: Cannot listen on 127.0.0.1:{page[2]}: Address already in use: {page[1]} is the"
+        " status page of another tierlog. Set another port here in listeners, or there in"
+        " tierlog.status.port."
+    )
+
+
 def test_an_address_that_cannot_be_resolved_is_one_line(tmp_path: Path) -> None:
     line = refusal(tmp_path, "--override", "listeners=PLAINTEXT://nobody.invalid:0")
     assert line.startswith("tierlog: Cannot listen on nobody.invalid:0: ")

@@ -34,13 +34,17 @@ from ...storage.remote.remote_segment import RemoteLogSegmentMetadata
 from ..remote_storage import IndexType, RemoteResourceNotFound
 from ..store.manifest import Manifest
 from ..store.object_keys import LOG_SUFFIX, MANIFEST_SUFFIX, object_key
-from .tier_survey import DamagedPartError, Finding, TierReader, offsets_of, read_part
+from .tier_survey import (
+    RESTORE,
+    RESTORE_BESIDE_LOG,
+    DamagedPartError,
+    Finding,
+    TierReader,
+    offsets_of,
+    read_part,
+)
 
 PIECE_BYTES = 4 * 1024 * 1024
-
-_RESTORE = (
-    "restore the object from a backup of the bucket, or accept the loss of the segment's records"
-)
 
 
 class _Problem(NamedTuple):
@@ -149,13 +153,10 @@ async def check_segment(
 
 async def _check(tier: TierReader, manifest: Manifest, watch: Watch) -> list[Finding]:
     metadata = manifest.metadata
-    findings: list[Finding] = []
+    problems: list[tuple[str, _Problem]] = []
 
     def tell(suffix: str, problem: _Problem) -> None:
-        advice = _RESTORE if problem.is_trouble else "nothing needs to be done"
-        key = object_key(metadata, suffix)
-        offsets = offsets_of(metadata)
-        findings.append(Finding(key, problem.text, advice, problem.is_trouble, offsets))
+        problems.append((suffix, problem))
 
     parts: dict[str, bytes] = {}
     for suffix in manifest.parts:
@@ -174,7 +175,18 @@ async def _check(tier: TierReader, manifest: Manifest, watch: Watch) -> list[Fin
             tell(LOG_SUFFIX, problem)
     except RemoteResourceNotFound:
         tell(LOG_SUFFIX, _Problem("log is missing"))
-    return findings
+    is_log_whole = not any(each.is_trouble for suffix, each in problems if suffix == LOG_SUFFIX)
+    trouble = RESTORE_BESIDE_LOG if is_log_whole else RESTORE
+    return [
+        Finding(
+            object_key(metadata, suffix),
+            each.text,
+            trouble if each.is_trouble else "nothing needs to be done",
+            each.is_trouble,
+            offsets_of(metadata),
+        )
+        for suffix, each in problems
+    ]
 
 
 async def _check_log(

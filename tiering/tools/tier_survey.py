@@ -14,7 +14,7 @@ from ...clients.topic_partition import TopicIdPartition
 from ...storage.remote.remote_segment import RemoteLogSegmentMetadata
 from ..remote_storage import Failure, RemoteStorageError
 from ..store.manifest import MANIFEST_BYTES_MAX, PART_BYTES_MAX, Manifest, decode_manifest
-from ..store.object_keys import MANIFEST_SUFFIX, object_key
+from ..store.object_keys import LOG_SUFFIX, MANIFEST_SUFFIX, object_key
 from ..store.tier_store import TierObject
 from .in_parallel import in_parallel
 from .stored_segments import Listing, StoredSegment, missing_parts, sort_out
@@ -147,7 +147,7 @@ async def read_manifest(tier: TierReader, segment: StoredSegment, survey: Survey
     size = segment.objects[MANIFEST_SUFFIX].size
     if size > MANIFEST_BYTES_MAX:
         problem = f"the manifest cannot be read (it has {size} bytes)"
-        survey.findings.append(Finding(key, problem, _RESTORE))
+        survey.findings.append(Finding(key, problem, RESTORE))
         return
     try:
         manifest = decode_manifest(await tier.read(key))
@@ -158,18 +158,20 @@ async def read_manifest(tier: TierReader, segment: StoredSegment, survey: Survey
         if error.failure is not Failure.BROKEN:
             raise
         problem = f"the manifest cannot be read ({error})"
-        survey.findings.append(Finding(key, problem, _RESTORE))
+        survey.findings.append(Finding(key, problem, RESTORE))
         return
     contradiction = _contradiction(manifest.metadata)
     if contradiction is None and object_key(manifest.metadata, MANIFEST_SUFFIX) != key:
         contradiction = "the manifest belongs to another segment"
     if contradiction is not None:
-        survey.findings.append(Finding(key, contradiction, _RESTORE))
+        survey.findings.append(Finding(key, contradiction, RESTORE))
         return
     missing = missing_parts(manifest, segment.objects)
     if missing:
         offsets = offsets_of(manifest.metadata)
-        survey.findings.append(Finding(key, ", ".join(missing), _RESTORE, offsets=offsets))
+        has_log = not any(each.startswith(f"{LOG_SUFFIX} ") for each in missing)
+        advice = RESTORE_BESIDE_LOG if has_log else RESTORE
+        survey.findings.append(Finding(key, ", ".join(missing), advice, offsets=offsets))
         return
     survey.manifests[segment.stem] = manifest
 
@@ -188,6 +190,11 @@ def _contradiction(segment: RemoteLogSegmentMetadata) -> str | None:
     return f"the leader epochs of the manifest do not match the offsets {start} to {end}"
 
 
-_RESTORE = (
+RESTORE = (
     "restore the object from a backup of the bucket, or accept the loss of the segment's records"
 )
+RESTORE_BESIDE_LOG = (
+    "the records are not lost, they are in the segment's log object: keep that one, and restore this"
+    " one from a backup of the bucket; until then, reads that need it fail"
+)
+"""Of an index, for example. No command makes such an object again."""

@@ -86,6 +86,7 @@ class TlsEngine:
         "_incoming",
         "_is_first",
         "_outgoing",
+        "_protocol",
         "_read",
         "_rest",
         "_silent_records",
@@ -94,7 +95,9 @@ class TlsEngine:
         "state",
     )
 
-    def __init__(self, context: ssl.SSLContext) -> None:
+    def __init__(self, context: ssl.SSLContext, protocol: str = "SSL") -> None:
+        """`protocol` is the listener's, for what is said to who does not speak it."""
+        self._protocol = protocol
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
@@ -123,7 +126,9 @@ class TlsEngine:
         if self._is_first and cipher:
             if cipher[0] != _HANDSHAKE_RECORD:
                 self._move(TlsEvent.FAIL)
-                raise NotTlsError("it does not speak TLS; set security.protocol=SSL on that client")
+                raise NotTlsError(
+                    f"it does not speak TLS; set security.protocol={self._protocol} on that client"
+                )
             self._is_first = False
         self._unread += self._records_ended(cipher)
         self._feed(cipher)

@@ -260,3 +260,18 @@ async def announce(broker: Running) -> Peer:
     stranger = await broker.connect()
     stranger.writer.write(struct.pack(">i", 512 * 1024) + b"?")
     return stranger
+
+
+def test_who_speaks_plain_text_to_tls_with_a_login_is_told_of_both(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story() -> None:
+        async with gated(has_tls=True) as (broker, _):
+            _, writer = await asyncio.open_connection("127.0.0.1", broker.port)
+            writer.write(frame(versions()))
+            await until(lambda: "does not speak TLS" in caplog.text)
+            writer.transport.abort()
+
+    with caplog.at_level(logging.INFO):
+        asyncio.run(story())
+    assert "; set security.protocol=SASL_SSL on that client" in caplog.text

@@ -84,6 +84,29 @@ def test_a_missing_part_is_found_by_name(suffix: str) -> None:
     assert any("no segment holds" not in str(each) for each in findings)
 
 
+@pytest.mark.parametrize("suffix", ["index", "timeindex", "snapshot", "leader_epoch_checkpoint"])
+def test_what_stands_beside_a_whole_log_is_no_loss_of_records(suffix: str) -> None:
+    bucket, first, _ = two_segments()
+    del bucket.objects[object_key(first, suffix)]
+    assert "the records are not lost" in str(verify(bucket)[0])
+    bucket, first, _ = two_segments()
+    bucket.damage(first, suffix, -1)
+    mine = [each for each in verify(bucket) if each.key == object_key(first, suffix)]
+    assert mine
+    assert all("the records are not lost" in each.advice for each in mine if each.is_trouble)
+
+
+def test_what_stands_beside_a_damaged_log_may_be_a_loss_of_records() -> None:
+    bucket, first, _ = two_segments()
+    del bucket.objects[object_key(first, "index")]
+    del bucket.objects[object_key(first, "log")]
+    assert "accept the loss of the segment's records" in verify(bucket)[0].advice
+    bucket, first, _ = two_segments()
+    bucket.damage(first, "index", -1)
+    bucket.damage(first, "log", -1)
+    assert {each.advice for each in verify(bucket) if "not lost" in each.advice} == set()
+
+
 def test_a_damaged_manifest_is_a_finding_and_no_crash() -> None:
     bucket, first, _ = two_segments()
     bucket.objects[object_key(first, "manifest")] = b"\x81\xa1"

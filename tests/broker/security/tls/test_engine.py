@@ -83,6 +83,13 @@ def test_any_way_of_cutting_gives_the_same_bytes(
     assert echo == plain
 
 
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
+def test_a_client_in_plain_text_is_told_the_protocol_of_the_listener(protocol: str) -> None:
+    engine = TlsEngine(server().context, protocol)
+    with pytest.raises(NotTlsError, match=f"; set security.protocol={protocol} on that client"):
+        engine.shake(memoryview(b"\0\0\0\x12"))
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.binary(min_size=1, max_size=2_000), st.booleans())
 def test_hostile_bytes_end_a_handshake_and_nothing_else(content: bytes, looks_right: bool) -> None:

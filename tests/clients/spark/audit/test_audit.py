@@ -39,6 +39,10 @@ Said = pytest.CaptureFixture[str]
 RESTORE = (
     "restore the object from a backup of the bucket, or accept the loss of the segment's records"
 )
+RESTORE_BESIDE_LOG = (
+    "the records are not lost, they are in the segment's log object: keep that one, and restore this"
+    " one from a backup of the bucket; until then, reads that need it fail"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -91,7 +95,10 @@ def test_a_missing_object_is_found(file_tier: TierPlace, capsys: Said, suffix: s
     found = audit_of(bucket, file_tier, capsys)
     finding = found.finding(object_key(second, MANIFEST_SUFFIX))
     assert finding["problem"] == f"{suffix} is missing"
-    assert (finding["offsets"], finding["advice"]) == ([10, 29], RESTORE)
+    assert (finding["offsets"], finding["advice"]) == (
+        [10, 29],
+        RESTORE if suffix == "log" else RESTORE_BESIDE_LOG,
+    )
     # The segment is of no use without it, so its offsets are a hole.
     assert found.finding(partition_prefix(PARTITION))["offsets"] == [10, 29]
 
