@@ -49,11 +49,3 @@ def test_every_property_is_one() -> None:
     read_config(properties)
     # The commands of the page name its directory.
     assert properties["log.dirs"] == "/var/lib/tierlog/node1"
-
-
-def test_the_service_gives_up_a_node_that_ends_again_and_again() -> None:
-    (block,) = blocks("Set it up", "ini")
-    unit = dict(line.split("=", 1) for line in block.text.splitlines() if "=" in line)
-    restarts_s = int(unit["StartLimitBurst"]) * int(unit["RestartSec"])
-    # Starts that are further apart than this are never too many.
-    assert restarts_s * 2 <= int(unit["StartLimitIntervalSec"])
