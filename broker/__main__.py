@@ -14,7 +14,7 @@ try:
     from types import FrameType
     from typing import NoReturn
 
-    from .stop_signals import stop_signals
+    from ..clients.stop_signals import stop_signals
 
     def _leave(number: int, _frame: FrameType | None) -> None:
         # A broker that is stopped has done what it should; any other command has not.

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 
 from ...clients.absolute_path import absolute_path
 from ...clients.errors import KafkaError
+from ...clients.stop_signals import INTERRUPTED, let_ctrl_c_raise
 from ...storage.files import OsFiles
 from ..local_cluster.cluster_status import status_from_json, status_lines
 from ..local_cluster.control_client import NotRunningError, ask
 from ..local_cluster.control_messages import RefusedError, Request
 from ..local_cluster.control_server import SOCKET_FILE
-from ..stop_signals import INTERRUPTED, let_ctrl_c_raise
 
 _FAILED = 1
 _NOT_THERE = 2

@@ -22,6 +22,7 @@ from ...clients.environment import SystemEnvironment
 from ...clients.errors import KafkaError
 from ...clients.kafka_uuid import uuid_to_string
 from ...clients.properties import parse_properties, shown_pair
+from ...clients.stop_signals import stop_signals
 from ...clients.task_owner import TaskOwner
 from ...clients.text_table import counted
 from ...storage.directory.log_dir import LogDirError
@@ -41,7 +42,6 @@ from ..local_cluster.control_server import SOCKET_FILE, ControlServer
 from ..local_cluster.local_cluster import PLAN_FILE, LocalCluster, Shell
 from ..local_cluster.node_output import KeptOutput, PrefixedOutput
 from ..local_cluster.supervised_pipe import SupervisedPipe
-from ..stop_signals import stop_signals
 
 _FAILED = 1
 _WRONG_ARGUMENTS = 2

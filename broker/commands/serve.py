@@ -21,12 +21,12 @@ from typing import NamedTuple
 from ... import __version__
 from ...clients.environment import SystemEnvironment
 from ...clients.errors import KafkaError
+from ...clients.stop_signals import stop_signals
 from ...clients.task_owner import TaskOwner
 from ..broker import Broker, StartError
 from ..config.config import BrokerConfig, config_warnings
 from ..config.config_safety import open_listener_warnings
 from ..metrics.log_lines import LineFormatter, LineHandler, LineLimit, log_loop_exception
-from ..stop_signals import stop_signals
 from .configuration import DevWords, stated_configuration
 from .readiness import STOPPING, announce_ready, notify
 from .stacks import StackSignal

@@ -16,11 +16,11 @@ from typing import NamedTuple
 from ...clients.environment import SystemEnvironment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.network.first_contact import ensure_answers
+from ...clients.stop_signals import INTERRUPTED, let_ctrl_c_raise
 from ...storage.directory.log_dir import LogDirError
 from ...tiering.remote_storage import RemoteStorageError
 from ...tiering.tools.terminal import CANNOT_RUN, Output, cannot_run
 from ..config.config import BrokerConfig
-from ..stop_signals import INTERRUPTED, let_ctrl_c_raise
 from .configuration import DevWords, add_configuration_arguments, stated_configuration
 from .tier_ls import LS_HELP, add_ls_arguments, list_tier
 from .tier_owner import OWNER_HELP, add_owner_arguments, show_owner

@@ -20,13 +20,13 @@ async def ask(path: str, request: Request, progress: Callable[[str], None]) -> M
     loop = asyncio.get_running_loop()
     answered: asyncio.Future[Mapping[str, object]] = loop.create_future()
     try:
-        return await _asked(path, request, progress, answered)
+        return await _answer(path, request, progress, answered)
     finally:
         # Nobody takes an answer that comes after the end.
         answered.cancel()
 
 
-async def _asked(
+async def _answer(
     path: str,
     request: Request,
     progress: Callable[[str], None],

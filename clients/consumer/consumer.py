@@ -204,8 +204,8 @@ class Consumer:
     def troubles(self) -> list[KafkaError]:
         """What keeps this consumer from reading now; it goes on trying, so that it may pass."""
         joining = None if self._group is None else self._group.member.trouble
-        found = [each for each in (joining, self._trouble) if each is not None]
-        return found + self._fetcher.troubles()
+        before = [each for each in (joining, self._trouble) if each is not None]
+        return before + self._fetcher.troubles()
 
     def high_watermark(self, partition: TopicPartition) -> int:
         """The high watermark in the last fetch response; -1 before the first."""

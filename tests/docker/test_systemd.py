@@ -67,7 +67,8 @@ def test_the_properties_keep_the_data_where_systemd_makes_a_directory(
     properties = parse_properties(PROPERTIES.read_text())
     config = read_config(properties)
     assert list(config_warnings(config)) == []
-    assert list(config.log_dirs) == [f"/var/lib/{service['StateDirectory']}".replace("%i", "server")]
+    directory = service["StateDirectory"].replace("%i", "server")
+    assert list(config.log_dirs) == [f"/var/lib/{directory}"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

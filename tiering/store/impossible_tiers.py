@@ -1,7 +1,7 @@
 """Refuses at the start what can never be a tier, however long one waits.
 
 A store that cannot be reached, or a directory without the right to write, can be mended while the
-broker runs: these are told by a warning, and tried again. A protocol that only reads and a path
+broker runs: there is a warning, and it tries again. A protocol that only reads and a path
 through a file are mistakes in the URL. The most frequent one is a bucket's web address, from the
 console of its cloud.
 """
@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 from urllib.parse import urlsplit
 
 from ...clients.absolute_path import absolute_path
@@ -37,13 +37,13 @@ _GOOGLE_CONSOLE = re.compile(r"/storage/browser/(?:_details/)?(?P<path>[^;]+)")
 
 
 class _Registry(Protocol):
-    def get_filesystem_class(self, protocol: str) -> Any: ...  # noqa: ANN401
+    def get_filesystem_class(self, protocol: str) -> type: ...
 
 
 def check_place(location: RemoteUrl, files: Files, log_dirs: Sequence[str] = ()) -> None:
     """Raise KafkaError(INVALID_CONFIG) if a local path leads through something that is a file.
 
-    A file in the way of the broker's own directories is told where those are opened.
+    A file in the way of the broker's own directories is left to those who open them.
     """
     if location.protocol not in LOCAL:
         return
@@ -81,7 +81,7 @@ def _only_reads(protocol: str) -> bool:
     try:
         file_system = registry.get_filesystem_class(protocol)
     except (ImportError, ValueError):
-        # What is missing is told by `check_packages`.
+        # `check_packages` says what is missing.
         return False
     spec, asyn = import_module("fsspec.spec"), import_module("fsspec.asyn")
     bases: list[object] = [spec.AbstractFileSystem, asyn.AsyncFileSystem]

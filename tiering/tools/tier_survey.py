@@ -194,7 +194,7 @@ RESTORE = (
     "restore the object from a backup of the bucket, or accept the loss of the segment's records"
 )
 RESTORE_BESIDE_LOG = (
-    "the records are not lost, they are in the segment's log object: keep that one, and restore this"
-    " one from a backup of the bucket; until then, reads that need it fail"
+    "the records are not lost, they are in the segment's log object: keep that one, and restore"
+    " this one from a backup of the bucket; until then, reads that need it fail"
 )
 """Of an index, for example. No command makes such an object again."""

@@ -19,9 +19,9 @@ from ....clients.errors import ErrorCode, KafkaError
 from ....clients.network.first_contact import ensure_answers
 from ....clients.network.network import NetworkConfig, parse_bootstrap
 from ....clients.properties import parse_properties
+from ....clients.stop_signals import stop_signals
 from ....clients.text_table import table
 from ....storage.files import OsFiles
-from ...stop_signals import stop_signals
 from .address import Stated, Target, UsageError, config_file, target_of
 from .client_properties import ClientProperties
 from .sendable import refuse_unsendable

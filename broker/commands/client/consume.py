@@ -23,10 +23,10 @@ from .address import UsageError
 from .client_properties import ClientProperties
 from .client_session import Session, print_error, run_command
 from .connection_arguments import EXIT_CODES, add_connection
+from .consumer_troubles import printed_troubles
 from .positions import END, Range, parse_range, places_of
 from .record_format import parse_format
 from .record_json import line_of
-from .told_troubles import told_troubles
 from .topic import partitions_of_topic
 
 _POLL_MS = 100
@@ -119,7 +119,7 @@ async def _consume(parsed: argparse.Namespace, session: Session) -> None:
                     consumer.assign(partitions)
                     for partition, offset in starts.items():
                         consumer.seek(partition, offset)
-                async with told_troubles(consumer.troubles):
+                async with printed_troubles(consumer.troubles):
                     await reader.read(consumer, is_member=bool(parsed.group))
         except asyncio.CancelledError:
             # Ctrl-C is how one ends what has no end.

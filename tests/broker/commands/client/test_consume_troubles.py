@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tierlog.bench.tierlog_node import tierlog_command, user_environment
-from tierlog.broker.commands.client.told_troubles import TOLD_AFTER_S, LastingTroubles
+from tierlog.broker.commands.client.consumer_troubles import TOLD_AFTER_S, LastingTroubles
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.testing import Broker
 from tierlog.tests.broker.commands.client.command_run import Tierlog

@@ -40,8 +40,8 @@ RESTORE = (
     "restore the object from a backup of the bucket, or accept the loss of the segment's records"
 )
 RESTORE_BESIDE_LOG = (
-    "the records are not lost, they are in the segment's log object: keep that one, and restore this"
-    " one from a backup of the bucket; until then, reads that need it fail"
+    "the records are not lost, they are in the segment's log object: keep that one, and restore"
+    " this one from a backup of the bucket; until then, reads that need it fail"
 )
 
 

@@ -1,7 +1,7 @@
 """Says on stderr why a consumer reads nothing: it goes on trying, and would look as if it hung.
 
-What passes within some seconds, as an election does, is not told. Each cause is told once, however
-many partitions have it and however often it comes back.
+Nothing is printed of what passes within some seconds, as an election does. Each cause is printed
+once, however many partitions have it and however often it comes back.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ Troubles = Callable[[], Sequence[KafkaError]]
 
 
 @asynccontextmanager
-async def told_troubles(troubles: Troubles) -> AsyncGenerator[None]:
+async def printed_troubles(troubles: Troubles) -> AsyncGenerator[None]:
     """Tell the troubles that last, while the context does."""
     tasks = TaskOwner(1)
     tasks.start(_tell(troubles), "troubles of the consumer")
@@ -51,7 +51,7 @@ class LastingTroubles:
 
     def __init__(self) -> None:
         self._since: dict[ErrorCode, float] = {}
-        self._told: set[ErrorCode] = set()
+        self._printed: set[ErrorCode] = set()
 
     def to_tell(self, troubles: Sequence[KafkaError], now_s: float) -> list[str]:
         """The sentences that are due, if these are the troubles at this time."""
@@ -60,8 +60,8 @@ class LastingTroubles:
             by_code.setdefault(each.code, []).append(each)
         self._since = {code: self._since.get(code, now_s) for code in by_code}
         due = [code for code in by_code if now_s - self._since[code] >= TOLD_AFTER_S]
-        new = [code for code in due if code not in self._told]
-        self._told.update(new)
+        new = [code for code in due if code not in self._printed]
+        self._printed.update(new)
         return [_sentence(by_code[code]) for code in new]
 
 
