@@ -11,6 +11,7 @@ try:
     import signal
     import sys
     from collections.abc import Sequence
+    from contextlib import suppress
     from types import FrameType
     from typing import NoReturn
 
@@ -41,7 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     # would wait for it, for minutes if the tier does not respond.
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
-            stream.flush()
+            # What could not be written is kept, and would fail here again.
+            with suppress(OSError):
+                stream.flush()
     os._exit(code)
 
 

@@ -8,6 +8,7 @@ once. SIGUSR1 logs the stacks of all threads and tasks, and the broker goes on.
 """
 
 import asyncio
+import contextlib
 import gc
 import logging
 import os
@@ -189,13 +190,16 @@ def _say_ready(broker: Broker, started_ms: int) -> None:
     tier = f"remote tier {remote}" if remote else "no remote tier"
     status = f", status {broker.status_url}" if broker.status_url else ""
     ready = f"tierlog {__version__} ready on {addresses} in {took_s:.2f} s"
-    print(f"{ready}{status}, {tier}", flush=True)
+    # Where nobody reads it, as in a terminal that has closed, a broker can do without this line.
+    with contextlib.suppress(OSError):
+        print(f"{ready}{status}, {tier}", flush=True)
 
 
 def _give_up(sentence: str) -> int:
     formatters = (handler.formatter for handler in logging.getLogger().handlers)
     ours = next(each for each in formatters if isinstance(each, LineFormatter))
-    print(ours.problem(sentence), file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError):
+        print(ours.problem(sentence), file=sys.stderr, flush=True)
     return 1
 
 

@@ -189,8 +189,6 @@ class GroupMember:
                 # Not raised here: the next poll joins again, and raises the error if that fails.
                 if generation == self.generation and not self._mends(error):
                     self.must_join = True
-        self.trouble: KafkaError | None = None
-        """What keeps it from joining, though it tries again; None if nothing does."""
 
     async def leave(self) -> None:
         """Leave the group; static members stay in it (KIP-345)."""

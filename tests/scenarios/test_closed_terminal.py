@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tierlog.bench.probe import free_port
 from tierlog.bench.tierlog_node import tierlog_command, user_environment
 from tierlog.tests.broker_process import TEST_PROPERTIES, BrokerProcess, BrokerThread, RawClient
 
@@ -122,9 +123,32 @@ def send(broker: BrokerThread, lines: bytes) -> None:
 
 
 def answer(broker: BrokerThread, *words: str, stdin: bytes = b"") -> str:
-    command = tierlog_command(*words, "-b", broker.bootstrap)
+    return answer_at(broker.bootstrap, *words, stdin=stdin)
+
+
+def answer_at(bootstrap: str, *words: str, stdin: bytes = b"") -> str:
+    command = tierlog_command(*words, "-b", bootstrap)
     done = subprocess.run(
         command, input=stdin, capture_output=True, env=user_environment(), timeout=WITHIN_S
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.decode()
+
+
+def test_a_broker_whose_ready_line_nobody_reads_serves_all_the_same(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    port = free_port()
+    words = ["serve", "--port", str(port), "--data", str(tmp_path / "data")]
+    with subprocess.Popen(
+        tierlog_command(*words), stdout=write, stderr=subprocess.PIPE, env=user_environment()
+    ) as process:
+        os.close(write)
+        try:
+            answer_at(f"127.0.0.1:{port}", "cluster", "wait")
+            process.send_signal(signal.SIGTERM)
+            _, err = process.communicate(timeout=WITHIN_S)
+        finally:
+            process.kill()
+    assert process.returncode == 0, err
+    assert b"Traceback" not in err

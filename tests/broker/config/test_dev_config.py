@@ -22,7 +22,7 @@ def places(found: BrokerConfig) -> tuple[list[str], str]:
 
 
 def test_it_keeps_everything_below_the_current_directory() -> None:
-    data = f"{os.getcwd()}/data"
+    data = os.path.abspath("data")
     assert places(config()) == ([data], f"file://{data}/remote")
 
 
