@@ -27,11 +27,12 @@ deleted, the descriptor stays open until the last region is sent.
 import errno
 import mmap
 import os
+import stat
 from typing import Protocol, TypeAlias
 
 from ..clients.own_descriptors import keep_from_forks
 from .open_files import OpenFiles, files_limit
-from .system_calls import allocate, lock_file, send_file, sync_data, unlock_file
+from .system_calls import system
 
 ReadableBuffer: TypeAlias = bytes | bytearray | memoryview
 IndexBuffer: TypeAlias = memoryview | bytearray | bytes
@@ -68,7 +69,7 @@ class FileRegion:
         the file is too short.
         """
         assert 0 < size <= self.nbytes
-        sent = send_file(socket_fd, self._source.fileno(), self.position, size)
+        sent = system.send_file(socket_fd, self._source.fileno(), self.position, size)
         if sent == 0:
             raise self._cut()
         return sent
@@ -258,19 +259,19 @@ class _Descriptor:
         return self.fd
 
     def pread(self, position: int, size: int) -> bytes:
-        chunk = os.pread(self.fd, size, position)
+        chunk = system.pread(self.fd, size, position)
         if len(chunk) == size or not chunk:
             return chunk
         # A signal or the kernel's 2 GiB limit may cut a read short before the end of the file.
         chunks = [chunk]
         missing = size - len(chunk)
-        while missing and (chunk := os.pread(self.fd, missing, position + size - missing)):
+        while missing and (chunk := system.pread(self.fd, missing, position + size - missing)):
             chunks.append(chunk)
             missing -= len(chunk)
         return b"".join(chunks)
 
     def __del__(self) -> None:
-        os.close(self.fd)
+        system.close(self.fd)
 
 
 _READ_AND_WRITE = os.O_RDWR | os.O_CLOEXEC
@@ -308,13 +309,13 @@ class OsFileHandle:
         if descriptor is None:
             if self._is_closed:
                 raise OSError(errno.EBADF, "The file was closed", self.path)
-            fd = self._open_files.perform(lambda: os.open(self.path, _READ_AND_WRITE))
+            fd = self._open_files.perform(lambda: system.open(self.path, _READ_AND_WRITE))
             descriptor = self._descriptor = _Descriptor(fd)
             self._open_files.add(self)
         return descriptor
 
     def size(self) -> int:
-        return os.fstat(self._open_descriptor().fileno()).st_size
+        return system.fstat(self._open_descriptor().fileno()).st_size
 
     def pread(self, position: int, size: int) -> bytes:
         return self._open_descriptor().pread(position, size)
@@ -324,18 +325,18 @@ class OsFileHandle:
         self.is_unsynced = True
         descriptor = self._descriptor or self._open_descriptor()
         fd = descriptor.fd
-        written = os.pwrite(fd, buffer, position)
+        written = system.pwrite(fd, buffer, position)
         size = len(buffer)
         if written == size:
             return
         # A write is short if the disk is nearly full; the next call raises the error.
         with memoryview(buffer) as view:
             while written < size:
-                written += os.pwrite(fd, view[written:], position + written)
+                written += system.pwrite(fd, view[written:], position + written)
 
     def truncate(self, size: int) -> None:
         self.is_unsynced = True
-        os.ftruncate(self._open_descriptor().fileno(), size)
+        system.ftruncate(self._open_descriptor().fileno(), size)
 
     def flush(self) -> None:
         if self._failure is not None:
@@ -344,7 +345,7 @@ class OsFileHandle:
         # Cleared first: bytes written during the fsync may not be durable when it returns.
         self.is_unsynced = False
         try:
-            sync_data(descriptor.fileno())
+            system.sync_data(descriptor.fileno())
         except OSError as error:
             # The kernel reports an error once and may drop the pages, so the file stays failed.
             self.is_unsynced, self._failure = True, error
@@ -391,20 +392,20 @@ class OsMappedFile:
         self._allocated = 0
         self.buffer: IndexBuffer = b""
         descriptor = self._open(os.O_CREAT)
-        self.capacity = max(capacity, os.fstat(descriptor.fileno()).st_size)
+        self.capacity = max(capacity, system.fstat(descriptor.fileno()).st_size)
         self._map(descriptor)
 
     def _open(self, flags: int = 0) -> _Descriptor:
         # Not kept open: thousands of segments may have indexes, and a descriptor is rarely needed.
         path, flags = self._path, _READ_AND_WRITE | flags
-        return _Descriptor(self._open_files.perform(lambda: os.open(path, flags, 0o644)))
+        return _Descriptor(self._open_files.perform(lambda: system.open(path, flags, 0o644)))
 
     def _map(self, descriptor: _Descriptor) -> None:
         if self.capacity == 0:
             return
         fd = descriptor.fileno()
-        if os.fstat(fd).st_size < self.capacity:
-            os.ftruncate(fd, self.capacity)
+        if system.fstat(fd).st_size < self.capacity:
+            system.ftruncate(fd, self.capacity)
         # Imported here because importing ctypes takes time, and a new broker has no index yet.
         from .memory_map import map_shared
 
@@ -423,7 +424,7 @@ class OsMappedFile:
         start = position - position % _ALLOCATION_UNIT
         stop = min(self.capacity, max(end, start + _ALLOCATION_UNIT))
         descriptor = self._open()
-        allocate(descriptor.fileno(), start, stop - start)
+        system.allocate(descriptor.fileno(), start, stop - start)
         self._allocated = stop
 
     def resize(self, capacity: int) -> None:
@@ -432,7 +433,7 @@ class OsMappedFile:
         descriptor = self._open()
         # Unmapped first: accessing a mapping past the end of its file also raises SIGBUS.
         self.close()
-        os.ftruncate(descriptor.fileno(), capacity)
+        system.ftruncate(descriptor.fileno(), capacity)
         self.capacity = capacity
         self._allocated = 0
         self._map(descriptor)
@@ -440,7 +441,7 @@ class OsMappedFile:
     def flush(self) -> None:
         # fsync also writes mapped pages, and unlike `mmap.flush` (msync) lets other threads run.
         descriptor = self._open()
-        sync_data(descriptor.fileno())
+        system.sync_data(descriptor.fileno())
 
     def close(self) -> None:
         self.buffer = b""
@@ -454,7 +455,7 @@ class OsDirectoryHandle:
 
     def sync(self) -> None:
         assert self._descriptor is not None, "Synced after it was closed."
-        os.fsync(self._descriptor.fileno())
+        system.fsync(self._descriptor.fileno())
 
     def close(self) -> None:
         self._descriptor = None
@@ -473,8 +474,16 @@ class OsDirectoryLock:
 
     def release(self) -> None:
         if self._descriptor is not None:
-            unlock_file(self._descriptor.fileno())
+            system.unlock_file(self._descriptor.fileno())
             self._descriptor = None
+
+
+def _has_directory_at(path: str) -> bool:
+    """Whether there is a directory of that name itself, and no link to one. Raises OSError."""
+    try:
+        return stat.S_ISDIR(system.lstat(path).st_mode)
+    except FileNotFoundError:
+        return False
 
 
 class OsFiles:
@@ -489,7 +498,7 @@ class OsFiles:
         return self._open_files.limit
 
     def _open(self, path: str, flags: int) -> int:
-        return self._open_files.perform(lambda: os.open(path, flags | os.O_CLOEXEC, 0o644))
+        return self._open_files.perform(lambda: system.open(path, flags | os.O_CLOEXEC, 0o644))
 
     def open(self, path: str, *, create: bool = False) -> FileHandle:
         fd = self._open(path, os.O_RDWR | (os.O_CREAT if create else 0))
@@ -499,16 +508,20 @@ class OsFiles:
         return OsMappedFile(path, capacity, self._open_files)
 
     def exists(self, path: str) -> bool:
-        return os.path.exists(path)
+        try:
+            system.stat(path)
+        except (OSError, ValueError):
+            return False
+        return True
 
     def size(self, path: str) -> int:
-        return os.stat(path).st_size
+        return system.stat(path).st_size
 
     def modified_ms(self, path: str) -> int:
-        return os.stat(path).st_mtime_ns // 1_000_000
+        return system.stat(path).st_mtime_ns // 1_000_000
 
     def read(self, path: str) -> bytes:
-        with open(path, "rb", opener=self._open) as file:
+        with system.FileIO(path, "rb", opener=self._open) as file:
             return file.read()
 
     def atomic_replace(self, path: str, content: bytes, *, durable: bool = True) -> None:
@@ -519,16 +532,16 @@ class OsFiles:
         if durable:
             handle.flush()
         handle.close()
-        os.replace(temporary, path)
+        system.replace(temporary, path)
         if durable:
-            self.sync_dir(os.path.dirname(path))
+            self.sync_dir(path.rpartition("/")[0] or "/")
 
     def rename(self, old: str, new: str) -> None:
-        os.replace(old, new)
+        system.replace(old, new)
 
     def remove(self, path: str) -> bool:
         try:
-            os.unlink(path)
+            system.unlink(path)
         except FileNotFoundError:
             return False
         return True
@@ -541,20 +554,33 @@ class OsFiles:
         for name in names:
             child = f"{path}/{name}"
             # Do not delete the target of a link.
-            if os.path.isdir(child) and not os.path.islink(child):
+            if _has_directory_at(child):
                 self.remove_tree(child)
             else:
                 self.remove(child)
-        os.rmdir(path)
+        system.rmdir(path)
 
     def listdir(self, path: str) -> list[str]:
-        return sorted(self._open_files.perform(lambda: os.listdir(path)))
+        return sorted(self._open_files.perform(lambda: system.listdir(path)))
 
     def is_directory(self, path: str) -> bool:
-        return os.path.isdir(path)
+        try:
+            return stat.S_ISDIR(system.stat(path).st_mode)
+        except (OSError, ValueError):
+            return False
 
     def mkdirs(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)
+        if self.is_directory(path):
+            return
+        parent = path.rstrip("/").rpartition("/")[0]
+        if parent:
+            self.mkdirs(parent)
+        try:
+            system.mkdir(path)
+        except OSError:
+            # Another process may have made it meanwhile.
+            if not self.is_directory(path):
+                raise
 
     def sync_dir(self, path: str) -> None:
         self.open_dir(path).sync()
@@ -565,18 +591,18 @@ class OsFiles:
     def lock(self, path: str) -> DirectoryLock:
         fd = self._open(path, os.O_RDWR | os.O_CREAT)
         try:
-            lock_file(fd)
+            system.lock_file(fd)
         except OSError as error:
-            os.close(fd)
+            system.close(fd)
             if error.errno in (errno.EACCES, errno.EAGAIN):
                 raise BlockingIOError(errno.EAGAIN, "Another process holds it", path) from error
             raise
         return OsDirectoryLock(fd)
 
     def usable_bytes(self, path: str) -> int:
-        volume = os.statvfs(path)
+        volume = system.statvfs(path)
         return volume.f_bavail * volume.f_frsize
 
     def total_bytes(self, path: str) -> int:
-        volume = os.statvfs(path)
+        volume = system.statvfs(path)
         return volume.f_blocks * volume.f_frsize

@@ -1,4 +1,11 @@
-"""The system calls that not every system has, each chosen once, when this module is imported.
+"""The functions of the system behind the door to the disk, taken once, when this is imported.
+
+A test's broker shares its process with the test, and tools of tests replace such functions:
+pyfakefs puts another `os` into every module, and others in the place of functions that a module has
+imported by name; a mock replaces `os.stat` in `os` itself. None of them looks into an object. So
+what a broker does to files is done through `system`, and its disk stays the real one.
+
+Not every system has all of them:
 
 | | Linux | macOS | without either |
 |---|---|---|---|
@@ -15,7 +22,11 @@ import errno
 import fcntl
 import os
 import sys
-from collections.abc import Callable
+from io import FileIO
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _CHUNK = 64 * 1024
 """How many bytes are copied at once where the kernel does not do it."""
@@ -27,13 +38,13 @@ def _sync_to_the_disk(fd: int) -> None:
     """Make content and length of a file durable. Raises OSError."""
     if _FULL_SYNC is not None:
         try:
-            fcntl.fcntl(fd, _FULL_SYNC)
+            system.control(fd, _FULL_SYNC)
         except OSError as error:
             if error.errno not in _NOT_SUPPORTED:
                 raise
         else:
             return
-    os.fsync(fd)
+    system.fsync(fd)
 
 
 def _allocate_by_writing(fd: int, start: int, size: int) -> None:
@@ -41,8 +52,8 @@ def _allocate_by_writing(fd: int, start: int, size: int) -> None:
     end = start + size
     while start < end:
         count = min(_CHUNK, end - start)
-        content = os.pread(fd, count, start).ljust(count, b"\0")
-        start += os.pwrite(fd, content, start)
+        content = system.pread(fd, count, start).ljust(count, b"\0")
+        start += system.pwrite(fd, content, start)
 
 
 def _send_by_copying(socket_fd: int, fd: int, position: int, size: int) -> int:
@@ -50,29 +61,68 @@ def _send_by_copying(socket_fd: int, fd: int, position: int, size: int) -> int:
 
     Raises BlockingIOError if the socket accepts none, OSError if the connection is closed.
     """
-    content = os.pread(fd, min(size, _CHUNK), position)
-    return os.write(socket_fd, content) if content else 0
+    content = system.pread(fd, min(size, _CHUNK), position)
+    return system.write(socket_fd, content) if content else 0
 
 
 def _lock_twice(fd: int) -> None:
     """Lock a file exclusively. Raises OSError(EACCES or EAGAIN) if another one holds it."""
     # Kafka checks POSIX locks on the same directory, but they do not exclude two owners
     # within one process; flock does.
-    fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    system.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    system.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _lock_once(fd: int) -> None:
     """The same where the two kinds of locks are one: the second would wait for the first."""
-    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    system.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def unlock_file(fd: int) -> None:
+def _unlock(fd: int) -> None:
     """Unlock a file, also if a process that was forked has a copy of the descriptor."""
-    fcntl.flock(fd, fcntl.LOCK_UN)
+    system.flock(fd, fcntl.LOCK_UN)
 
 
-sync_data: Callable[[int], None] = getattr(os, "fdatasync", _sync_to_the_disk)
-allocate: Callable[[int, int, int], None] = getattr(os, "posix_fallocate", _allocate_by_writing)
-send_file: Callable[[int, int, int, int], int] = getattr(os, "sendfile", _send_by_copying)
-lock_file: Callable[[int], None] = _lock_twice if sys.platform.startswith("linux") else _lock_once
+class System:
+    """Functions of `os` and `fcntl` (`control` is `fcntl.fcntl`), and those of the table above.
+
+    They are attributes of the one instance, `system`: as such they are no methods.
+    """
+
+    def __init__(self) -> None:
+        self.FileIO = FileIO
+        self.access = os.access
+        self.close = os.close
+        self.control = fcntl.fcntl
+        self.flock = fcntl.flock
+        self.fstat = os.fstat
+        self.fsync = os.fsync
+        self.ftruncate = os.ftruncate
+        self.listdir = os.listdir
+        self.lockf = fcntl.lockf
+        self.lseek = os.lseek
+        self.lstat = os.lstat
+        self.mkdir = os.mkdir
+        self.open = os.open
+        self.pread = os.pread
+        self.pwrite = os.pwrite
+        self.replace = os.replace
+        self.rmdir = os.rmdir
+        self.stat = os.stat
+        self.statvfs = os.statvfs
+        self.unlink = os.unlink
+        self.write = os.write
+
+        self.sync_data: Callable[[int], None] = getattr(os, "fdatasync", _sync_to_the_disk)
+        self.allocate: Callable[[int, int, int], None] = getattr(
+            os, "posix_fallocate", _allocate_by_writing
+        )
+        self.send_file: Callable[[int, int, int, int], int] = getattr(
+            os, "sendfile", _send_by_copying
+        )
+        is_linux = sys.platform.startswith("linux")
+        self.lock_file: Callable[[int], None] = _lock_twice if is_linux else _lock_once
+        self.unlock_file: Callable[[int], None] = _unlock
+
+
+system: Final = System()

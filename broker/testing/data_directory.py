@@ -3,18 +3,27 @@
 A file system in memory costs no flushes: /dev/shm has one on Linux. Elsewhere, and where less than
 `MEMORY_FREE_MIN` is free, it is a temporary directory. A directory that a killed process has left
 behind is removed by the next one: it holds a lock on a file as long as it lives.
+
+All goes through the broker's door to the disk: a test may have replaced the functions of `os` when
+its broker starts or stops.
 """
 
 import errno
 import fcntl
+import logging
 import os
-import shutil
+import stat
 import tempfile
 import weakref
-from typing import Final, TextIO
+from io import FileIO
+from typing import Final
 
 from ...clients.own_descriptors import keep_from_forks
+from ...storage.files import OsFiles
+from ...storage.system_calls import system
 from .system_clock import SystemClock
+
+_log = logging.getLogger(__name__)
 
 MEMORY: Final = "/dev/shm"
 MEMORY_FREE_MIN: Final = 256 << 20
@@ -27,6 +36,7 @@ LEFT_BEHIND_AGE_MIN_S: Final = 60.0
 _PREFIX = "tierlog-test-"
 _LOCK = "in-use"
 _COPY_BYTES = 1 << 20
+_FILES: Final = OsFiles()
 
 
 class DataDirectory:
@@ -38,14 +48,14 @@ class DataDirectory:
         self._finalizer: weakref.finalize[..., DataDirectory] | None = None
         if stated is not None:
             self.path = os.path.abspath(stated)
-            os.makedirs(self.path, exist_ok=True)
+            _FILES.mkdirs(self.path)
             return
         parent = _parent()
         _remove_left_behind(parent)
-        self.path = tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
-        flags = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC
-        lock = os.fdopen(os.open(f"{self.path}/{_LOCK}", flags, 0o600))
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        self.path = f"{parent}/{_PREFIX}{SystemClock().random.getrandbits(64):016x}"
+        system.mkdir(self.path, 0o700)
+        lock = system.FileIO(f"{self.path}/{_LOCK}", "x", opener=_private)
+        system.flock(lock, fcntl.LOCK_EX)
         keep_from_forks(lock)
         self._owner = os.getpid()
         self._finalizer = weakref.finalize(self, _remove, self.path, lock, self._owner)
@@ -60,11 +70,15 @@ class DataDirectory:
         finalizer()
 
 
+def _private(path: str, flags: int) -> int:
+    return system.open(path, flags | os.O_CLOEXEC, 0o600)
+
+
 def _parent() -> str:
     """A directory in memory if there is room, else the system's for temporary files."""
     try:
-        left = os.statvfs(MEMORY)
-        if os.access(MEMORY, os.W_OK) and left.f_bavail * left.f_frsize >= MEMORY_FREE_MIN:
+        left = system.statvfs(MEMORY)
+        if system.access(MEMORY, os.W_OK) and left.f_bavail * left.f_frsize >= MEMORY_FREE_MIN:
             return MEMORY
     except OSError:
         # No such file system here, as on macOS.
@@ -72,7 +86,7 @@ def _parent() -> str:
     return tempfile.gettempdir()
 
 
-def _remove(path: str, lock: TextIO, owner: int) -> None:
+def _remove(path: str, lock: FileIO, owner: int) -> None:
     _remove_tree(path, owner)
     lock.close()
 
@@ -80,17 +94,26 @@ def _remove(path: str, lock: TextIO, owner: int) -> None:
 def _remove_tree(path: str, owner: int) -> None:
     # A fork has the object too, and the directory is not its own.
     if os.getpid() == owner:
-        shutil.rmtree(path, ignore_errors=True)
+        _remove_what_goes(path)
+
+
+def _remove_what_goes(path: str) -> None:
+    try:
+        _FILES.remove_tree(path)
+    except OSError as error:
+        # The next broker tries again: it is left behind.
+        _log.debug("%s was not removed: %s", path, error)
 
 
 def _remove_left_behind(parent: str) -> None:
     """Remove directories of processes that were killed."""
     oldest_s = SystemClock().wall_clock_ms() / 1000 - LEFT_BEHIND_AGE_MIN_S
-    names = [name for name in os.listdir(parent) if name.startswith(_PREFIX)]
+    names = [name for name in _FILES.listdir(parent) if name.startswith(_PREFIX)]
     for name in names[:LEFT_BEHIND_MAX]:
         path = f"{parent}/{name}"
         try:
-            if os.lstat(path).st_mtime < oldest_s and os.lstat(path).st_uid == os.getuid():
+            about = system.lstat(path)
+            if about.st_mtime < oldest_s and about.st_uid == os.getuid():
                 _remove_if_unlocked(path)
         except OSError:
             # Another process removes it at the same time.
@@ -100,16 +123,16 @@ def _remove_left_behind(parent: str) -> None:
 def _remove_if_unlocked(path: str) -> None:
     """Raises OSError, also if a living process holds the lock."""
     try:
-        lock = os.open(f"{path}/{_LOCK}", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        lock = system.open(f"{path}/{_LOCK}", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
         # Its process was killed or interrupted before it had made the file.
-        os.rmdir(path)
+        system.rmdir(path)
         return
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(path, ignore_errors=True)
+        system.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _remove_what_goes(path)
     finally:
-        os.close(lock)
+        system.close(lock)
 
 
 def copy_tree(source: str, target: str) -> None:
@@ -117,52 +140,51 @@ def copy_tree(source: str, target: str) -> None:
 
     What another thread removes meanwhile, or renames, may be missing.
     """
-    os.mkdir(target)
-    with os.scandir(source) as entries:
-        for entry in entries:
-            try:
-                if entry.is_dir(follow_symlinks=False):
-                    copy_tree(entry.path, f"{target}/{entry.name}")
-                else:
-                    _copy_file(entry.path, f"{target}/{entry.name}")
-            except FileNotFoundError:
-                # It is gone since it was listed, which is a state of the directory as well.
-                continue
+    system.mkdir(target)
+    for name in _FILES.listdir(source):
+        try:
+            if stat.S_ISDIR(system.lstat(f"{source}/{name}").st_mode):
+                copy_tree(f"{source}/{name}", f"{target}/{name}")
+            else:
+                _copy_file(f"{source}/{name}", f"{target}/{name}")
+        except FileNotFoundError:
+            # It is gone since it was listed, which is a state of the directory as well.
+            continue
 
 
 def replace_tree(source: str, target: str) -> None:
     """Put the directory `source` in the place of `target`. Raises OSError."""
-    shutil.rmtree(target)
-    os.rename(source, target)
+    _FILES.remove_tree(target)
+    _FILES.rename(source, target)
 
 
 def _copy_file(source: str, target: str) -> None:
-    with open(source, "rb") as reader, open(target, "wb") as writer:
-        size = os.fstat(reader.fileno()).st_size
+    with system.FileIO(source) as reader, system.FileIO(target, "wb") as writer:
+        size = system.fstat(reader.fileno()).st_size
         writer.truncate(size)
         position = 0
         while position < size:
             try:
-                position = os.lseek(reader.fileno(), position, os.SEEK_DATA)
+                position = system.lseek(reader.fileno(), position, os.SEEK_DATA)
             except OSError as error:
                 if error.errno == errno.ENXIO:
                     # Nothing but a hole is left.
                     return
                 raise
-            end = os.lseek(reader.fileno(), position, os.SEEK_HOLE)
+            end = system.lseek(reader.fileno(), position, os.SEEK_HOLE)
             while position < end:
-                part = os.pread(reader.fileno(), min(_COPY_BYTES, end - position), position)
+                part = system.pread(reader.fileno(), min(_COPY_BYTES, end - position), position)
                 if not part:
                     return
-                os.pwrite(writer.fileno(), part, position)
+                system.pwrite(writer.fileno(), part, position)
                 position += len(part)
 
 
 def read_tail(path: str, nbytes: int) -> str:
     """The last lines of a file, of `nbytes` at most; empty where there is none."""
-    if not os.path.exists(path):
+    if not _FILES.exists(path):
         return ""
-    with open(path, "rb") as reader:
-        size = os.fstat(reader.fileno()).st_size
-        tail = os.pread(reader.fileno(), nbytes, max(0, size - nbytes))
+    with system.FileIO(path) as reader:
+        size = system.fstat(reader.fileno()).st_size
+        tail = system.pread(reader.fileno(), nbytes, max(0, size - nbytes))
     return tail.decode(errors="replace")

@@ -16,6 +16,7 @@ from subprocess import PIPE, Popen
 from typing import Final, cast
 
 from ...clients.own_descriptors import keep_from_forks
+from ...storage.system_calls import system
 from ..metrics.log_lines import LineFormatter, LineHandler, LineLimit
 from .broker_error import BrokerError
 from .host import ThisProcess
@@ -101,11 +102,13 @@ class OtherProcess:
 
     async def start(self, properties: Mapping[str, str]) -> str:
         """See `Host`."""
-        log = os.open(self._log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        log = system.open(
+            self._log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
+        )
         try:
             self._pipes = _Pipes(log)
         finally:
-            os.close(log)
+            system.close(log)
         try:
             await self._pipes.open()
             return str(await self._request(STARTS_WITHIN_S, "start", dict(properties)))

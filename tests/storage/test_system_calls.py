@@ -57,20 +57,20 @@ def _imported() -> ModuleType:
 
 @pytest.fixture
 def syncs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The descriptors of each fsync."""
+    """The descriptors of each fsync of a module that is imported from now on."""
     made: list[int] = []
     monkeypatch.setattr(os, "fsync", made.append)
     return made
 
 
 def test_linux_uses_its_own_calls() -> None:
-    assert system_calls.sync_data is os.fdatasync
-    assert system_calls.allocate is os.posix_fallocate
-    assert system_calls.send_file is os.sendfile
+    assert system_calls.system.sync_data is os.fdatasync
+    assert system_calls.system.allocate is os.posix_fallocate
+    assert system_calls.system.send_file is os.sendfile
 
 
-def test_without_fdatasync_a_file_gets_an_fsync(elsewhere: ModuleType, syncs: list[int]) -> None:
-    elsewhere.sync_data(7)
+def test_without_fdatasync_a_file_gets_an_fsync(syncs: list[int], elsewhere: ModuleType) -> None:
+    elsewhere.system.sync_data(7)
     assert syncs == [7]
 
 
@@ -90,9 +90,9 @@ def test_where_the_disk_can_be_flushed_it_is(
 
     monkeypatch.delattr(os, "fdatasync")
     monkeypatch.setattr(fcntl, "F_FULLFSYNC", _FULL_SYNC, raising=False)
-    module = _imported()
     monkeypatch.setattr(fcntl, "fcntl", flush)
-    module.sync_data(7)
+    module = _imported()
+    module.system.sync_data(7)
     assert flushed == [(7, _FULL_SYNC)]
     assert syncs == synced
 
@@ -105,10 +105,10 @@ def test_a_disk_that_fails_is_no_disk_that_cannot(
 
     monkeypatch.delattr(os, "fdatasync")
     monkeypatch.setattr(fcntl, "F_FULLFSYNC", _FULL_SYNC, raising=False)
-    module = _imported()
     monkeypatch.setattr(fcntl, "fcntl", fail)
+    module = _imported()
     with pytest.raises(OSError, match=rf"Errno {errno.EIO}"):
-        module.sync_data(7)
+        module.system.sync_data(7)
     assert syncs == []
 
 
@@ -121,7 +121,7 @@ def test_a_range_that_is_allocated_has_blocks_and_keeps_its_content(
     path.write_bytes(content)
     fd = os.open(path, os.O_RDWR)
     os.ftruncate(fd, 4 * size)
-    elsewhere.allocate(fd, 0, 2 * size)
+    elsewhere.system.allocate(fd, 0, 2 * size)
     os.close(fd)
     assert path.read_bytes() == content.ljust(4 * size, b"\0")
     assert path.stat().st_blocks * 512 >= 2 * size
@@ -130,7 +130,7 @@ def test_a_range_that_is_allocated_has_blocks_and_keeps_its_content(
 def test_an_index_keeps_its_entries_where_blocks_are_written(
     elsewhere: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tierlog.storage.files.allocate", elsewhere.allocate)
+    monkeypatch.setattr(system_calls.system, "allocate", elsewhere.system.allocate)
     path, entries = str(tmp_path / "index"), [bytes([n]) * 8 for n in range(1, 200)]
     for n, entry in enumerate(entries):
         # Opened anew, it does not know which blocks it has.
@@ -148,13 +148,13 @@ def test_a_range_is_sent_by_copying_up_to_the_end_of_the_file(
     fd = os.open(path, os.O_RDONLY)
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        assert elsewhere.send_file(ours.fileno(), fd, 2, 3) == 3
-        assert elsewhere.send_file(ours.fileno(), fd, 8, 5) == 2
-        assert elsewhere.send_file(ours.fileno(), fd, 10, 5) == 0
+        assert elsewhere.system.send_file(ours.fileno(), fd, 2, 3) == 3
+        assert elsewhere.system.send_file(ours.fileno(), fd, 8, 5) == 2
+        assert elsewhere.system.send_file(ours.fileno(), fd, 10, 5) == 0
         assert theirs.recv(20) == b"23489"
         ours.setblocking(False)
         with pytest.raises(BlockingIOError):
-            while elsewhere.send_file(ours.fileno(), fd, 0, 10):
+            while elsewhere.system.send_file(ours.fileno(), fd, 0, 10):
                 pass
     os.close(fd)
 
@@ -162,7 +162,7 @@ def test_a_range_is_sent_by_copying_up_to_the_end_of_the_file(
 def test_one_lock_excludes_a_second_owner(
     elsewhere: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tierlog.storage.files.lock_file", elsewhere.lock_file)
+    monkeypatch.setattr(system_calls.system, "lock_file", elsewhere.system.lock_file)
     path = str(tmp_path / ".lock")
     lock = OsFiles().lock(path)
     with pytest.raises(BlockingIOError):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tierlog.storage.files import OsFiles
-from tierlog.storage.system_calls import sync_data
+from tierlog.storage.system_calls import system
 from tierlog.tests.tiering.segments import segment_data, segment_metadata
 from tierlog.tiering.blocking_pool import ThreadedPool
 from tierlog.tiering.store.fsspec_storage import FsspecStorage
@@ -25,7 +25,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
     def path_of(fd: int) -> str:
         return os.readlink(f"/proc/self/fd/{fd}")
 
-    fsync, replace = os.fsync, os.replace
+    fsync, sync_data, replace = system.fsync, system.sync_data, system.replace
 
     def watched_fsync(fd: int) -> None:
         fsync(fd)
@@ -39,9 +39,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
         replace(old, new)
         made.append(("rename", new))
 
-    monkeypatch.setattr(os, "fsync", watched_fsync)
-    monkeypatch.setattr("tierlog.storage.files.sync_data", watched_sync_data)
-    monkeypatch.setattr(os, "replace", watched_replace)
+    monkeypatch.setattr(system, "fsync", watched_fsync)
+    monkeypatch.setattr(system, "sync_data", watched_sync_data)
+    monkeypatch.setattr(system, "replace", watched_replace)
     return made
 
 

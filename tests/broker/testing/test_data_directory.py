@@ -12,6 +12,7 @@ import pytest
 
 from tierlog.broker.testing import data_directory
 from tierlog.broker.testing.data_directory import DataDirectory, copy_tree, read_tail, replace_tree
+from tierlog.storage.files import OsFiles
 
 OLD = (0, 0)
 
@@ -84,14 +85,14 @@ def test_an_empty_directory_of_a_start_that_was_interrupted_is_removed_later(
 def test_a_removal_that_was_interrupted_can_be_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(_path: str, **_options: object) -> None:
+    def interrupted(_files: OsFiles, _path: str) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(data_directory, "MEMORY", str(tmp_path))
     monkeypatch.setattr(data_directory, "MEMORY_FREE_MIN", 0)
     directory = DataDirectory(None)
     with monkeypatch.context() as patch:
-        patch.setattr(shutil, "rmtree", interrupted)
+        patch.setattr(OsFiles, "remove_tree", interrupted)
         with pytest.raises(KeyboardInterrupt):
             directory.remove()
     directory.remove()
