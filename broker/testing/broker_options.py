@@ -18,6 +18,11 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "remote.log.manager.task.interval.ms": "1000",
 }
 
+CALLBACKS: Final = frozenset(
+    ("error_cb", "oauth_cb", "on_commit", "on_delivery", "stats_cb", "throttle_cb")
+)
+"""The settings of confluent-kafka that have an underscore; all others have dots."""
+
 MEMORY_TIER: Final = "memory"
 """A tier that is as short-lived as the broker's data, and stored beside it."""
 
@@ -37,8 +42,11 @@ def broker_properties(
 
 
 def client_config(bootstrap_servers: str, settings: Mapping[str, object]) -> dict[str, Any]:
-    """A configuration for confluent-kafka; `group_id` is `group.id`."""
-    named = {name.replace("_", "."): value for name, value in settings.items()}
+    """A configuration for confluent-kafka; `group_id` is `group.id`, `error_cb` itself."""
+    named = {
+        name if name in CALLBACKS else name.replace("_", "."): value
+        for name, value in settings.items()
+    }
     return {"bootstrap.servers": bootstrap_servers, **named}
 
 
