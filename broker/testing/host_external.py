@@ -2,7 +2,10 @@
 
 from collections.abc import Mapping
 
-from .broker_error import OnlyTierlogError
+from ...clients.environment import SystemEnvironment
+from ...clients.errors import KafkaError
+from ...clients.network.first_contact import ensure_answers
+from .broker_error import BrokerError, OnlyTierlogError
 
 
 class ExternalCluster:
@@ -12,7 +15,11 @@ class ExternalCluster:
         self._bootstrap_servers = bootstrap_servers
 
     async def start(self, properties: Mapping[str, str]) -> str:
-        """See `Host`: it runs already."""
+        """See `Host`: it runs already, or is about to: a few seconds are left to it."""
+        try:
+            await ensure_answers(self._bootstrap_servers, SystemEnvironment())
+        except KafkaError as error:
+            raise BrokerError(f"{error.message.rstrip('.')}.") from error
         return self._bootstrap_servers
 
     async def stop(self) -> None:

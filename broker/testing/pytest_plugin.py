@@ -9,7 +9,6 @@ With pytest-xdist each worker has its own broker; there is nothing to agree on. 
 do not meet. Nothing of the broker is imported before a test uses a fixture.
 """
 
-import logging
 import os
 import re
 from collections.abc import Generator, Iterator
@@ -18,17 +17,24 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from ...clients.environment import SystemEnvironment
+from .topic_mark import DESCRIPTION, TopicMarkError, topic_settings, unused_mark
 
 if TYPE_CHECKING:
     from .broker import Broker
+    from .broker_log import BrokerLog
 
 TOPIC_NAME_MAX = 200
 """Kafka allows 249 characters."""
 LOG_TAIL_BYTES = 8 << 10
 """How much of a broker's own log a failing test shows."""
 
+_BOOTSTRAP = "--kafka-bootstrap"
+_BOOTSTRAP_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"
+
 _BROKER = pytest.StashKey["Broker"]()
-_MARK = "tierlog_topic(partitions=1, **configs): the partitions and configs of the test's topic"
+_LOG = pytest.StashKey["BrokerLog"]()
+_HAS_TOPIC = pytest.StashKey[bool]()
+"""Of a test that has used `tierlog_topic`."""
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -36,10 +42,10 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     _run_as_it_is(pluginmanager)
     group = parser.getgroup("tierlog", "a Kafka broker for tests")
     group.addoption(
-        "--kafka-bootstrap",
+        _BOOTSTRAP,
         metavar="ADDRESSES",
         help="test against this Kafka, such as 127.0.0.1:9092, instead of a broker of tierlog's; "
-        "KAFKA_BOOTSTRAP_SERVERS does the same",
+        f"{_BOOTSTRAP_VARIABLE} does the same",
     )
     group.addoption(
         "--tierlog-process",
@@ -69,12 +75,23 @@ def _run_as_it_is(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Announce the mark, as strict suites require."""
-    config.addinivalue_line("markers", _MARK)
+    config.addinivalue_line("markers", DESCRIPTION)
 
 
-def _external_address(config: pytest.Config) -> str | None:
-    stated: str | None = config.getoption("--kafka-bootstrap")
-    return stated or os.environ.get("KAFKA_BOOTSTRAP_SERVERS") or None
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say where topics are created and deleted, unless that is a broker of tierlog's."""
+    address, origin = _external_address(config)
+    if address is None:
+        return None
+    return f"tierlog: tests use the Kafka at {address} ({origin}), and create and delete topics"
+
+
+def _external_address(config: pytest.Config) -> tuple[str | None, str]:
+    """The address of a Kafka that is to be used, and what has named it."""
+    stated: str | None = config.getoption(_BOOTSTRAP)
+    if stated:
+        return stated, _BOOTSTRAP
+    return os.environ.get(_BOOTSTRAP_VARIABLE) or None, _BOOTSTRAP_VARIABLE
 
 
 def _properties(config: pytest.Config) -> dict[str, str]:
@@ -89,37 +106,53 @@ def _properties(config: pytest.Config) -> dict[str, str]:
 @pytest.fixture(scope="session")
 def tierlog_broker(request: pytest.FixtureRequest) -> "Iterator[Broker]":
     """A `tierlog.testing.Broker` of this session, with a tier in memory; it is already started."""
-    config = request.config
-    address = _external_address(config)
-    from .broker import Broker
+    from .broker_log import BrokerLog
 
+    config = request.config
+    with BrokerLog() as log:
+        broker = _started(config)
+        try:
+            config.stash[_BROKER], config.stash[_LOG] = broker, log
+            yield broker
+            del config.stash[_BROKER], config.stash[_LOG]
+        finally:
+            broker.close()
+
+
+def _started(config: pytest.Config) -> "Broker":
+    """The broker of this session. Whatever it fails with, pytest fails all later tests with."""
+    from .broker import Broker
+    from .broker_error import BrokerError
+
+    address, origin = _external_address(config)
     if address is not None:
         broker = Broker.external(address)
+        hint = f" {origin} names this address: without it, the tests have a broker of tierlog's."
     else:
         is_process = bool(config.getoption("--tierlog-process"))
         tier: str = config.getini("tierlog_tier")
         broker = Broker(_properties(config), tier=tier or None, process=is_process)
-    # What it logs in this process is captured, and reported of a test that fails.
-    logger = logging.getLogger("tierlog")
-    before = logger.level
-    logger.setLevel(logging.INFO)
-    with broker:
-        config.stash[_BROKER] = broker
-        yield broker
-        del config.stash[_BROKER]
-    logger.setLevel(before)
+        hint = ""
+    try:
+        broker.start()
+    except BrokerError as error:
+        pytest.fail(f"{error}{hint}", pytrace=False)
+    return broker
 
 
 @pytest.fixture
 def tierlog_topic(request: pytest.FixtureRequest, tierlog_broker: "Broker") -> Iterator[str]:
     """The name of a new topic of this test, deleted after it; a mark sets partitions and configs.
 
-    @pytest.mark.tierlog_topic(partitions=3, retention_ms=1000)
+    @pytest.mark.tierlog_topic(3, retention_ms=1000)
     """
     test: pytest.Item = request.node
-    mark = test.get_closest_marker("tierlog_topic")
-    stated: dict[str, Any] = {} if mark is None else dict(mark.kwargs)
-    name = tierlog_broker.create_topic(_unique_name(test.name), **stated)
+    test.stash[_HAS_TOPIC] = True
+    try:
+        settings = topic_settings(test)
+    except TopicMarkError as error:
+        pytest.fail(str(error), pytrace=False)
+    name = tierlog_broker.create_topic(_unique_name(test.name), **settings)
     yield name
     tierlog_broker.delete_topic(name)
 
@@ -138,14 +171,20 @@ def _unique_name(test: str) -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
-    """See `_skipping`."""
+    """Begin the log of the test, and see `_skipping`."""
+    log = item.config.stash.get(_LOG, None)
+    if log is not None:
+        log.begin_test()
     return (yield from _skipping(item))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """See `_skipping`."""
-    return (yield from _skipping(item))
+    """Refuse a mark that nobody has read, and see `_skipping`."""
+    result = yield from _skipping(item)
+    if not item.stash.get(_HAS_TOPIC, False) and (sentence := unused_mark(item)):
+        pytest.fail(sentence, pytrace=False)
+    return result
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -158,7 +197,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 
 def _skipping(item: pytest.Item) -> Generator[None, object, object]:
     """Skip a test of what only tierlog can do where another broker is tested against."""
-    if _external_address(item.config) is None:
+    if _external_address(item.config)[0] is None:
         return (yield)
     from .broker_error import OnlyTierlogError
 
@@ -172,9 +211,11 @@ def _skipping(item: pytest.Item) -> Generator[None, object, object]:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show the log of a broker that is a process; the log of one in this process is captured."""
+    """Show what the broker has logged: of a test that fails, or at the end of its process's log."""
     report = yield
-    broker = item.config.stash.get(_BROKER, None)
-    if report.failed and broker is not None and (tail := broker.log_tail(LOG_TAIL_BYTES)):
+    broker, log = item.config.stash.get(_BROKER, None), item.config.stash.get(_LOG, None)
+    if not report.failed or broker is None or log is None:
+        return report
+    if tail := broker.log_tail(LOG_TAIL_BYTES) or log.tail(LOG_TAIL_BYTES):
         report.sections.append(("tierlog broker log", tail))
     return report

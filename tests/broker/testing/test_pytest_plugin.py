@@ -82,7 +82,7 @@ def test_the_same_tests_run_against_a_kafka_that_is_named(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("options", "heading"),
     [
-        pytest.param((), "Captured log", id="thread"),
+        pytest.param((), "tierlog broker log", id="thread"),
         pytest.param(
             ("--tierlog-process",), "tierlog broker log", id="process", marks=pytest.mark.long
         ),
@@ -108,3 +108,40 @@ def test_pytest_does_not_rewrite_what_the_plugin_stands_on() -> None:
     # The name by which a rewritten module knows pytest.
     assert "@pytest_ar" not in vars(unified_log)
     assert "@pytest_ar" in globals()
+
+
+MANY = """
+import pytest
+
+@pytest.mark.parametrize("number", range(100))
+def test_it(tierlog_broker, tierlog_topic, number):
+    pass
+"""
+
+
+@pytest.mark.slow
+def test_an_address_where_nothing_answers_is_asked_once(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(MANY)
+    with Broker() as broker:
+        address = broker.bootstrap_servers
+    ran = run(tmp_path, address=address)
+    assert "100 errors" in ran.stdout, ran.stdout
+    sentence = (
+        f"Cannot connect to {address}: Connection refused. Check host and port, that the broker "
+        "runs, and that its `listeners` has a PLAINTEXT listener there. KAFKA_BOOTSTRAP_SERVERS "
+        "names this address: without it, the tests have a broker of tierlog's."
+    )
+    assert ran.stdout.count(sentence) == 100, ran.stdout
+
+
+@pytest.mark.slow
+def test_the_header_says_whose_topics_are_created(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text("def test_it(tierlog_topic): pass\n")
+    with Broker() as broker:
+        address = broker.bootstrap_servers
+        named = run(tmp_path, "-v", address=address)
+        stated = run(tmp_path, "-v", "--kafka-bootstrap", address)
+    sentence = f"tierlog: tests use the Kafka at {address} (%s), and create and delete topics"
+    assert sentence % "KAFKA_BOOTSTRAP_SERVERS" in named.stdout, named.stdout
+    assert sentence % "--kafka-bootstrap" in stated.stdout, stated.stdout
+    assert "tierlog: tests use" not in run(tmp_path, "-v").stdout
