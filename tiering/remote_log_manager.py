@@ -45,6 +45,7 @@ from .permits import Permits
 from .quota import ByteRateQuota
 from .reading.remote_log_reader import RemoteFetchResult
 from .reading.remote_reads import RemoteReads
+from .remote_storage import Failure
 from .task.copy_task import CopyCancelledError, CopyTask, CopyTools
 from .task.disabled_partition import DisabledPartition
 from .task.expiration_task import ExpirationTask
@@ -168,6 +169,11 @@ class RemoteLogManager:
     def tier_trouble(self) -> str:
         """What is wrong with the tier, in a sentence; empty while it works."""
         return self._health.trouble
+
+    @property
+    def tier_failure(self) -> Failure | None:
+        """The kind of that trouble; None while the tier works."""
+        return self._health.failure
 
     def copied_share(self, segment_id: Uuid) -> float | None:
         """The share of a segment that was handed to the store; None if it is not being copied."""

@@ -6,7 +6,7 @@ operator sees one log line.
 
 import logging
 
-from .remote_storage import RemoteStorageError
+from .remote_storage import Failure, RemoteStorageError
 from .tier_owner import NotTheOwnerError
 
 _log = logging.getLogger(__name__)
@@ -18,6 +18,8 @@ class TierHealth:
     def __init__(self) -> None:
         self.trouble = ""
         """What is wrong with the tier, in a sentence; empty while it works."""
+        self.failure: Failure | None = None
+        """The kind of this trouble; None while the tier works."""
 
     def fails(self, error: RemoteStorageError) -> None:
         """Record a failed operation; log it if the trouble is new."""
@@ -28,10 +30,10 @@ class TierHealth:
                 "and copying is retried.",
                 error,
             )
-        self.trouble = str(error)
+        self.trouble, self.failure = str(error), error.failure
 
     def works(self) -> None:
         """Record a successful operation; log it if the tier failed before."""
         if self.trouble:
             _log.warning("The remote tier works again")
-            self.trouble = ""
+            self.trouble, self.failure = "", None

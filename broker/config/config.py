@@ -315,14 +315,27 @@ def _remote_storage(values: ConfigValues) -> RemoteUrl | PluginClass | None:
     return remote_url(own)
 
 
-def config_warnings(config: BrokerConfig) -> list[str]:
-    """Warnings about properties that the user set but that do not work as in Kafka, or at all."""
+def unknown_property_warnings(config: BrokerConfig) -> list[str]:
+    """Warnings about names that are no property, or one of a listener that is not there."""
+    strangers, served = _strangers(config)
+    return strangers + unknown_name_warnings(served, _plugin_names(config))
+
+
+def _strangers(config: BrokerConfig) -> tuple[list[str], list[str]]:
+    """Warnings about listeners that are not there, and the names that are not theirs."""
     stated = config.values.stated
     bound = (*config.listeners.bound, *config.listeners.controllers)
     listeners = [*(endpoint.name for endpoint in bound), *config.quorum.controller_listeners]
     strangers = unknown_listener_warnings(stated, listeners)
     served = [name for name in stated if not any(each.startswith(name) for each in strangers)]
-    warnings = strangers + unknown_name_warnings(served, _plugin_names(config))
+    return strangers, served
+
+
+def config_warnings(config: BrokerConfig) -> list[str]:
+    """Warnings about properties that the user set but that do not work as in Kafka, or at all."""
+    stated = config.values.stated
+    _, served = _strangers(config)
+    warnings = unknown_property_warnings(config)
     warnings += idle_protection_warnings(
         stated, [name for name in config.sasl if name in config.tls]
     )

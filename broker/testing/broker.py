@@ -7,6 +7,7 @@ tests may use it as well. Each broker has its port and its data; several do not 
 import asyncio
 import os
 from collections.abc import Callable, Coroutine, Generator, Mapping
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
@@ -14,11 +15,12 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 from ...clients.consumer.completed_fetch import ConsumerRecord
 from ...clients.errors import KafkaError
 from .broker_error import BrokerError
-from .broker_options import broker_properties, client_config, topic_configs
+from .broker_options import broker_properties, client_config, log_dirs, topic_configs
 from .cluster_access import DONE_WITHIN_S, ClusterAccess
 from .data_directory import DataDirectory, read_tail
 from .faults.faults import Faults
 from .foreign_loops import foreign_loop_is_running, run_in_thread
+from .giving_up import GivingUp
 from .host_external import ExternalCluster
 from .loop_thread import LoopThread
 
@@ -34,6 +36,7 @@ _TOPIC_WITHIN_S = 10.0
 
 _START = "write `with Broker() as broker:`, or call `start()`"
 _NOT_STARTED = f"The broker is not started: {_START}."
+_ENDED = "The thread of the broker has ended: close the broker, and start another one."
 _NOT_RUNNING = f"The broker does not run: {_START}; after `kill()`, call `restart()`."
 
 
@@ -92,6 +95,7 @@ class Broker:
         self._starting: asyncio.Task[Any] | None = None
         self._faults = Faults()
         self._external: ExternalCluster | None = None
+        self._giving_up = GivingUp()
         self.bootstrap_servers = ""
         """The address for clients, such as 127.0.0.1:41233; the same after a restart."""
 
@@ -191,6 +195,16 @@ class Broker:
         """
         self._run(self._restart, timeout_s=STARTS_WITHIN_S)
 
+    @property
+    def failure(self) -> str:
+        """Why the broker has given up, in a sentence; empty while it works.
+
+        `restart` starts it again, if what has stopped it is over.
+        """
+        if self._thread is not None and self._thread.has_ended:
+            return _ENDED
+        return self._giving_up.sentence
+
     # -- What it is ---------------------------------------------------------------------------
 
     @property
@@ -202,7 +216,16 @@ class Broker:
 
     @property
     def directory(self) -> str:
-        """Where the data is: `data`, `tier` where the tier is in memory, and `broker.log`."""
+        """Where the data is: `data`, `tier` where the tier is in memory, and `broker.log`.
+
+        With `log.dirs` among the properties, the first of these.
+        """
+        own = self._own_directory
+        named = log_dirs(self._stated)
+        return named[0] if named else own
+
+    @property
+    def _own_directory(self) -> str:
         if self._external is not None:
             raise self._external.refusal("directory")
         if self._data is None:
@@ -249,19 +272,19 @@ class Broker:
         Raises BrokerError.
         """
         named = topic_configs(configs, is_tiered=self.is_tiered)
-        self._run(self._accessed().create_topic, name, partitions, named)
+        self._run(self._giving_up.until, self._accessed().create_topic, name, partitions, named)
         return name
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic, if there is one of that name. Raises BrokerError."""
-        self._run(self._accessed().delete_topic, name)
+        self._run(self._giving_up.until, self._accessed().delete_topic, name)
 
     def records(self, topic: str) -> list[ConsumerRecord]:
         """The committed records of a topic, in the order of partition and offset.
 
         At most a million. Raises BrokerError.
         """
-        return self._run(self._accessed().records, topic)
+        return self._run(self._giving_up.until, self._accessed().records, topic)
 
     # -- Its logs -----------------------------------------------------------------------------
 
@@ -338,12 +361,13 @@ class Broker:
 
     def _stop_on(self, thread: LoopThread) -> None:
         # Ctrl-C may have come before the thread had begun: nothing runs then.
-        if thread.has_begun:
+        if thread.has_begun and not thread.has_ended:
             thread.run(STARTS_WITHIN_S, self._stop)
 
     def _end(self, thread: LoopThread) -> None:
         self._thread = None
         self._host = self._external
+        self._giving_up.sentence = ""
         self.bootstrap_servers = ""
         try:
             thread.close()
@@ -362,7 +386,7 @@ class Broker:
             host = self._host = self._new_host()
         properties: dict[str, str] = {}
         if self._external is None:
-            properties = broker_properties(self._stated, self.directory, self._tier)
+            properties = broker_properties(self._stated, self._own_directory, self._tier)
             if self.bootstrap_servers:
                 properties["listeners"] = f"PLAINTEXT://{self.bootstrap_servers}"
         self.bootstrap_servers = await host.start(properties)
@@ -376,10 +400,10 @@ class Broker:
         if self._is_process:
             from .host_process import OtherProcess
 
-            return OtherProcess(self._log_path)
+            return OtherProcess(self._log_path, self._giving_up)
         from .host import ThisProcess
 
-        return ThisProcess(self._faults)
+        return ThisProcess(self._faults, self._giving_up)
 
     async def _stop(self) -> None:
         starting, self._starting = self._starting, None
@@ -401,7 +425,7 @@ class Broker:
 
     @property
     def _log_path(self) -> str:
-        return f"{self.directory}/broker.log"
+        return f"{self._own_directory}/broker.log"
 
     async def _restart(self) -> None:
         if self._external is not None:
@@ -417,7 +441,7 @@ class Broker:
     def _act(self, name: str, topic: str | None) -> None:
         if self._host is None or not self._is_running:
             raise BrokerError(_NOT_RUNNING)
-        self._run(self._host.act, name, topic)
+        self._run(self._giving_up.until, self._host.act, name, topic)
 
     def _run(
         self,
@@ -428,8 +452,14 @@ class Broker:
         if self._thread is None:
             raise BrokerError(_NOT_STARTED)
         self._check_process()
+        if self._thread.has_ended:
+            raise BrokerError(_ENDED)
         try:
             return self._thread.run(timeout_s, act, *args)
+        except (CancelledError, RuntimeError):
+            if self._thread.has_ended:
+                raise BrokerError(_ENDED) from None
+            raise
         except KafkaError as error:
             raise BrokerError(error.message) from error
         except TimeoutError:

@@ -1,4 +1,4 @@
-"""What a broker in the process of a test session logs: kept for reports, and out of its tests' logs.
+"""What the broker of a test session logs: kept for reports, and out of the logs of its tests.
 
 The broker logs from a thread of its own, at any moment. A test that compares `caplog.records`, or
 what its application's handlers have written, is to find there what the application has logged. So

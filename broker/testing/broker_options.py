@@ -1,5 +1,6 @@
 """The properties of a test's broker: small and quick; what the test states wins."""
 
+import os
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -34,11 +35,19 @@ def broker_properties(
 
     `tier` is `MEMORY_TIER`, a URL of fsspec, or None.
     """
-    properties = {**DEFAULTS, "log.dirs": f"{directory}/data"}
+    properties = {**DEFAULTS}
+    if not log_dirs(stated):
+        properties["log.dirs"] = f"{directory}/data"
     if tier is not None:
         url = f"file://{directory}/tier" if tier == MEMORY_TIER else tier
         properties["rsm.config.url"] = url
     return {**properties, **{name: _text(value) for name, value in stated.items()}}
+
+
+def log_dirs(stated: Mapping[str, object]) -> list[str]:
+    """The directories that a test names for the data; empty if it leaves that to the broker."""
+    text = str(stated.get("log.dirs") or stated.get("log.dir") or "")
+    return [os.path.abspath(each.strip()) for each in text.split(",") if each.strip()]
 
 
 def client_config(bootstrap_servers: str, settings: Mapping[str, object]) -> dict[str, Any]:

@@ -10,11 +10,12 @@ from typing import Protocol
 from ...clients.errors import KafkaError
 from ...tiering.blocking_pool import BlockingPool, ThreadedPool
 from ..broker import Broker, StartError
-from ..config.config import read_config
+from ..config.config import read_config, unknown_property_warnings
 from ..dependencies import Dependencies
 from .broker_error import BrokerError
 from .data_directory import copy_tree, replace_tree
 from .faults.faults import Faults
+from .giving_up import GivingUp
 from .log_acts import LogActs
 from .system_clock import SystemClock
 
@@ -79,13 +80,13 @@ class _ActsUnderWay:
 class ThisProcess:
     """Runs a broker on the event loop that calls."""
 
-    def __init__(self, faults: Faults | None = None) -> None:
-        """`faults`: what its requests and its tier meet."""
+    def __init__(self, faults: Faults | None = None, giving_up: GivingUp | None = None) -> None:
+        """`faults`: what its requests and its tier meet; `giving_up` hears of it."""
         self.broker: Broker | None = None
         self._pools: list[ThreadedPool] = []
         own = Dependencies(environment=SystemClock(), blocking_pool=self._pool)
         self._dependencies = own if faults is None else faults.in_place(own)
-        self._fatal = ""
+        self._giving_up = giving_up or GivingUp()
         self._acts = _ActsUnderWay()
 
     def _pool(self, threads: int) -> BlockingPool:
@@ -95,10 +96,15 @@ class ThisProcess:
 
     async def start(self, properties: Mapping[str, str]) -> str:
         """See `Host`."""
-        self._fatal = ""
+        self._giving_up.sentence = ""
         try:
-            broker = Broker(read_config(properties), self._dependencies)
-            broker.on_fatal = self._give_up
+            config = read_config(properties)
+            # Whoever operates a broker is warned. A test would go on, with another broker than it
+            # was written for.
+            if unknown := unknown_property_warnings(config):
+                raise BrokerError(unknown[0])
+            broker = Broker(config, self._dependencies)
+            broker.on_fatal = self._giving_up.come
             await broker.start()
         except KafkaError as error:
             raise BrokerError(error.message) from error
@@ -110,9 +116,6 @@ class ThisProcess:
             import_module("msgpack")
         self.broker = broker
         return broker.listeners.advertised[0].address
-
-    def _give_up(self, sentence: str) -> None:
-        self._fatal = sentence
 
     async def stop(self) -> None:
         """See `Host`."""
@@ -162,8 +165,8 @@ class ThisProcess:
             raise BrokerError(f"There is no act {name!r}.")
 
     def _running(self) -> Broker:
-        if self._fatal:
-            raise BrokerError(self._fatal)
+        if self._giving_up.sentence:
+            raise BrokerError(self._giving_up.sentence)
         if self.broker is None:
             raise BrokerError(f"The broker of process {os.getpid()} does not run: restart it.")
         return self.broker

@@ -10,7 +10,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from subprocess import PIPE, Popen
 from typing import Final, cast
@@ -19,6 +19,7 @@ from ...clients.own_descriptors import keep_from_forks
 from ...storage.system_calls import system
 from ..metrics.log_lines import LineFormatter, LineHandler, LineLimit
 from .broker_error import BrokerError
+from .giving_up import GivingUp
 from .host import ThisProcess
 from .loop_thread import LoopThread
 
@@ -35,19 +36,21 @@ _STOP: Final = "stop"
 class _Answers(asyncio.StreamReaderProtocol):
     """Feeds a reader, and knows when the stream has ended, whoever reads."""
 
-    def __init__(self, reader: asyncio.StreamReader) -> None:
+    def __init__(self, reader: asyncio.StreamReader, hear_end: Callable[[], None]) -> None:
         super().__init__(reader)
         self.have_ended = asyncio.Event()
+        self._hear_end = hear_end
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self.have_ended.set()
+        self._hear_end()
 
 
 class _Pipes:
     """A started process, and what is said over its pipes."""
 
-    def __init__(self, log: int) -> None:
+    def __init__(self, log: int, hear_end: Callable[[], None]) -> None:
         self.process = Popen(
             (sys.executable, "-m", "tierlog.broker.testing.host_process"),
             bufsize=0,
@@ -63,7 +66,7 @@ class _Pipes:
         keep_from_forks(self._requests)
         keep_from_forks(self._output)
         self._reader = asyncio.StreamReader(LINE_BYTES_MAX)
-        self._answers = _Answers(self._reader)
+        self._answers = _Answers(self._reader, hear_end)
         self._transport: asyncio.ReadTransport | None = None
 
     async def open(self) -> None:
@@ -96,8 +99,9 @@ class _Pipes:
 class OtherProcess:
     """Runs a broker in a process; see `Host`. Its log goes to a file."""
 
-    def __init__(self, log_path: str) -> None:
+    def __init__(self, log_path: str, giving_up: GivingUp) -> None:
         self._log_path = log_path
+        self._giving_up = giving_up
         self._pipes: _Pipes | None = None
 
     async def start(self, properties: Mapping[str, str]) -> str:
@@ -106,15 +110,22 @@ class OtherProcess:
             self._log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
         )
         try:
-            self._pipes = _Pipes(log)
+            self._pipes = _Pipes(log, self._hear_end)
+        except OSError as error:
+            raise BrokerError(f"The process of the broker cannot be started: {error}.") from error
         finally:
             system.close(log)
+        self._giving_up.sentence = ""
         try:
             await self._pipes.open()
             return str(await self._request(STARTS_WITHIN_S, "start", dict(properties)))
         except BaseException:
             await self._end(is_hard=True)
             raise
+
+    def _hear_end(self) -> None:
+        if self._pipes is not None:
+            self._giving_up.come(f"The broker's process has ended; its log is {self._log_path}.")
 
     async def stop(self) -> None:
         """See `Host`."""

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from ...tiering.remote_storage import Failure
 from ..broker import Broker
 from .broker_error import BrokerError
 
@@ -25,6 +26,8 @@ CLEANINGS_MAX: Final = 1_000
 """Logs that one call compacts at most."""
 
 _CHECK_S = 0.01
+_LASTING: Final = (Failure.NOT_FOUND, Failure.DENIED, Failure.BROKEN)
+"""What no further attempt mends: the credentials or the place of the tier are wrong."""
 
 
 class LogActs:
@@ -75,6 +78,11 @@ class LogActs:
             if log.log_start_offset >= end:
                 return
             await self._remote.run_now(log.topic_partition)
+            if self._remote.tier_failure in _LASTING:
+                raise BrokerError(
+                    f"Topic {log.topic_partition.topic} was not copied to the tier; "
+                    f"{self._remote.tier_trouble}"
+                )
             await asyncio.sleep(_CHECK_S)
 
     def expire_local(self, topic: str) -> None:

@@ -36,6 +36,8 @@ class _Moment:
         self._has_come = False
 
     def come(self) -> None:
+        if self._has_come:
+            return
         self._has_come = True
         self._lock.release()
 
@@ -83,6 +85,11 @@ class _Work(Generic[T]):
         self._outcome.cancel()
         self._has_ended.come()
 
+    def abandon(self) -> None:
+        """When the loop has ended: nothing more comes of it."""
+        self._outcome.cancel()
+        self._has_ended.come()
+
     def wait(self, timeout_s: float) -> T:
         """In the other thread. Raises TimeoutError, and what the coroutine raises."""
         if not self._has_ended.wait(timeout_s):
@@ -101,6 +108,9 @@ class LoopThread:
         self._is_started = False
         self._begun = _Moment()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._under_way: set[_Work[Any]] = set()
+        self.has_ended = False
+        """Whether its loop has ended, with all that ran on it."""
 
     def start(self) -> None:
         """Start the thread; returns when its loop runs. Raises TimeoutError."""
@@ -116,6 +126,14 @@ class LoopThread:
             raise TimeoutError(f"The thread has no event loop after {BEGINS_WITHIN_S:.0f} s.")
 
     def _run(self) -> None:
+        try:
+            self._run_loop()
+        finally:
+            self.has_ended = True
+            for work in list(self._under_way):
+                work.abandon()
+
+    def _run_loop(self) -> None:
         with asyncio.Runner(loop_factory=OwnLoop) as runner:
             loop = self._loop = runner.get_loop()
             loop.set_exception_handler(log_loop_exception)
@@ -142,10 +160,12 @@ class LoopThread:
     ) -> T:
         """Run `act` on the loop and wait for it. Raises TimeoutError, and what it raises.
 
-        Whatever ends the wait, Ctrl-C among it, cancels what runs.
+        Whatever ends the wait, Ctrl-C among it, cancels what runs. Raises CancelledError if the
+        loop ends meanwhile, and RuntimeError if it has ended before.
         """
         assert self._loop is not None, "The thread is not started."
         work = _Work(lambda: act(*args, **kwargs))
+        self._under_way.add(work)
         try:
             self._loop.call_soon_threadsafe(work.begin)
             return work.wait(timeout_s)
@@ -154,6 +174,8 @@ class LoopThread:
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(work.cancel)
             raise
+        finally:
+            self._under_way.discard(work)
 
     def close(self) -> None:
         """Cancel what still runs, close the loop and end the thread. Raises TimeoutError."""

@@ -12,7 +12,7 @@ do not meet. Nothing of the broker is imported before a test uses a fixture.
 import os
 import re
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -29,12 +29,17 @@ LOG_TAIL_BYTES = 8 << 10
 """How much of a broker's own log a failing test shows."""
 
 _BOOTSTRAP = "--kafka-bootstrap"
+_PROCESS = "--tierlog-process"
 _BOOTSTRAP_VARIABLE = "KAFKA_BOOTSTRAP_SERVERS"
 
-_BROKER = pytest.StashKey["Broker"]()
-_LOG = pytest.StashKey["BrokerLog"]()
+_BROKER: pytest.StashKey["Broker"] = pytest.StashKey()
+_LOG: pytest.StashKey["BrokerLog"] = pytest.StashKey()
 _HAS_TOPIC = pytest.StashKey[bool]()
 """Of a test that has used `tierlog_topic`."""
+
+
+class BrokerWarning(pytest.PytestWarning):
+    """The broker of the session has given up in a test, and runs again."""
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -48,7 +53,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         f"{_BOOTSTRAP_VARIABLE} does the same",
     )
     group.addoption(
-        "--tierlog-process",
+        _PROCESS,
         action="store_true",
         help="run tierlog's broker in a process of its own",
     )
@@ -129,7 +134,7 @@ def _started(config: pytest.Config) -> "Broker":
         broker = Broker.external(address)
         hint = f" {origin} names this address: without it, the tests have a broker of tierlog's."
     else:
-        is_process = bool(config.getoption("--tierlog-process"))
+        is_process = bool(config.getoption(_PROCESS))
         tier: str = config.getini("tierlog_tier")
         broker = Broker(_properties(config), tier=tier or None, process=is_process)
         hint = ""
@@ -189,10 +194,36 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """End the faults that a test has set: the next one has the same broker."""
+    """End the faults that a test has set, and mend its broker: the next one has the same."""
     broker = item.config.stash.get(_BROKER, None)
-    if broker is not None and broker.has_faults:
+    if broker is None:
+        return
+    if broker.has_faults:
         broker.faults.clear()
+    if sentence := broker.failure:
+        item.warn(BrokerWarning(f"{sentence} {_revived(broker)}{_hint(item.config)}"))
+
+
+def _revived(broker: "Broker") -> str:
+    """Have the broker run again; says with what."""
+    from .broker_error import BrokerError
+
+    try:
+        broker.restart()
+    except BrokerError:
+        broker.close()
+        broker.start()
+        return "A new one was started, without the topics of this one."
+    return "It was started again, with its topics."
+
+
+def _hint(config: pytest.Config) -> str:
+    if config.getoption(_PROCESS):
+        return ""
+    return (
+        " If this test replaces functions of Python that the broker stands on, run pytest with "
+        f"{_PROCESS}."
+    )
 
 
 def _skipping(item: pytest.Item) -> Generator[None, object, object]:

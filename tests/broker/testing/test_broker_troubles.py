@@ -180,3 +180,26 @@ def test_whoever_uses_a_broker_that_does_not_run_reads_what_to_do() -> None:
         broker.kill()
         with pytest.raises(BrokerError, match=r"after `kill\(\)`, call `restart\(\)`"):
             broker.records("orders")
+
+
+def test_a_misspelt_property_is_refused() -> None:
+    sentence = r"^Unknown property num.partition; did you mean num.partitions\?$"
+    for process in (False, True):
+        with pytest.raises(BrokerError, match=sentence):
+            Broker({"num.partition": "7"}, process=process).start()
+
+
+@pytest.mark.parametrize("name", ["log.dirs", "log.dir"])
+def test_the_directory_is_the_one_that_a_property_names(name: str, tmp_path: Path) -> None:
+    with Broker({name: tmp_path / "logs"}) as broker:
+        broker.create_topic("orders")
+        assert broker.directory == f"{tmp_path}/logs"
+        assert Path(broker.directory, "orders-0").is_dir()
+
+
+def test_a_tier_that_never_works_is_told_by_the_first_attempt() -> None:
+    with Broker(tier="file:///proc/tierlog") as broker:
+        broker.create_topic("orders")
+        produce(broker, "orders", [(b"k", b"v")])
+        with pytest.raises(BrokerError, match=r"^Topic orders was not copied to the tier; .*proc"):
+            broker.offload("orders")

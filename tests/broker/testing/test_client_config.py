@@ -1,4 +1,4 @@
-"""`Broker.config` takes every setting of confluent-kafka, whose callbacks alone have underscores."""
+"""`Broker.config` takes every setting of confluent-kafka; its callbacks alone have underscores."""
 
 import logging
 import re

@@ -1,4 +1,4 @@
-"""The lines of the session's broker: in the reports of tests that fail, and in no test's own log."""
+"""The lines of the session's broker: in reports of tests that fail, and in no test's own log."""
 
 from pathlib import Path
 
