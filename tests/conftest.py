@@ -37,6 +37,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--compare-table", metavar="PAGE", help="this run is whole: compare it")
 
 
+collect_ignore = ["foreign_suite"]
+"""A project of its own, with plug-ins that are not installed here (`pythons/`)."""
+
 _run_began = pytest.StashKey[float]()
 _has_failed = pytest.StashKey[bool]()
 

@@ -4,6 +4,7 @@ import anyio
 import pytest
 from anyio import to_thread
 from kafka_clients import consume, produce, stored
+
 from tierlog.testing import Broker
 
 pytestmark = pytest.mark.anyio

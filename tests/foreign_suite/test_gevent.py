@@ -5,7 +5,6 @@ import sys
 
 import gevent
 import gevent.threadpool
-import pytest
 from kafka_clients import WITHIN_S, produce, stored
 
 PATCHED = """

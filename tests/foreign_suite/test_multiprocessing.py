@@ -4,8 +4,9 @@ import multiprocessing
 import os
 
 import pytest
-from kafka_clients import WITHIN_S, produce, stored
 from kafka import KafkaProducer
+from kafka_clients import WITHIN_S, produce, stored
+
 from tierlog.testing import Broker
 
 # Python warns of it since 3.12: a client of librdkafka has threads, as the broker has.

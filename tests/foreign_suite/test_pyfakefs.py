@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from kafka_clients import consume, produce, stored
+
 from tierlog.testing import Broker
 
 

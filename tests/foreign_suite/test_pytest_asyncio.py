@@ -5,6 +5,7 @@ import asyncio
 import pytest
 import pytest_asyncio
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
 from tierlog.testing import Broker
 
 

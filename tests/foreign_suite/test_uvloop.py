@@ -5,6 +5,7 @@ import asyncio
 import uvloop
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from kafka_clients import produce, stored
+
 from tierlog.testing import Broker
 
 

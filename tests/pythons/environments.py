@@ -19,13 +19,24 @@ STORY = (
 )
 """What a user of the stories installs, and what `tests/conftest.py` imports."""
 
+SUITE = (
+    *("--editable", ".[testing]"),
+    *("aiokafka", "anyio", "confluent-kafka", "freezegun", "gevent", "kafka-python", "pyfakefs"),
+    *("pytest-asyncio", "pytest-randomly", "pytest-timeout", "pytest-xdist", "time-machine"),
+    *("trio", "uvloop"),
+)
+"""What the project has whose tests use plug-ins of many others (`tests/foreign_suite/`)."""
+
 TESTS = ("--editable", ".[test]")
 """What the unit tests import."""
 
 
-def python_with(interpreter: Interpreter, *requirements: str) -> str:
-    """The Python of an environment that has these packages; made where it is not up to date."""
-    folder = ROOT / f".venv-{interpreter.version}"
+def python_with(interpreter: Interpreter, *requirements: str, name: str = ".venv") -> str:
+    """The Python of an environment that has these packages; made where it is not up to date.
+
+    `name`: of environments for one purpose, such as those with plug-ins that change all tests.
+    """
+    folder = ROOT / f"{name}-{interpreter.version}"
     stamp = folder / f".ready-{_digest(*requirements)}"
     python = folder / "bin" / "python"
     if not stamp.exists():
