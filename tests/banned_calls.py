@@ -138,6 +138,7 @@ BANS = (
         + " sys.platform platform.* '/proc' '/sys' '/dev/shm'",
         "storage/system_calls.py, which knows what not every system has",
         "storage/system_calls.py",
+        "clients/supported_system.py",  # what is said where it cannot be imported
     ),
     _ban(
         "asyncio.create_task asyncio.ensure_future loop.create_task",

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from ...clients.environment import SystemEnvironment
+from ...clients.supported_system import refusal
 
 if TYPE_CHECKING:
     from .broker import Broker
@@ -89,6 +90,9 @@ def _properties(config: pytest.Config) -> dict[str, str]:
 @pytest.fixture(scope="session")
 def tierlog_broker(request: pytest.FixtureRequest) -> "Iterator[Broker]":
     """A `tierlog.testing.Broker` of this session, with a tier in memory; it is already started."""
+    sentence = refusal()
+    if sentence is not None:
+        pytest.fail(sentence, pytrace=False)
     config = request.config
     address = _external_address(config)
     from .broker import Broker

@@ -18,7 +18,7 @@ def environment() -> Mapping[str, str]:
     return {**os.environ, "PYTHONPATH": PYTHONPATH, "PYTHONUNBUFFERED": "1"}
 
 
-def python(*words: str) -> "subprocess.CompletedProcess[str]":
+def python(*words: str, within_s: float = WITHIN_S) -> "subprocess.CompletedProcess[str]":
     """Run Python to its end, with stdout and stderr as one text."""
     return subprocess.run(
         [sys.executable, *words],
@@ -26,7 +26,7 @@ def python(*words: str) -> "subprocess.CompletedProcess[str]":
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=WITHIN_S,
+        timeout=within_s,
         check=False,
     )
 

@@ -3,29 +3,19 @@
 import os
 import re
 import select
-import signal
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tierlog.bench.probe import free_port
 from tierlog.tests.broker_process import BrokerProcess
-from tierlog.tests.systems.hidden_linux import PYTHONPATH, WITHIN_S, environment, python, tierlog
-from tierlog.tests.waiting import wait_until
+from tierlog.tests.house_rules import ROOT
+from tierlog.tests.systems.hidden_linux import HIDING, python, tierlog
 
 pytestmark = pytest.mark.slow
 
-_BEFORE = ("env", f"PYTHONPATH={PYTHONPATH}")
-TIERED = ("remote.storage.enable=true", "segment.bytes=1048576", "local.retention.bytes=1048576")
-SOON = {
-    "remote.log.manager.task.interval.ms": "100",
-    "log.retention.check.interval.ms": "100",
-    "rlmm.config.remote.log.metadata.topic.num.partitions": "1",
-}
-RECORDS = "".join(f"{number} {'x' * 500}\n" for number in range(8_000))
+STORIES = ROOT / "tests" / "pythons" / "test_story.py"
 
 
 def test_what_is_hidden_is_gone() -> None:
@@ -46,81 +36,29 @@ def test_what_is_hidden_is_gone() -> None:
     assert hasattr(socket, "MSG_MORE")
 
 
-def test_a_broker_keeps_what_it_has_through_a_kill_and_copies_it_to_its_tier(
-    tmp_path: Path,
+@pytest.mark.timeout(1200)
+def test_all_stories_are_the_same_without_what_linux_alone_has(tmp_path: Path) -> None:
+    """Both protocols of groups, the tier, a kill, a cluster, TLS with SCRAM, brokers of tests."""
+    options = ("-q", "-p", "no:cacheprovider", "--basetemp", str(tmp_path / "stories"))
+    told = python("-m", "pytest", *options, str(STORIES), within_s=900)
+    assert told.returncode == 0, told.stdout[-4000:]
+    assert re.search(r"^\d+ passed in ", told.stdout, re.MULTILINE) is not None, told.stdout
+
+
+def test_a_key_for_tls_is_on_no_disk_but_where_its_owner_keeps_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    properties = SOON | {"rsm.config.url": f"file://{tmp_path}/remote"}
-    with BrokerProcess.on(tmp_path, properties, _BEFORE) as first:
-        at = ("-b", first.bootstrap)
-        settings = [word for each in TIERED for word in ("-c", each)]
-        tierlog("topic", "create", "history", *settings, *at)
-        tierlog("produce", "history", *at, stdin=RECORDS)
-        assert tierlog("consume", "history", "-n", "8000", *at) == RECORDS
-        first.stop(signal.SIGKILL)
-    with BrokerProcess.on(tmp_path, properties, _BEFORE) as second:
-        at = ("-b", second.bootstrap)
-
-        def storage() -> str:
-            return tierlog("topic", "storage", "history", *at)
-
-        wait_until(lambda: "with records in a remote tier" in storage(), WITHIN_S, storage)
-        assert tierlog("consume", "history", "-n", "8000", *at) == RECORDS
-        assert second.stop() == 0
-        assert "Traceback" not in second.log.read_text()
-
-
-def test_a_secured_broker_reads_its_key_without_leaving_it_on_the_disk(tmp_path: Path) -> None:
     secured, temporary = tmp_path / "dev", tmp_path / "temporary"
     temporary.mkdir()
     port = free_port()
     tierlog("secure", "init", str(secured), "--port", str(port))
-    begin = ("env", f"PYTHONPATH={PYTHONPATH}", f"TMPDIR={temporary}")
-    configuration = ("--config", str(secured / "server.properties"))
-    with BrokerProcess(configuration, tmp_path, begin):
+    monkeypatch.setenv("PYTHONPATH", str(HIDING))
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    key = (secured / "broker.pem").read_text().splitlines()[1]
+    with BrokerProcess(("--config", str(secured / "server.properties")), tmp_path):
         at = ("-b", f"localhost:{port}", "--command-config", str(secured / "client.properties"))
         tierlog("topic", "create", "secrets", *at)
-        tierlog("produce", "secrets", *at, stdin="of ours\n")
-        assert tierlog("consume", "secrets", "-n", "1", *at) == "of ours\n"
         assert list(temporary.iterdir()) == []
-
-
-def test_a_cluster_of_three_is_up_and_goes_with_its_command(tmp_path: Path) -> None:
-    words = ("cluster", "up", "--dir", str(tmp_path / "cluster"))
-    cluster = subprocess.Popen(
-        [sys.executable, "-m", "tierlog.broker", *words],
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-        text=True,
-    )
-    try:
-        assert cluster.stdout is not None
-        lines = [line := cluster.stdout.readline()]
-        while line and " cluster ready on " not in line:
-            lines.append(line := cluster.stdout.readline())
-        ready = re.search(r"cluster ready on (\S+) in", line)
-        assert ready is not None, "".join(lines)
-        tierlog("topic", "create", "three", "-b", ready[1])
-        tierlog("produce", "three", "-b", ready[1], stdin="copies\n")
-        assert tierlog("consume", "three", "-n", "1", "-b", ready[1]) == "copies\n"
-        cluster.send_signal(signal.SIGINT)
-        output, _ = cluster.communicate(timeout=WITHIN_S)
-        assert cluster.returncode == 0, output
-    finally:
-        if cluster.poll() is None:
-            os.killpg(cluster.pid, signal.SIGKILL)
-            cluster.communicate()
-
-
-@pytest.mark.parametrize("word", ["thread", "process"])
-def test_the_brokers_of_tests_come_up(word: str) -> None:
-    program = (
-        "from tierlog.testing import Broker\n"
-        f"with Broker(process={word == 'process'}) as broker:\n"
-        "    broker.create_topic('t')\n"
-        "    print(broker.bootstrap_servers, broker.directory)\n"
-    )
-    done = python("-c", program)
-    assert done.returncode == 0, done.stdout
-    assert "/dev/shm" not in done.stdout
+        files = (Path(folder, name) for folder, _, names in os.walk(tmp_path) for name in names)
+        holders = [each.name for each in files if key.encode() in each.read_bytes()]
+        assert holders == ["broker.pem"]
