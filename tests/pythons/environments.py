@@ -19,7 +19,7 @@ STORY = (
 )
 """What a user of the stories installs, and what `tests/conftest.py` imports."""
 
-TESTS = ("--editable", ".[test]")
+TESTS = ("--editable", ".[bench,spark]", "--group", "test")
 """What the unit tests import."""
 
 
