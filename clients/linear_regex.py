@@ -52,8 +52,8 @@ class Pattern:
 
         if not self.matches(text):
             return None
-        found = captured(self._program, self.group_count, text)
-        return None if found is None else tuple(found)
+        parts = captured(self._program, self.group_count, text)
+        return None if parts is None else tuple(parts)
 
 
 def compile_pattern(text: str, *, captures: bool = False) -> Pattern:

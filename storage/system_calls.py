@@ -179,7 +179,7 @@ def _end_by_signal(parent: int) -> None:
 
 
 def _end_alone(_parent: int) -> None:
-    """Without the call, a process ends when it is told to."""
+    """Without the call, a process ends by signals alone."""
 
 
 sync_data: Callable[[int], None] = getattr(os, "fdatasync", _sync_to_the_disk)

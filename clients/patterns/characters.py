@@ -157,12 +157,12 @@ def cases_of(character: str) -> str:
 @cache
 def _cases() -> dict[str, str]:
     """By what it folds to: characters that differ in case alone. Built once, in some 50 ms."""
-    found: dict[str, str] = {}
+    cases: dict[str, str] = {}
     for each in map(chr, range(_LAST_WITH_CASE + 1)):
         if each.upper() != each or each.lower() != each:
             folded = _folded(each)
-            found[folded] = found.get(folded, "") + each
-    return found
+            cases[folded] = cases.get(folded, "") + each
+    return cases
 
 
 def _folded(character: str) -> str:

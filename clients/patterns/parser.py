@@ -212,14 +212,14 @@ class Parser(Escapes):
 
     def _counted(self) -> tuple[int, int] | None:
         """The two bounds of `{2,5}`, of which `{` is read; None, and no more is read, if none."""
-        found = _TIMES.match(self._text, self._at)
-        if found is None or (found[3] and not found[2]):
+        match = _TIMES.match(self._text, self._at)
+        if match is None or (match[3] and not match[2]):
             return None
-        self._at = found.end()
-        if max(len(found[1]), len(found[3] or "")) > len(str(_TIMES_MAX)):
+        self._at = match.end()
+        if max(len(match[1]), len(match[3] or "")) > len(str(_TIMES_MAX)):
             raise SyntaxRefusedError("invalid repeat count")
-        least = int(found[1])
-        most = int(found[3]) if found[3] else UNBOUNDED if found[2] else least
+        least = int(match[1])
+        most = int(match[3]) if match[3] else UNBOUNDED if match[2] else least
         if max(least, most) > _TIMES_MAX or UNBOUNDED != most < least:
             raise SyntaxRefusedError("invalid repeat count")
         return least, most

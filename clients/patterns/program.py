@@ -1,7 +1,7 @@
 """What a pattern is compiled into: steps of a nondeterministic automaton (Thompson, 1968).
 
 A program is a list of steps; jumps in it are relative, so that programs are joined by joining their
-lists, and repeated by repeating them. It has a greatest size: nobody's pattern fills the memory.
+lists, and repeated by repeating them. It has a greatest size: no pattern fills the memory.
 """
 
 from enum import IntEnum
