@@ -64,7 +64,8 @@ $(VENV)/.ready: pyproject.toml
 
 $(VENV)/.ready-test: $(VENV)/.ready tests/constraints.txt
 	@echo 'installing what the tests need into .venv ...'
-	@$(PIP) install --constraint tests/constraints.txt --editable '.[test]'
+	@$(PIP) install --upgrade 'pip>=25.1' # which knows groups
+	@$(PIP) install --constraint tests/constraints.txt --editable '.[bench,spark]' --group test
 	@touch $@
 
 .PHONY: setup setup-test

@@ -10,6 +10,10 @@ Needs the extra `arrow`; DuckDB, Polars and pandas are installed by whoever want
 """
 
 from .clients.spark.extra import missing_extra
+from .clients.supported_system import refusal
+
+if (_sentence := refusal()) is not None:
+    raise ImportError(_sentence)
 
 try:
     from .clients.spark.scan_options import ScanError

@@ -11,6 +11,11 @@
 `AsyncCluster` has the same acts as coroutines; `Broker` can be used with `async with` as well.
 """
 
+from .clients.supported_system import refusal
+
+if (_sentence := refusal()) is not None:
+    raise ImportError(_sentence)
+
 from .broker.local_cluster.async_cluster import AsyncCluster
 from .broker.local_cluster.cluster_options import ClusterError
 from .broker.local_cluster.cluster_status import ClusterStatus, NodeStatus

@@ -12,6 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from ..clients.supported_system import refusal
+
+if (_sentence := refusal()) is not None:
+    raise SystemExit(f"tierlog-bench: {_sentence}")
+
 from ..clients.errors import KafkaError
 from ..tiering.store.remote_url import RemoteUrl
 from .command_line import WrongOptionError, build_parser, default_targets, parse_options
@@ -92,6 +97,8 @@ def _cannot(sentence: str) -> int:
 def _carry_out(options: Namespace) -> int:
     if options.command == "list":
         return _list(options.scale)
+    if options.command in ("run", "torture") and not Path("/proc/self/stat").exists():
+        return _cannot("it measures by what Linux has in /proc: run it on Linux")
     if options.command == "run":
         return _run(options)
     if options.command == "size":

@@ -10,11 +10,14 @@ import socket
 import struct
 import time
 from collections.abc import Callable
+from contextlib import suppress
+
+from ..storage.system_calls import OUTGOING_PORTS
 
 API_VERSIONS = 18
 METADATA = 3
-_GIVEN_OUT = "/proc/sys/net/ipv4/ip_local_port_range"
-"""Linux's range of ephemeral ports, for connections and for listeners on port 0."""
+_GIVEN_OUT = OUTGOING_PORTS
+"""The range of ephemeral ports, for connections and for listeners on port 0."""
 _LOWEST_PORT = 10_000
 """The lowest port of `free_port`, above those that other servers commonly use."""
 _PORT_TRIES = 100
@@ -89,12 +92,11 @@ def wait_until_up(
 
 def _ports_to_choose_from() -> range:
     """The ports outside the ephemeral range; if there are few, only 0: the kernel then chooses."""
-    try:
-        with open(_GIVEN_OUT) as limits:
+    # Without that file: IANA's dynamic ports, the ephemeral range of macOS.
+    first_given_out = 49_152
+    if _GIVEN_OUT is not None:
+        with suppress(OSError, ValueError, IndexError), open(_GIVEN_OUT) as limits:
             first_given_out = int(limits.read().split()[0])
-    except (OSError, ValueError, IndexError):
-        # Not Linux: IANA's dynamic ports, the ephemeral range of macOS and Windows.
-        first_given_out = 49_152
     ports = range(_LOWEST_PORT, first_given_out)
     return ports if len(ports) >= _PORT_TRIES else range(1)
 

@@ -31,6 +31,11 @@ except KeyboardInterrupt:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line, and end the process with its exit code."""
+    from ..clients.supported_system import refusal
+
+    sentence = refusal()
+    if sentence is not None:
+        sys.exit(f"tierlog: {sentence}")
     from ..clients.environment import SystemEnvironment
 
     started_ms = SystemEnvironment().wall_clock_ms()

@@ -1,108 +1,77 @@
-"""Regular expressions that match in time linear in the text: Google's RE2.
+"""Regular expressions that match in time linear in the text, in the language of RE2.
 
 Clients send patterns, and Python's `re` can take exponential time to match one, which would block
-the whole broker. RE2 omits the features that need backtracking (docs/decisions/005). The library is
-loaded when the first pattern is compiled, so that it does not slow down startup.
+the whole broker. RE2's language omits what needs backtracking; Apache Kafka has RE2/J for it. The
+engine is our own (`patterns/`, docs/decisions/005): what RE2's authors publish for Python has no
+wheel for musl. It is imported when the first pattern is compiled.
 
-Limits: a pattern has at most 32,767 bytes, and its compiled programs must fit into half a mebibyte,
-which is enough for a few thousand characters and alternatives.
+Limits: a pattern has at most 32,767 bytes and a thousand groups in one another, and its program at
+most 32,768 steps, which are about two for each of its characters, times its repetitions.
 """
 
-from typing import Protocol, cast
+from collections.abc import Generator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .patterns.program import Program
 
 MAX_PATTERN_BYTES = 32_767
-MAX_PROGRAM_BYTES = 512 * 1024
 
 
 class InvalidRegexError(ValueError):
-    """The pattern is too long, or RE2 does not accept it; the message is the reason."""
-
-
-class NoLibraryError(InvalidRegexError):
-    """google-re2 is not installed; the message says so, and what to do."""
-
-
-class _Match(Protocol):
-    def groups(self) -> tuple[str | None, ...]: ...
-
-
-class _Compiled(Protocol):
-    @property
-    def groups(self) -> int: ...
-
-    def fullmatch(self, text: str) -> _Match | None: ...
-
-
-class _Options(Protocol):
-    log_errors: bool
-    never_capture: bool
-    max_mem: int
-
-
-class _Library(Protocol):
-    """The part of the module `re2` that is used here; the module has no type annotations."""
-
-    error: type[Exception]
-
-    def Options(self) -> _Options: ...
-
-    def compile(self, pattern: str, options: _Options) -> _Compiled: ...
+    """The pattern is too large, or not of the language; the message is the reason, as RE2/J's."""
 
 
 class Pattern:
     """A compiled pattern."""
 
-    __slots__ = ("_compiled",)
+    __slots__ = ("_matcher", "_program", "group_count")
 
-    def __init__(self, compiled: _Compiled) -> None:
-        self._compiled = compiled
+    def __init__(self, program: "Program", group_count: int) -> None:
+        from .patterns.matcher import Matcher
+
+        self._program = program
+        self._matcher = Matcher(program)
+        self.group_count = group_count
+        """How many groups the pattern has."""
 
     def matches(self, text: str) -> bool:
         """Whether the pattern matches the whole of `text`."""
-        return self._compiled.fullmatch(text) is not None
+        return self._matcher.accepts(text)
 
-    @property
-    def group_count(self) -> int:
-        """How many groups the pattern captures, if it was compiled to capture."""
-        return self._compiled.groups
+    def matching(self, text: str) -> Generator[int, None, bool]:
+        """The same in small steps; each gives about how many paths it has followed."""
+        return self._matcher.accepting(text)
 
     def groups(self, text: str) -> tuple[str, ...] | None:
-        """What the groups capture of `text`, "" for one without a part; None without a match."""
-        match = self._compiled.fullmatch(text)
-        return None if match is None else tuple(each or "" for each in match.groups())
+        """What the groups capture of `text`, "" for one without a part; None without a match.
+
+        The pattern must have been compiled to capture.
+        """
+        from .patterns.matcher import captured
+
+        if not self.matches(text):
+            return None
+        parts = captured(self._program, self.group_count, text)
+        return None if parts is None else tuple(parts)
 
 
 def compile_pattern(text: str, *, captures: bool = False) -> Pattern:
-    """Compile a pattern, with groups only if it `captures`.
-
-    Raises InvalidRegexError, which is NoLibraryError without the library.
-    """
+    """Compile a pattern, with groups only if it `captures`. Raises InvalidRegexError."""
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
         raise InvalidRegexError("invalid UTF-8") from error
     if size > MAX_PATTERN_BYTES:
         raise InvalidRegexError("the expression is too long")
-    try:
-        import re2 as untyped
-    except ImportError as error:
-        raise NoLibraryError(
-            "this broker matches no patterns, for the package google-re2 is not installed there;"
-            " install it, or name the topics"
-        ) from error
-    library = cast("_Library", untyped)
-    options = library.Options()
-    options.log_errors = False
-    options.never_capture = not captures
-    options.max_mem = MAX_PROGRAM_BYTES
-    try:
-        return Pattern(library.compile(text, options))
-    except library.error as error:
-        raise InvalidRegexError(_reason(error)) from error
+    from .patterns.escapes import SyntaxRefusedError
+    from .patterns.parser import Parser
+    from .patterns.program import TooLargeError
 
-
-def _reason(error: Exception) -> str:
-    said = error.args[0]
-    sentence = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
-    # RE2's message is "reason: part of the pattern"; drop that part, which may contain anything.
-    return sentence.partition(": ")[0]
+    parser = Parser(text, captures=captures)
+    try:
+        return Pattern(parser.program(), parser.group_count)
+    except TooLargeError:
+        raise InvalidRegexError("the expression takes too much memory") from None
+    except SyntaxRefusedError as error:
+        raise InvalidRegexError(str(error)) from None

@@ -7,6 +7,7 @@ a slash.
 """
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -33,6 +34,8 @@ def _ban(names: str, instead: str, *doors: str) -> Ban:
 def _of(module: str, names: str) -> str:
     return " ".join(f"{module}.{name}" for name in names.split())
 
+
+_KERNEL_PATH = re.compile(r"(/proc|/sys|/dev/shm)(?:/|$)")
 
 CODE_FOLDERS = ("broker/", "replication/", "tiering/", "storage/", "clients/")
 
@@ -84,7 +87,6 @@ BANS = (
         "storage/system_calls.py",  # another part
         "storage/private_files.py",  # a third
         "clients/own_descriptors.py",  # /dev/null, in a process that was forked
-        "broker/security/tls/context.py",  # keys in memory, which OpenSSL reads by a path
         "clients/spark/jars.py",  # a cache of jars, which no broker has
         "broker/local_cluster/sync_cluster.py",  # temporary directories of users' tests
         "broker/local_cluster/async_cluster.py",
@@ -122,6 +124,25 @@ BANS = (
         "broker/testing/own_loop.py",  # a selector of its own, to keep it from forks
         "broker/security/tls/",  # OpenSSL without a socket
         "clients/network/",
+        "storage/system_calls.py",  # names of options
+    ),
+    _ban(
+        _of("os", "memfd_create posix_fallocate posix_fadvise fdatasync sendfile splice eventfd")
+        + " "
+        + _of("os", "copy_file_range pidfd_open sched_getaffinity sched_setaffinity getrandom")
+        + " "
+        + _of("select", "epoll EPOLLRDHUP EPOLLEXCLUSIVE POLLRDHUP kqueue kevent")
+        + " "
+        + _of("socket", "TCP_CONGESTION TCP_CORK TCP_QUICKACK TCP_USER_TIMEOUT TCP_DEFER_ACCEPT")
+        + " "
+        + _of("socket", "MSG_MORE MSG_NOSIGNAL MSG_ZEROCOPY SO_PEERCRED SO_BINDTODEVICE SO_MARK")
+        + " "
+        + _of("errno", "EREMOTEIO ENOTUNIQ ENOKEY ENOMEDIUM ERFKILL EUCLEAN ECOMM ENONET EXFULL")
+        + " signal.SIGSTKFLT signal.SIGPWR signal.signalfd fcntl.F_FULLFSYNC fcntl.F_SETPIPE_SZ"
+        + " sys.platform platform.* '/proc' '/sys' '/dev/shm'",
+        "storage/system_calls.py, which knows what not every system has",
+        "storage/system_calls.py",
+        "clients/supported_system.py",  # what is said where it cannot be imported
     ),
     _ban(
         "asyncio.create_task asyncio.ensure_future loop.create_task",
@@ -133,8 +154,8 @@ BANS = (
         "ctypes.* _ctypes.* cffi.*",
         "storage/memory_map.py",
         "storage/memory_map.py",
-        "broker/local_cluster/node_process.py",  # a node dies with the process that started it
         "broker/testing/system_clock.py",  # a clock that no test moves
+        "storage/system_calls.py",
     ),
     _ban("pickle.* marshal.* shelve.* dill.*", "msgpack, or Kafka's own format"),
     _ban(
@@ -157,7 +178,7 @@ BANS = (
         "an error that is raised",
         "broker/__main__.py",  # before the broker is up, and after it has stopped
         "broker/commands/serve.py",  # a second signal
-        "broker/local_cluster/node_process.py",  # between fork and exec
+        "storage/system_calls.py",  # between fork and exec
     ),
     _ban(
         "print() sys.exit exit() quit()",
@@ -185,7 +206,8 @@ def uses(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Every (line, full dotted name) that a module imports from elsewhere, refers to or calls.
 
     A call of a plain name or of a class is told apart by a trailing `()`: `random.Random` may stand
-    in an annotation where `random.Random()` may not be made.
+    in an annotation where `random.Random()` may not be made. A string with a path in the kernel's
+    file systems is the first part of it, in quotation marks.
     """
     names = _imported_names(tree)
     for node in ast.walk(tree):
@@ -201,6 +223,10 @@ def uses(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 yield node.lineno, dotted
         elif isinstance(node, ast.Call):
             yield from _called(node, names)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            path = _KERNEL_PATH.match(node.value)
+            if path is not None:
+                yield node.lineno, f"'{path[1]}'"
 
 
 def _imported_names(tree: ast.Module) -> dict[str, str]:
@@ -236,10 +262,20 @@ def _called(call: ast.Call, names: dict[str, str]) -> Iterator[tuple[int, str]]:
     dotted = _dotted(function, names)
     if dotted is not None:
         yield call.lineno, f"{dotted}()"
+    elif isinstance(function, ast.Name) and function.id in {"getattr", "hasattr"}:
+        yield from _asked_for(call, names)
     elif isinstance(function, ast.Name):
         yield call.lineno, f"{function.id}()"
     elif isinstance(function, ast.Attribute):
         yield from _called_on_a_loop(call, function)
+
+
+def _asked_for(call: ast.Call, names: dict[str, str]) -> Iterator[tuple[int, str]]:
+    """An attribute of a module by its name, as a string."""
+    if len(call.args) > 1 and isinstance(call.args[1], ast.Constant):
+        module = names.get(ast.unparse(call.args[0]))
+        if module is not None:
+            yield call.lineno, f"{module}.{call.args[1].value}"
 
 
 def _called_on_a_loop(call: ast.Call, method: ast.Attribute) -> Iterator[tuple[int, str]]:

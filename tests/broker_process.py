@@ -97,7 +97,8 @@ class BrokerProcess:
     ) -> None:
         """`before`: the words of a command that runs the broker's, such as `nice`."""
         root = Path(__file__).parent.parent
-        environment = {**os.environ, "PYTHONPATH": str(root / ".namespace")}
+        path = [os.environ.get("PYTHONPATH", ""), str(root / ".namespace")]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
         self.log = directory / "broker.log"
         self._log_file = self.log.open("ab")
         self.process = subprocess.Popen(

@@ -12,7 +12,6 @@ import contextlib
 import gc
 import logging
 import os
-import resource
 import signal
 import sys
 from collections.abc import Sequence
@@ -24,6 +23,7 @@ from ...clients.environment import SystemEnvironment
 from ...clients.errors import KafkaError
 from ...clients.stop_signals import stop_signals
 from ...clients.task_owner import TaskOwner
+from ...storage.system_calls import raise_files_limit
 from ..broker import Broker, StartError
 from ..config.config import BrokerConfig, config_warnings
 from ..config.config_safety import open_listener_warnings
@@ -84,9 +84,8 @@ def serve(
 
 def _allow_many_files() -> None:
     """Raise the limit on open files to its maximum, as a JVM does: shells set it low."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        raise_files_limit()
     except (OSError, ValueError) as error:
         # Some systems report a limit that they do not grant.
         _log.debug("The limit on open files stays as it is: %s", error)

@@ -11,9 +11,9 @@ from collections.abc import Collection
 from random import Random
 
 from ...storage.files import Files
+from ...storage.system_calls import OUTGOING_PORTS
 
 _HOST = "127.0.0.1"
-_GIVEN_OUT = "/proc/sys/net/ipv4/ip_local_port_range"
 _LOWEST = 10_000
 """Above the ports that other servers commonly use."""
 _HIGHEST = 32_767
@@ -92,8 +92,10 @@ def _bound(port: int, *, is_shared: bool) -> socket.socket | None:
 
 def _port_range(files: Files) -> tuple[int, int]:
     """The ports to choose from, both ends included."""
+    highest = _HIGHEST
     try:
-        highest = int(files.read(_GIVEN_OUT).split()[0]) - 1
+        if OUTGOING_PORTS is not None:
+            highest = int(files.read(OUTGOING_PORTS).split()[0]) - 1
     except (OSError, ValueError, IndexError):
         highest = _HIGHEST
     return (_LOWEST, highest if highest > _LOWEST + _TRIES_MAX else _HIGHEST)

@@ -2,24 +2,20 @@
 
 The process has a session of its own, so that Ctrl-C in the terminal reaches only the process that
 runs the cluster. On Linux it gets SIGKILL from the kernel when that process dies, however it dies:
-no node outlives its cluster.
+no node outlives its cluster. Elsewhere one that runs on is met by the next start, which says so.
 """
 
 import asyncio
-import ctypes
 import os
 import signal
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import cast
 
+from ...storage.system_calls import end_with_parent
+
 LINE_BYTES_MAX = 1 << 16
 """A longer line of output is passed on in pieces."""
-
-_PR_SET_PDEATHSIG = 1
-_DIED_EARLY = 70
-_LIBC: ctypes.CDLL | None = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 class NodeState(Enum):
@@ -30,14 +26,6 @@ class NodeState(Enum):
     RUNNING = "running"
     PAUSED = "paused"
     STOPPING = "stopping"
-
-
-def _end_with(parent: int) -> None:
-    """In the new process: die with the parent, and at once if it has died already."""
-    if _LIBC is not None:
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(_DIED_EARLY)
 
 
 class NodeProcess:
@@ -102,7 +90,7 @@ class NodeProcess:
                 start_new_session=True,
                 env=environment,
                 cwd=directory,
-                preexec_fn=lambda: _end_with(parent),
+                preexec_fn=lambda: end_with_parent(parent),
             )
         except BaseException:
             self.ended.set()

@@ -8,10 +8,10 @@ On systems without epoll, such connections are closed when their idle time is up
 """
 
 import asyncio
-import select
 from collections.abc import Callable
 
 from ...clients.own_descriptors import keep_from_forks
+from ...storage.system_calls import PEER_HUNG_UP, HangupPoll, hangup_poll
 
 _EVENTS_AT_ONCE = 64
 
@@ -20,19 +20,19 @@ class HangupWatch:
     """Watches descriptors that are not being read; each has a callback for a hang-up."""
 
     def __init__(self) -> None:
-        self._epoll: select.epoll | None = None
+        self._epoll: HangupPoll | None = None
         self._watched: dict[int, Callable[[], None]] = {}
-        self._is_closed = not hasattr(select, "epoll")
+        self._is_closed = hangup_poll is None
 
     def add(self, descriptor: int, on_hangup: Callable[[], None]) -> None:
         """Call `on_hangup` once, when the peer of this socket sends no more or disconnects."""
-        if self._is_closed:
+        if self._is_closed or hangup_poll is None:
             return
         if self._epoll is None:
-            self._epoll = select.epoll()
+            self._epoll = hangup_poll()
             keep_from_forks(self)
             asyncio.get_running_loop().add_reader(self._epoll.fileno(), self._look)
-        self._epoll.register(descriptor, select.EPOLLRDHUP)
+        self._epoll.register(descriptor, PEER_HUNG_UP)
         self._watched[descriptor] = on_hangup
 
     def fileno(self) -> int:

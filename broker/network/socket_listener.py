@@ -21,6 +21,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from ...clients.own_descriptors import keep_from_forks
+from ...storage.system_calls import CONGESTION_CONTROL
 from .transport import (
     Listener,
     OnConnected,
@@ -89,9 +90,9 @@ def _begin_unpaced(listening: socket.socket) -> bytes | None:
 
     Returns the congestion control that they would have had; None if it cannot be changed.
     """
-    if not hasattr(socket, "TCP_CONGESTION"):
+    if CONGESTION_CONTROL is None:
         return None
-    option = (socket.IPPROTO_TCP, socket.TCP_CONGESTION)
+    option = (socket.IPPROTO_TCP, CONGESTION_CONTROL)
     try:
         usual = listening.getsockopt(*option, _CONTROL_NAME_MAX)
         listening.setsockopt(*option, _UNPACED)
@@ -182,12 +183,11 @@ class SocketListener:
         ):
             if size is not None and size >= 0:
                 connected.setsockopt(socket.SOL_SOCKET, name, size)
-        if self._towards_others is not None and not host.startswith(_LOOPBACK):
+        control = self._towards_others
+        if CONGESTION_CONTROL is not None and control and not host.startswith(_LOOPBACK):
             # If this fails the connection still works, but may be a little slower.
             with suppress(OSError):
-                connected.setsockopt(
-                    socket.IPPROTO_TCP, socket.TCP_CONGESTION, self._towards_others
-                )
+                connected.setsockopt(socket.IPPROTO_TCP, CONGESTION_CONTROL, control)
 
     def close(self) -> None:
         self.pause_accepting()

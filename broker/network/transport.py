@@ -30,6 +30,7 @@ from ...clients.own_descriptors import keep_from_forks
 from ...clients.protocol.primitives import size_of
 from ...clients.protocol.schema import Chunk
 from ...storage.files import FileRegion, RegionCutError
+from ...storage.system_calls import MORE_FOLLOWS
 from .hangup_watch import HangupWatch
 
 _log = logging.getLogger(__name__)
@@ -40,9 +41,6 @@ copied: a larger buffer cuts off fewer requests, but fits the processor's cache 
 
 _SMALL_REGION_BYTES = 32 * 1024
 """Up to this size, reading a region is cheaper than a `sendfile` call of its own."""
-
-_MORE_FOLLOWS = getattr(socket, "MSG_MORE", 0)
-"""Not every system has MSG_MORE; without it a header may be sent in a packet of its own."""
 
 _FLUSH_BYTES = 4 * 1024 * 1024
 """The most that one connection sends before the other ones get their turn."""
@@ -379,7 +377,7 @@ class SocketTransport(OwnedSocket):
                 if type(head) is bytes and (len(queue) == 1 or _is_large(queue[1])):
                     # A header before records, or a tail after them.
                     size = len(head)
-                    sent = self._socket.send(head, _MORE_FOLLOWS if len(queue) > 1 else 0)
+                    sent = self._socket.send(head, MORE_FOLLOWS if len(queue) > 1 else 0)
                 elif _is_large(head):
                     size = head.nbytes
                     sent = head.send_to(self._fd, min(size, _FLUSH_BYTES))
@@ -407,7 +405,7 @@ class SocketTransport(OwnedSocket):
             if len(buffers) == _MAX_BUFFERS or size >= _FLUSH_BYTES:
                 break
             if _is_large(piece):
-                flags = _MORE_FOLLOWS
+                flags = MORE_FOLLOWS
                 break
             buffers.append(piece.read_all() if isinstance(piece, FileRegion) else piece)
             size += len(buffers[-1])

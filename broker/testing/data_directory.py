@@ -1,6 +1,6 @@
 """Where a test's broker keeps its data: in memory where there is room, and gone at the end.
 
-A file system in memory costs no flushes: /dev/shm has one on Linux. Elsewhere, and where less than
+A file system in memory costs no flushes: Linux has one. Elsewhere, and where less than
 `MEMORY_FREE_MIN` is free, it is a temporary directory. A directory that a killed process has left
 behind is removed by the next one: it holds a lock on a file as long as it lives.
 
@@ -20,12 +20,12 @@ from typing import Final
 
 from ...clients.own_descriptors import keep_from_forks
 from ...storage.files import OsFiles
-from ...storage.system_calls import system
+from ...storage.system_calls import MEMORY_DIRECTORY, system
 from .system_clock import SystemClock
 
 _log = logging.getLogger(__name__)
 
-MEMORY: Final = "/dev/shm"
+MEMORY = MEMORY_DIRECTORY
 MEMORY_FREE_MIN: Final = 256 << 20
 """Bytes that must be free in memory; brokers of a test suite hold a few megabytes each."""
 LEFT_BEHIND_MAX: Final = 100
@@ -76,12 +76,14 @@ def _private(path: str, flags: int) -> int:
 
 def _parent() -> str:
     """A directory in memory if there is room, else the system's for temporary files."""
+    if MEMORY is None:
+        return tempfile.gettempdir()
     try:
         left = system.statvfs(MEMORY)
         if system.access(MEMORY, os.W_OK) and left.f_bavail * left.f_frsize >= MEMORY_FREE_MIN:
             return MEMORY
     except OSError:
-        # No such file system here, as on macOS.
+        # No such file system here, as in some containers.
         return tempfile.gettempdir()
     return tempfile.gettempdir()
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from ...clients.environment import SystemEnvironment
+from ...clients.supported_system import refusal
 from .topic_mark import DESCRIPTION, TopicMarkError, topic_settings, unused_mark
 
 if TYPE_CHECKING:
@@ -111,6 +112,9 @@ def _properties(config: pytest.Config) -> dict[str, str]:
 @pytest.fixture(scope="session")
 def tierlog_broker(request: pytest.FixtureRequest) -> "Iterator[Broker]":
     """A `tierlog.testing.Broker` of this session, with a tier in memory; it is already started."""
+    sentence = refusal()
+    if sentence is not None:
+        pytest.fail(sentence, pytrace=False)
     from .broker_log import BrokerLog
 
     config = request.config

@@ -2,6 +2,11 @@
 
 from collections.abc import Sequence
 
+from ..supported_system import refusal
+
+if (_sentence := refusal()) is not None:
+    raise SystemExit(f"tierlog-spark: {_sentence}")
+
 from ...tiering.tools.terminal import cannot_run
 from .extra import is_missing_extra, missing_extra
 

@@ -16,7 +16,12 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
+from ..supported_system import refusal
 from .extra import missing_extra
+
+if (_sentence := refusal()) is not None:
+    raise ImportError(_sentence)
+
 from .jars import DELTA, ICEBERG, KAFKA, jar_paths, java_command
 
 try:

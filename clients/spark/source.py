@@ -12,7 +12,11 @@ its credentials; none contacts a broker.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from ..supported_system import refusal
 from .extra import missing_extra
+
+if (_sentence := refusal()) is not None:
+    raise ImportError(_sentence)
 
 try:
     import pyarrow as pa

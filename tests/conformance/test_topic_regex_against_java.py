@@ -7,6 +7,8 @@ import pytest
 
 from tierlog.broker.coordinator.consumer.topic_regex import compile_regex
 from tierlog.clients.errors import KafkaError
+from tierlog.clients.patterns.characters import CATEGORIES
+from tierlog.clients.patterns.scripts import SCRIPTS
 from tierlog.tests.conformance.java_programs import run_java
 
 pytestmark = pytest.mark.requires("java", "mvn")
@@ -29,6 +31,70 @@ PATTERNS = [
     ),
     *("(", ")", "a)", "[", "a**", "a++", "a?+", "a{1001}", "x{2,1}", "(?=a)", "(?!a)", "[a-c]+"),
     *(r"\1", r"\8", r"\Z", r"\h", r"[a-\d]", "[b-a]", "(?P=x)", "(?x)a", r"\pX", r"\p{Foo}", "*"),
+    *(
+        "(?P<x>a)(?P<x>b)",
+        r"\C",
+        "(?)",
+        "(?-)",
+        "(?i-s:A)",
+        "(?-i-s)",
+        "(?i",
+        "(?",
+        "(?P",
+        "a(?i)*B",
+    ),
+    *(
+        r"\Qa.b",
+        r"\Q",
+        r"\Qa\E*",
+        r"\p",
+        r"\pÄ",
+        r"\p{",
+        r"[\p{",
+        "[\\",
+        r"[a-",
+        "[a-]",
+        "[]a]",
+        "[^]a]",
+    ),
+    *(
+        "[[:alpha:]-z]",
+        "[[:alpha",
+        "[[:^word:]]",
+        "a{01}",
+        "a{1",
+        "a{1,2",
+        "a{99999999999}",
+        "a{,}",
+    ),
+    *(
+        r"\x{}",
+        r"\x{0000000061}",
+        r"\x6",
+        r"\xg0",
+        r"\141",
+        r"\18",
+        r"\0",
+        r"\_",
+        r"\é",
+        "é",
+        "(?i)É|k",
+    ),
+    *(
+        "|",
+        "a|",
+        "|a",
+        "(|a)*",
+        "(a|b",
+        "a|b)",
+        "()",
+        "(?:)*",
+        "^*",
+        "$+",
+        r"\b+",
+        "(?i)[^k]",
+        r"(?i)\w",
+    ),
     *("+", "?", "a\\", "(?P<a", "(?P<>a)", "[[:foo:]]", r"\x{110000}", "(?i", "(?z)"),
 ]
 
@@ -60,9 +126,17 @@ def test_a_pattern_means_what_it_means_to_kafka_and_is_refused_in_its_words() ->
     assert differing == {}
 
 
-def test_what_only_one_of_the_two_takes_is_known() -> None:
-    """Google's two libraries differ in these; see docs/decisions/005."""
-    patterns = ["(a{100}){100}", r"\C", "(?P<x>a)(?P<x>b)"]
-    lines = run_java("TopicRegex.java", [json.dumps(pattern) + "\ta" for pattern in patterns])
-    assert [line.startswith("bad") for line in lines] == [False, True, True]
-    assert [ours(pattern).startswith("bad") for pattern in patterns] == [True, False, False]
+def test_every_script_and_category_that_kafka_knows_is_known() -> None:
+    names = sorted({*SCRIPTS, *CATEGORIES, "Any", "Klingon", "Cn", "^Lu", "", "greek", "LC"})
+    patterns = [rf"\p{{{name}}}" for name in names]
+    lines = ["\t".join([json.dumps(pattern), *NAMES]) for pattern in patterns]
+    assert [ours(pattern) for pattern in patterns] == run_java("TopicRegex.java", lines)
+
+
+def test_only_the_size_of_a_pattern_is_bounded_otherwise() -> None:
+    """See docs/decisions/005."""
+    patterns = ["(a{100}){100}", "(a{1000}){100}", "(" * 1001 + ")" * 1001]
+    lines = [json.dumps(pattern) + "\ta" for pattern in patterns]
+    answers = run_java("TopicRegex.java", lines)
+    assert [line.startswith("bad") for line in answers] == [False, False, False]
+    assert [ours(pattern).startswith("bad") for pattern in patterns] == [False, True, True]

@@ -27,7 +27,7 @@ SUITE = (
 )
 """What the project has whose tests use plug-ins of many others (`tests/foreign_suite/`)."""
 
-TESTS = ("--editable", ".[test]")
+TESTS = ("--editable", ".[bench,spark]", "--group", "test")
 """What the unit tests import."""
 
 

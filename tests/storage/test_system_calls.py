@@ -9,7 +9,10 @@ import importlib.util
 import mmap
 import os
 import re
+import resource
+import select
 import socket
+import ssl
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +20,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import trustme
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tierlog.storage import system_calls
@@ -24,7 +28,14 @@ from tierlog.storage.files import OsFiles
 from tierlog.tests.house_rules import ROOT
 from tierlog.tests.waiting import wait_until
 
-HIDDEN = ("fdatasync", "posix_fallocate", "sendfile")
+HIDDEN = ("fdatasync", "posix_fallocate", "sendfile", "memfd_create")
+HIDDEN_ELSEWHERE: tuple[tuple[ModuleType, str], ...] = (
+    (select, "epoll"),
+    (select, "EPOLLRDHUP"),
+    (socket, "MSG_MORE"),
+    (socket, "TCP_CONGESTION"),
+    (errno, "EREMOTEIO"),
+)
 _HIDE = f"import os, sys\nfor name in {HIDDEN}: delattr(os, name)\n"
 _FULL_SYNC = 51
 _WITHIN_S = 60.0
@@ -42,6 +53,8 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The module as a system imports it that is not Linux and has none of the calls."""
     for name in HIDDEN:
         monkeypatch.delattr(os, name)
+    for module, name in HIDDEN_ELSEWHERE:
+        monkeypatch.delattr(module, name)
     monkeypatch.setattr(sys, "platform", "elsewhere")
     return _imported()
 
@@ -67,6 +80,92 @@ def test_linux_uses_its_own_calls() -> None:
     assert system_calls.system.sync_data is os.fdatasync
     assert system_calls.system.allocate is os.posix_fallocate
     assert system_calls.system.send_file is os.sendfile
+    assert system_calls.hangup_poll is select.epoll
+    assert system_calls.PEER_HUNG_UP == select.EPOLLRDHUP
+    assert system_calls.MORE_FOLLOWS == socket.MSG_MORE
+    assert system_calls.CONGESTION_CONTROL == socket.TCP_CONGESTION
+    assert system_calls.REMOTE_IO_ERRORS == (errno.EREMOTEIO,)
+    assert system_calls.MEMORY_DIRECTORY == "/dev/shm"
+    with system_calls.secret_file(b"key") as path:
+        assert path.startswith("/proc/self/fd/")
+
+
+def test_what_a_system_lacks_is_stated_as_none_or_nothing(elsewhere: ModuleType) -> None:
+    assert elsewhere.hangup_poll is None
+    assert elsewhere.CONGESTION_CONTROL is None
+    assert elsewhere.MEMORY_DIRECTORY is None
+    assert elsewhere.OUTGOING_PORTS is None
+    assert elsewhere.MORE_FOLLOWS == 0
+    assert elsewhere.REMOTE_IO_ERRORS == ()
+
+
+def test_a_secret_goes_through_a_pipe_that_ends_and_has_no_name(elsewhere: ModuleType) -> None:
+    content = os.urandom(10_000)
+    with elsewhere.secret_file(content) as path:
+        assert path.startswith("/dev/fd/")
+        with open(path, "rb") as reader:
+            assert reader.read() == content
+    assert not Path(path).exists()
+
+
+def test_a_secret_that_is_larger_than_a_pipe_is_refused_and_closes_it(
+    elsewhere: ModuleType,
+) -> None:
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(OSError, match="larger than a pipe"):
+        with elsewhere.secret_file(bytes(1 << 20)):
+            pass
+    assert os.listdir("/proc/self/fd") == before
+
+
+def test_openssl_reads_a_chain_and_a_key_from_two_pipes(elsewhere: ModuleType) -> None:
+    authority = trustme.CA()
+    issued = authority.issue_cert("localhost")
+    chain = b"".join(each.bytes() for each in issued.cert_chain_pems)
+    key = issued.private_key_pem.bytes()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with elsewhere.secret_file(chain) as chain_path, elsewhere.secret_file(key) as key_path:
+        context.load_cert_chain(chain_path, key_path)
+    with elsewhere.secret_file(chain) as chain_path, elsewhere.secret_file(b"damaged") as key_path:
+        with pytest.raises(OSError, match=r"."):
+            context.load_cert_chain(chain_path, key_path)
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "set_to"),
+    [
+        (256, resource.RLIM_INFINITY, [resource.RLIM_INFINITY, 10_240]),
+        (256, 100_000, [100_000, 10_240]),
+        (256, 4096, [4096]),
+    ],
+)
+def test_a_system_that_grants_no_hard_limit_grants_what_it_has(
+    soft: int, hard: int, set_to: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As macOS, whose hard limit says infinity and whose kernel refuses it."""
+    asked: list[int] = []
+
+    def grant(_kind: int, limits: tuple[int, int]) -> None:
+        asked.append(limits[0])
+        if not 0 <= limits[0] <= 10_240:
+            raise ValueError("not allowed to raise maximum limit")
+
+    def limits(_kind: int) -> tuple[int, int]:
+        return soft, hard
+
+    monkeypatch.setattr(resource, "getrlimit", limits)
+    monkeypatch.setattr(resource, "setrlimit", grant)
+    system_calls.raise_files_limit()
+    assert asked == set_to
+
+
+def test_a_limit_that_cannot_be_raised_at_all_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_kind: int, _limits: tuple[int, int]) -> None:
+        raise ValueError("current limit exceeds maximum limit")
+
+    monkeypatch.setattr(resource, "setrlimit", refuse)
+    with pytest.raises(ValueError, match="exceeds"):
+        system_calls.raise_files_limit()
 
 
 def test_without_fdatasync_a_file_gets_an_fsync(syncs: list[int], elsewhere: ModuleType) -> None:

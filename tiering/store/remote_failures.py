@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from http import HTTPStatus
 from typing import cast
 
+from ...storage.system_calls import REMOTE_IO_ERRORS
 from ..remote_storage import Failure
 
 _DENIED_NAMES = frozenset(
@@ -101,7 +102,7 @@ _UNREACHABLE_ERRNOS = frozenset(
         errno.ENETUNREACH,
         errno.ENOTCONN,
         errno.EPIPE,
-        errno.EREMOTEIO,
+        *REMOTE_IO_ERRORS,
         errno.ESTALE,
         errno.ETIMEDOUT,
     }

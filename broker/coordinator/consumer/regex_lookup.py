@@ -5,7 +5,7 @@ thousands of topics, so the caller can let other tasks run between the steps. Ba
 TopicRegexResolver.
 """
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from ....clients.linear_regex import Pattern
 
 NAMES_PER_STRETCH = 20
-"""Topic names per step. Matching a name takes microseconds, or milliseconds in the worst case."""
+"""Topic names per step. Matching a name usually takes microseconds."""
+WORK_PER_STRETCH = 20_000
+"""Paths of patterns that are followed in one step, in some milliseconds."""
 
 
 class RegexLookup:
@@ -34,7 +36,7 @@ class RegexLookup:
     ) -> None:
         self._describable = describable
         self._version = image.offset
-        self._names = iter(sorted(image.topics_by_name))
+        self._names = sorted(image.topics_by_name)
         self._topics: dict[str, list[str]] = {regex: [] for regex in regexes}
         self._patterns: list[tuple[Pattern, list[str]]] = []
         for regex, topics in self._topics.items():
@@ -43,17 +45,30 @@ class RegexLookup:
             except KafkaError:
                 # The coordinator that received this regex accepted it, but here it doesn't compile.
                 continue
+        self._stretches = self._match_all()
 
     def is_done_after_next(self) -> bool:
         """Match the next topics; True when there are no more."""
-        for _ in range(NAMES_PER_STRETCH):
-            name = next(self._names, None)
-            if name is None:
-                return True
+        return next(self._stretches, True)
+
+    def _match_all(self) -> Generator[bool]:
+        """Match all names, and stop with False at the end of each stretch."""
+        work = 0
+        for count, name in enumerate(self._names, 1):
             for pattern, topics in self._patterns:
-                if pattern.matches(name):
-                    topics.append(name)
-        return False
+                matching = pattern.matching(name)
+                while True:
+                    try:
+                        work += next(matching)
+                    except StopIteration as end:
+                        if end.value:
+                            topics.append(name)
+                        break
+                    if work > WORK_PER_STRETCH:
+                        work = 0
+                        yield False
+            if count % NAMES_PER_STRETCH == 0:
+                yield False
 
     def result(self, now_ms: int) -> dict[str, RegexValue]:
         """The topics that each regular expression matches."""

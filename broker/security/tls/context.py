@@ -1,18 +1,18 @@
 """OpenSSL contexts of TLS listeners, made of their settings (`DefaultSslEngineFactory`).
 
-`load_cert_chain` takes only paths: the key goes through a file in memory that nobody else can open,
-never through a temporary file. Every failure is a `KafkaError` with one sentence that names the
-listener's property; none shows a key or a password.
+`load_cert_chain` takes only paths: the key goes through a file in memory or a pipe that nobody else
+can open, never through a temporary file. Every failure is a `KafkaError` with one sentence that
+names the listener's property; none shows a key or a password.
 """
 
-import os
+import errno
 import ssl
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ....clients.errors import ErrorCode, KafkaError
 from ....storage.files import OsFiles
+from ....storage.system_calls import secret_file
 from .der import DerError, alternative_names, most_iterations, subject_of
 from .pem import Block, PemError, certificates, private_key
 from .pkcs12 import (
@@ -232,37 +232,34 @@ def _load_chain(
             "its certificate has a DSA key, with which OpenSSL lets no client connect: make one"
             " with an RSA or EC key",
         )
-    text = key.text + "".join(each.text for each in chain)
+    chain_text = "".join(each.text for each in chain)
     try:
-        with _in_memory(text.encode("ascii")) as path:
+        # Each path is opened once: OpenSSL reads the certificates first, then the key.
+        with (
+            secret_file(chain_text.encode("ascii")) as chain_path,
+            secret_file(key.text.encode("ascii")) as key_path,
+        ):
             # Without a function OpenSSL would ask at the terminal.
-            context.load_cert_chain(path, password=lambda: password)
-    except ssl.SSLError as error:
+            context.load_cert_chain(chain_path, key_path, password=lambda: password)
+    except OSError as error:
         raise refusal(settings.listener, _objection(error, has_password=bool(password))) from None
 
 
-def _objection(error: ssl.SSLError, *, has_password: bool) -> str:
+def _objection(error: OSError, *, has_password: bool) -> str:
     """What is wrong with a key and its certificates."""
-    if error.reason == "KEY_VALUES_MISMATCH":
+    if error.errno == errno.EFBIG:
+        return "its key or its certificates are larger than what this system lets through a pipe"
+    # Of what OpenSSL rejects in a pipe, Python tells no reason.
+    reason = error.reason if isinstance(error, ssl.SSLError) else None
+    if reason == "KEY_VALUES_MISMATCH":
         return "its private key does not belong to the first certificate of its chain"
-    if error.reason in ("EE_KEY_TOO_SMALL", "CA_MD_TOO_WEAK", "CA_KEY_TOO_SMALL"):
-        return f"OpenSSL rejects a certificate as too weak ({error.reason})"
+    if reason in ("EE_KEY_TOO_SMALL", "CA_MD_TOO_WEAK", "CA_KEY_TOO_SMALL"):
+        return f"OpenSSL rejects a certificate as too weak ({reason})"
     if has_password:
         return "ssl.key.password does not open its private key, or the key is damaged"
-    return f"OpenSSL cannot use its key and certificates ({error.reason or 'damaged'})"
-
-
-@contextmanager
-def _in_memory(content: bytes) -> Generator[str]:
-    """The path of a file in memory with this content; it is gone afterwards."""
-    descriptor = os.memfd_create("tls", os.MFD_CLOEXEC)
-    try:
-        view = memoryview(content)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        yield f"/proc/self/fd/{descriptor}"
-    finally:
-        os.close(descriptor)
+    if reason is None:
+        return "OpenSSL cannot use its key and certificates: one is damaged, or they are no pair"
+    return f"OpenSSL cannot use its key and certificates ({reason})"
 
 
 def _load_trust(context: ssl.SSLContext, settings: TlsSettings) -> None:

@@ -2,7 +2,7 @@
 
 The rules are Kafka's: ``DEFAULT`` gives the whole name, ``RULE:pattern/replacement/`` with L or U
 at its end rewrites a name that the pattern matches whole, and the first rule that matches decides.
-The name is the client's choice, so patterns are RE2's, which take linear time.
+The name is the client's choice, so patterns are in RE2's language, which takes linear time.
 """
 
 import re

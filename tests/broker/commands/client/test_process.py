@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 _WITHIN_S = 120
 _ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / ".namespace")}
 _NOT_FOR_A_LISTING = {
-    *("rich", "s3fs", "fsspec", "crc32c", "cramjam", "msgpack", "sortedcontainers", "re2"),
+    *("rich", "s3fs", "fsspec", "crc32c", "cramjam", "msgpack"),
     *("tomllib", "tierlog.tiering", "tierlog.replication", "tierlog.broker.config"),
     *("tierlog.clients.consumer", "tierlog.clients.producer", "tierlog.clients.record"),
 }

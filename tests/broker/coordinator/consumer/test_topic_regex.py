@@ -1,8 +1,5 @@
 """Members' patterns are RE2's language, stand for whole names, and never take long."""
 
-import subprocess
-import sys
-
 import pytest
 
 from tierlog.broker.coordinator.consumer.topic_regex import compile_regex
@@ -26,6 +23,8 @@ def test_a_pattern_stands_for_whole_names() -> None:
         ("*", "missing argument to repetition operator"),
         (r"a(?=b)", "invalid or unsupported Perl syntax"),
         (r"(a)\1", "invalid escape sequence"),
+        (r"\C", "invalid escape sequence"),
+        ("(?P<x>a)(?P<x>b)", "duplicate capture group name"),
     ],
 )
 def test_what_is_no_pattern_is_refused_in_kafkas_words(text: str, reason: str) -> None:
@@ -34,20 +33,6 @@ def test_what_is_no_pattern_is_refused_in_kafkas_words(text: str, reason: str) -
     assert caught.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
     assert caught.value.message == (
         f"SubscribedTopicRegex `{text}` is not a valid regular expression: {reason}."
-    )
-
-
-def test_without_the_library_a_pattern_is_refused_with_what_to_do(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """As on Alpine, for which there is no wheel."""
-    monkeypatch.setitem(sys.modules, "re2", None)
-    with pytest.raises(KafkaError) as caught:
-        compile_regex("orders-.*")
-    assert caught.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
-    assert caught.value.message == (
-        "SubscribedTopicRegex cannot be used: this broker matches no patterns, for the package"
-        " google-re2 is not installed there; install it, or name the topics."
     )
 
 
@@ -61,7 +46,9 @@ def test_a_pattern_has_a_greatest_length() -> None:
     assert len(caught.value.message) < 250
 
 
-@pytest.mark.parametrize("text", [r"\pL{1000}", "((((a{10}){10}){10}){10}){10}", ".{999}" * 40])
+@pytest.mark.parametrize(
+    "text", ["(a{1000}){1000}", "((((a{10}){10}){10}){10}){10}", ".{999}" * 40]
+)
 def test_a_pattern_has_a_greatest_program(text: str) -> None:
     with pytest.raises(KafkaError) as caught:
         compile_regex(text)
@@ -78,10 +65,3 @@ def test_what_hangs_python_is_decided_at_once() -> None:
     """Python's `re` would take about 2 to the power of 240 steps for this."""
     assert not compile_regex("(a+)+b").matches("a" * 249)
     assert not compile_regex("(a?){200}a{200}").matches("a" * 199)
-
-
-def test_a_start_does_not_load_the_library() -> None:
-    module = "tierlog.broker.coordinator.consumer.topic_regex"
-    code = f"import sys, {module}; sys.exit('re2' in sys.modules)"
-    path = ":".join(sys.path)
-    subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": path})

@@ -19,6 +19,7 @@ from tierlog.broker.security.tls.context import server_context
 from tierlog.broker.security.tls.pem import blocks
 from tierlog.broker.security.tls.settings import KeyStore, Secret, TlsSettings, TrustStore
 from tierlog.clients.errors import KafkaError
+from tierlog.storage import system_calls
 from tierlog.tests.broker.security.tls.certificates import (
     authority,
     authority_text,
@@ -86,6 +87,35 @@ def test_a_store_that_cannot_be_used_is_one_sentence(settings: TlsSettings, sent
     assert sentence in message
     assert "\n" not in message
     assert "MII" not in message
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        (inline(KEY, chain_text(person("alice"))), "or they are no pair"),
+        (inline(encrypted_key_text(BROKER, "x"), password="y"), "does not open its private key"),
+        (inline(KEY, CHAIN * 200), "larger than what this system lets through a pipe"),
+    ],
+)
+def test_where_a_key_goes_through_a_pipe_it_is_refused_in_one_sentence_too(
+    settings: TlsSettings, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on macOS, which has no files in memory."""
+    monkeypatch.setattr(system_calls, "_open_secret", system_calls.pipe_of)
+    with pytest.raises(KafkaError) as caught:
+        server_context(settings)
+    assert caught.value.message.startswith("Listener SSL cannot use TLS: ")
+    assert sentence in caught.value.message
+    assert "PRIVATE" not in caught.value.message
+
+
+def test_a_key_goes_through_a_pipe_as_through_a_file_in_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(system_calls, "_open_secret", system_calls.pipe_of)
+    encrypted = inline(encrypted_key_text(BROKER, "x"), password="x")
+    for settings in (inline(KEY), encrypted):
+        assert server_context(settings).chain == server_context(inline(KEY)).chain
 
 
 @pytest.mark.parametrize(
