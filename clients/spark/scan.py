@@ -116,9 +116,7 @@ def plan_scan(options: ScanOptions) -> list[ScanTask]:
 
 async def _plan(options: ScanOptions) -> list[ScanTask]:
     async with opened_tier(options.location) as tier:
-        view = await TierLineages(
-            tier, str(options.location), options.topics, options.partitions
-        ).look()
+        view = await TierLineages.of(tier, options).look()
         ranges = narrowed(await scan_ranges(tier, view, options), options.row_filter)
         return await plan_ranges(tier, view, options, ranges)
 

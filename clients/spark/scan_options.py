@@ -9,6 +9,7 @@
     startingOffsetsByTimestamp    JSON {"topic": {"0": 1700000000000}}
     endingOffsets, endingTimestamp, endingOffsetsByTimestamp      the same; exclusive
     startingOffsetsByTimestampStrategy   error or latest, if no record is that recent
+    topicIds                      JSON {"topic": "its id"}: a topic with another id ends the query
     isolation                     read_uncommitted or read_committed
     failOnDataLoss                true or false: whether missing offsets fail the query
     columns                       the columns to read, separated by commas; default all
@@ -27,9 +28,10 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import cast
+from typing import TypeAlias, cast
 
 from ...clients.errors import KafkaError
+from ...clients.kafka_uuid import Uuid, uuid_from_string, uuid_to_string
 from ...clients.topic_partition import TopicPartition
 from ...tiering.store.remote_url import RemoteUrl, remote_url
 from .row_filter import RowFilter
@@ -61,13 +63,17 @@ NULLABLE = frozenset({"key", "value", HEADERS})
 
 _NAMES = frozenset(
     {
-        *("path", "topic", "partition", "isolation", "failondataloss"),
+        *("path", "topic", "topicids", "partition", "isolation", "failondataloss"),
         *("columns", "includeheaders"),
         *("startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp"),
         *("endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp"),
         *("startingoffsetsbytimestampstrategy", "maxpartitionbytes", "maxoffsetspertrigger"),
     }
 )
+
+
+TopicIds: TypeAlias = Mapping[str, Uuid]
+"""Ids by topic name; a topic whose id is unknown is not in it."""
 
 
 class ScanError(Exception):
@@ -93,6 +99,8 @@ class ScanOptions:
     storage_options: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     partitions: frozenset[int] = frozenset()
     """All if empty."""
+    topic_ids: TopicIds = field(default_factory=dict[str, Uuid])
+    """The scan ends if one of these topics has another id."""
     starting: Bound = Bound(EARLIEST)
     ending: Bound = Bound(LATEST)
     later_start_is_latest: bool = False
@@ -148,6 +156,7 @@ def scan_options(stated: Mapping[str, str], *, streaming: bool = False) -> ScanO
         partitions=frozenset(
             _number("partition", word, at_least=0) for word in _words(options.get("partition", ""))
         ),
+        topic_ids=_topic_ids(options.get("topicids", "{}")),
         starting=starting,
         ending=ending,
         later_start_is_latest=_one_of(
@@ -186,6 +195,15 @@ def columns_option(stated: Mapping[str, str]) -> tuple[str, ...]:
                 f"{', '.join(COLUMNS)}"
             )
     return tuple(names[word] for word in columns)
+
+
+def _topic_ids(text: str) -> TopicIds:
+    try:
+        return topic_ids_from_json(json.loads(text))
+    except (ValueError, TypeError, AttributeError):
+        raise ScanError(
+            f'The option topicIds={text!r} is not JSON of the form {{"topic": "id"}}'
+        ) from None
 
 
 def _words(text: str) -> list[str]:
@@ -260,3 +278,15 @@ def offsets_to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str
     for partition, number in sorted(offsets.items()):
         by_topic.setdefault(partition.topic, {})[str(partition.partition)] = number
     return by_topic
+
+
+def topic_ids_from_json(content: object) -> TopicIds:
+    """Ids by topic. Raises ValueError, TypeError or AttributeError."""
+    return {
+        topic: uuid_from_string(text) for topic, text in cast("dict[str, str]", content).items()
+    }
+
+
+def topic_ids_to_json(topic_ids: TopicIds) -> dict[str, str]:
+    """Ids in the form that `topic_ids_from_json` reads, sorted."""
+    return {topic: uuid_to_string(each) for topic, each in sorted(topic_ids.items())}

@@ -11,7 +11,14 @@ from ...tiering.tools.opened_tier import opened_tier
 from ..topic_partition import TopicPartition
 from .reading.scan_bounds import OffsetRange, scan_ranges
 from .reading.tier_lineages import TierLineages
-from .scan_options import STORAGE_PREFIX, ScanError, offsets_to_json, scan_options
+from .scan_options import (
+    STORAGE_PREFIX,
+    ScanError,
+    TopicIds,
+    offsets_to_json,
+    scan_options,
+    topic_ids_to_json,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,6 +35,8 @@ class TierSource:
             "isolation": isolation,
             **dict(_stated(STORAGE_PREFIX, location.options)),
         }
+        self.topic_ids: TopicIds = {}
+        """The ids that the last `ranges` found. `rows` fails rather than read other topics."""
 
     def __str__(self) -> str:
         return str(self._location)
@@ -40,10 +49,9 @@ class TierSource:
         options = scan_options(self._options)
         try:
             async with opened_tier(options.location) as tier:
-                lineages = TierLineages(
-                    tier, str(options.location), options.topics, options.partitions
-                )
-                return await scan_ranges(tier, await lineages.look(), options)
+                view = await TierLineages.of(tier, options).look()
+                self.topic_ids = view.topic_ids
+                return await scan_ranges(tier, view, options)
         except RemoteStorageError as error:
             raise ScanError(str(error)) from None
 
@@ -66,6 +74,7 @@ class TierSource:
         return (
             spark.read.format("tierlog")
             .options(**self._options)
+            .option("topicIds", json.dumps(topic_ids_to_json(self.topic_ids)))
             .option("startingOffsets", _json(first))
             .option("endingOffsets", _json(end))
             .option("failOnDataLoss", str(fail_on_data_loss).lower())

@@ -5,7 +5,8 @@ commits of about `--records-per-commit` records. Records that reach the tier dur
 to the next one. A run may be killed at any moment: see `export_state.py`.
 
 A run fails if the tier deleted offsets before they were exported, unless `--accept-loss` allows the
-table to lack those records.
+table to lack those records. A topic that was deleted and created again is another topic: the table
+of the old one does not take its records.
 """
 
 import argparse
@@ -20,6 +21,8 @@ from ..arguments.job_arguments import FORMATS, Jobs, add_record_arguments, posit
 from ..arguments.tier_arguments import add_tier_arguments, stated_tier
 from ..arguments.watching import run_watched
 from ..reading.scan_bounds import OffsetRange
+from ..reading.topic_ids import recreated_topic
+from ..scan_options import TopicIds
 from ..streaming.offset_steps import Ranges, listed, records_in, steps
 from ..tables.export_state import NOTHING, Exported, ExportError, ExportTable, refusal
 from ..tier_source import TierSource
@@ -138,10 +141,11 @@ class Export:
         """Export up to the end of these ranges, which are the ones that the tier holds.
 
         Raises:
-            ExportError: offsets are lost, the table is ahead of the tier, or another job commits
-                at the same time.
+            ExportError: offsets are lost, the table is ahead of the tier or holds another topic of
+                that name, or another job commits at the same time.
         """
         state = self._goal.state()
+        check_topics(self._source.topic_ids, state or NOTHING, self._goal.name)
         missing = missing_ranges(
             ranges, state or NOTHING, self._goal.name, accept_loss=settings.accept_loss
         )
@@ -166,7 +170,8 @@ class Export:
     def _bring(self, missing: Ranges, state: Exported, settings: ExportSettings) -> None:
         total, brought = records_in(missing), 0
         for step in steps(missing, settings.records_per_commit):
-            after = state.after({partition: each.end for partition, each in step.items()})
+            ends = {partition: each.end for partition, each in step.items()}
+            after = state.after(ends, self._source.topic_ids)
             rows = with_date(
                 self._source.rows(self._spark, step, fail_on_data_loss=not settings.accept_loss)
             )
@@ -207,6 +212,15 @@ def with_date(rows: "DataFrame") -> "DataFrame":
 
     day = "date_from_unix_date(CAST(floor(unix_millis(timestamp) / 86400000) AS INT))"
     return rows.withColumn("date", expr(day))
+
+
+def check_topics(topic_ids: TopicIds, state: Exported, table_name: str) -> None:
+    """Raise ExportError if the table holds another topic of the same name."""
+    other = recreated_topic(state.topic_ids, topic_ids)
+    if other is not None:
+        raise ExportError(
+            f"{table_name} holds records of the old topic, but {other}; export it to another table."
+        )
 
 
 def missing_ranges(

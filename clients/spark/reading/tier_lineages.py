@@ -2,15 +2,16 @@
 
 They are chosen from the listing and the manifests, as in a rebuild
 (`tiering/tools/lineage_choice.py`): only complete segments count, the newest leader's epoch history
-decides, and of two topics with the same name the one that was written to last wins. A stream
-refreshes its view repeatedly, and reads only the new manifests each time.
+decides, and of two topics with the same name the one that was written to last wins. A view says
+which topic that is, by its id, for those who keep offsets until another scan. A stream refreshes
+its view repeatedly, and reads only the new manifests each time.
 
 Problems that the broker's own tools report as findings are errors here, because nobody would see
 that a table lacks rows.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from ....storage.checkpoint import MalformedCheckpointError, parse_epochs
 from ....storage.remote.remote_segment import RemoteLogSegmentMetadata
@@ -31,7 +32,8 @@ from ....tiering.tools.tier_survey import (
     read_part,
 )
 from ...topic_partition import TopicIdPartition, TopicPartition
-from ..scan_options import ScanError
+from ..scan_options import ScanError, ScanOptions, TopicIds
+from .topic_ids import recreated_topic
 
 _NAMED_AT_MOST = 10
 
@@ -48,6 +50,8 @@ class TierView(NamedTuple):
     """The manifests of all complete segments, by the stem of their keys."""
     partition_counts: Mapping[str, int]
     """By topic; includes partitions without a segment if a manifest lists them."""
+    topic_ids: TopicIds
+    """The id of each topic: all lineages of its name are of this one."""
 
     def manifest_of(self, segment: RemoteLogSegmentMetadata) -> Manifest:
         """The manifest of a segment of a lineage."""
@@ -63,14 +67,25 @@ class TierLineages:
         where: str,
         topics: tuple[str, ...],
         partitions: frozenset[int] = frozenset(),
+        topic_ids: TopicIds | None = None,
     ) -> None:
-        """`partitions` are the partitions to choose lineages for; all if empty."""
+        """`partitions` are the partitions to choose lineages for; all if empty.
+
+        A look fails if a topic has another id than in `topic_ids`.
+        """
         self._tier = tier
         self._where = where
         self._topics = topics
         self._partitions = partitions
+        self._topic_ids: TopicIds = topic_ids or {}
         self._manifests: dict[str, Manifest] = {}
         self._decided: dict[TopicIdPartition, tuple[frozenset[str], TierLineage]] = {}
+
+    @classmethod
+    def of(cls, tier: TierReader, options: ScanOptions) -> Self:
+        """The lineages that a scan with these options reads."""
+        where = str(options.location)
+        return cls(tier, where, options.topics, options.partitions, options.topic_ids)
 
     async def look(self) -> TierView:
         """The current view. Raises ScanError, RemoteStorageError."""
@@ -109,6 +124,9 @@ class TierLineages:
         for topic in self._topics:
             if topic not in view.partition_counts:
                 raise await self._no_such_topic(topic)
+        other = recreated_topic(self._topic_ids, view.topic_ids)
+        if other is not None:
+            raise ScanError(f"{self._where}: {other}")
         return view
 
     def _may_pass_over(self, finding: Finding, survey: Survey) -> bool:
@@ -163,7 +181,9 @@ class TierLineages:
             decided[partition] = before
             lineages[partition.topic_partition] = before[1]
         self._decided = decided
-        return TierView(lineages, survey.manifests, _partition_counts(survey.manifests, shown))
+        counts = _partition_counts(survey.manifests, shown)
+        topic_ids = {each.topic: each.topic_id for each in shown}
+        return TierView(lineages, survey.manifests, counts, topic_ids)
 
     async def _decide_partition(self, manifests: list[Manifest]) -> TierLineage:
         segments = [manifest.metadata for manifest in manifests]

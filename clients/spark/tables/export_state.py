@@ -2,7 +2,8 @@
 
 The offsets that a table holds are written in the same commit as the rows, so both change
 atomically. This is why a job that is killed at any point and restarted exports each record exactly
-once.
+once. The ids of the topics are written with the offsets: those of a topic that was deleted and
+created again are of other records, which do not belong behind the old ones.
 
 Commit numbers protect against concurrent jobs, such as one that was believed dead: commit n+1
 builds on commit n, and a table accepts each number only once. The job that commits second is
@@ -17,7 +18,13 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from ...errors import ErrorCode, KafkaError
 from ...topic_partition import TopicPartition
-from ..scan_options import offsets_from_json, offsets_to_json
+from ..scan_options import (
+    TopicIds,
+    offsets_from_json,
+    offsets_to_json,
+    topic_ids_from_json,
+    topic_ids_to_json,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -43,6 +50,8 @@ class Exported(NamedTuple):
     sequence: int
     """The number of the commit; 0 before the first."""
     offsets: Mapping[TopicPartition, int]
+    topic_ids: TopicIds
+    """A topic's id is unknown if an earlier version exported it, or its commits have expired."""
 
     def to_json(self, run: str = "") -> str:
         """The state as JSON; `run` distinguishes two runs that wrote the same state."""
@@ -50,16 +59,22 @@ class Exported(NamedTuple):
             "series": self.series,
             "sequence": self.sequence,
             "offsets": offsets_to_json(self.offsets),
+            "topicIds": topic_ids_to_json(self.topic_ids),
             **({"run": run} if run else {}),
         }
         return json.dumps(content, separators=(",", ":"))
 
-    def after(self, offsets: Mapping[TopicPartition, int]) -> "Exported":
-        """The state after the commit that reaches these offsets."""
-        return Exported(self.series, self.sequence + 1, {**self.offsets, **offsets})
+    def after(self, offsets: Mapping[TopicPartition, int], topic_ids: TopicIds) -> "Exported":
+        """The state after the commit that reaches these offsets of these topics."""
+        return Exported(
+            self.series,
+            self.sequence + 1,
+            {**self.offsets, **offsets},
+            {**self.topic_ids, **topic_ids},
+        )
 
 
-NOTHING = Exported(FIRST_SERIES, 0, {})
+NOTHING = Exported(FIRST_SERIES, 0, {}, {})
 
 
 def exported_from_json(text: str, table: str) -> Exported:
@@ -69,7 +84,12 @@ def exported_from_json(text: str, table: str) -> Exported:
         series, sequence = content["series"], content["sequence"]
         if not isinstance(series, str) or not isinstance(sequence, int):
             raise TypeError(series)
-        return Exported(series, sequence, offsets_from_json(content["offsets"]))
+        return Exported(
+            series,
+            sequence,
+            offsets_from_json(content["offsets"]),
+            topic_ids_from_json(content.get("topicIds", {})),
+        )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ExportError(f"The saved progress of exports to {table} cannot be read.") from error
 
@@ -82,7 +102,8 @@ def exported_from_rows(offsets: Mapping[TopicPartition, int]) -> Exported:
     concurrent jobs get the same one.
     """
     text = json.dumps(offsets_to_json(offsets), sort_keys=True)
-    return Exported(f"{FIRST_SERIES}-{hashlib.sha256(text.encode()).hexdigest()[:16]}", 0, offsets)
+    series = f"{FIRST_SERIES}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    return Exported(series, 0, offsets, {})
 
 
 def highest_offsets(rows: "DataFrame") -> dict[TopicPartition, int]:

@@ -81,7 +81,7 @@ class ParquetTable:
         before = [each for files in small.values() for each in files]
         if dry_run or state is None or not before:
             return Compaction(len(before), 0)
-        after = state.after({})
+        after = state.after({}, {})
         staged = f"{_STAGING}/{after.sequence}-{self._run}"
         self._files.remove(staged)
         for folder, files in small.items():

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
+from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.spark.__main__ import main
-from tierlog.clients.spark.jobs.export import missing_ranges
+from tierlog.clients.spark.jobs.export import check_topics, missing_ranges
 from tierlog.clients.spark.reading.scan_bounds import OffsetRange
 from tierlog.clients.spark.streaming.offset_steps import records_in, steps
 from tierlog.clients.spark.tables.export_state import (
@@ -19,6 +20,7 @@ from tierlog.clients.spark.tables.export_state import (
 from tierlog.clients.topic_partition import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)
+OLD, NEW = Uuid(b"the first topic."), Uuid(b"the second topic")
 
 RANGES = st.dictionaries(
     st.builds(TopicPartition, st.sampled_from(["a", "b"]), st.integers(0, 5)),
@@ -48,27 +50,59 @@ def test_what_is_remembered_reads_as_it_was_written(
     ranges: dict[TopicPartition, OffsetRange],
 ) -> None:
     offsets = {partition: each.end for partition, each in ranges.items()}
-    remembered = NOTHING.after(offsets)
+    remembered = NOTHING.after(offsets, {"a": OLD})
     assert exported_from_json(remembered.to_json(), "t") == remembered
     assert exported_from_rows(offsets) == exported_from_rows(dict(reversed(offsets.items())))
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"series": 1, "sequence": 2, "offsets": {}}'])
+STATE = '{"series": "s", "sequence": 2, "offsets": {"orders": {"0": 7}}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "[]", '{"series": 1, "sequence": 2, "offsets": {}}'),
+        *(
+            f'{STATE}, "topicIds": {ids}}}'
+            for ids in ("[]", '{"orders": 1}', '{"orders": "short"}')
+        ),
+    ],
+)
 def test_what_cannot_be_read_is_told_with_its_table(text: str) -> None:
     with pytest.raises(ExportError, match="saved progress of exports to /data/t"):
         exported_from_json(text, "/data/t")
 
 
+def test_the_state_of_an_earlier_version_has_no_ids_and_takes_on_those_it_meets() -> None:
+    state = exported_from_json(STATE + "}", "t")
+    assert state == Exported("s", 2, {ORDERS: 7}, {})
+    check_topics({"orders": NEW}, state, "t")
+    after = state.after({ORDERS: 9}, {"orders": NEW})
+    assert after == Exported("s", 3, {ORDERS: 9}, {"orders": NEW})
+
+
+def test_a_topic_that_was_created_again_needs_another_table() -> None:
+    state = NOTHING.after({ORDERS: 7}, {"orders": OLD, "refunds": OLD})
+    check_topics({"orders": OLD, "payments": NEW}, state, "t")
+    with pytest.raises(ExportError) as refused:
+        check_topics({"orders": NEW}, state, "t")
+    assert str(refused.value) == (
+        "t holds records of the old topic, but topic 'orders' was deleted and created again: its "
+        "id was dGhlIGZpcnN0IHRvcGljLg and is dGhlIHNlY29uZCB0b3BpYw now; export it to another "
+        "table."
+    )
+
+
 def test_offsets_that_were_deleted_too_early_are_named_unless_accepted() -> None:
     held = {ORDERS: OffsetRange(100, 200)}
-    state = Exported("s", 3, {ORDERS: 40})
+    state = Exported("s", 3, {ORDERS: 40}, {})
     with pytest.raises(ExportError, match="deleted offsets 40 to 99 of orders-0"):
         missing_ranges(held, state, "t", accept_loss=False)
     assert missing_ranges(held, state, "t", accept_loss=True) == held
 
 
 def test_a_tier_that_ends_before_the_table_is_another_one() -> None:
-    state = Exported("s", 3, {ORDERS: 40})
+    state = Exported("s", 3, {ORDERS: 40}, {})
     with pytest.raises(ExportError, match="up to offset 40 and the tier ends at 30"):
         missing_ranges({ORDERS: OffsetRange(0, 30)}, state, "t", accept_loss=True)
 

@@ -12,7 +12,7 @@ from typing import Unpack
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from tierlog.clients.kafka_uuid import Uuid
+from tierlog.clients.kafka_uuid import Uuid, uuid_to_string
 from tierlog.clients.record.batch import Record, stamp_crc
 from tierlog.clients.record.builder import BatchFields, build_batch, build_control_batch
 from tierlog.clients.record.compression import CompressionType
@@ -375,3 +375,18 @@ def test_a_segment_that_went_away_after_planning_is_data_loss(tier: Tier) -> Non
     assert "is gone from the tier" in error_of(lambda: list(read_task(options, task)))
     lenient = scan_options(tier.options(failOnDataLoss="false"))
     assert list(read_task(lenient, task)) == []
+
+
+def test_of_two_topics_of_one_name_the_stated_one_is_read_or_none(tier: Tier) -> None:
+    """The one that was written to last is read; whoever relies on its offsets states its id."""
+    again = PARTITION._replace(topic_id=Uuid(b"the second topic"))
+    tier.bucket.put(1, (0, 99))
+    tier.bucket.put(2, (0, 199), partition=again)
+    stated = {
+        each: json.dumps({TOPIC: uuid_to_string(each.topic_id)}) for each in (PARTITION, again)
+    }
+    assert tier.offsets(topicIds=stated[again]) == [*range(200)]
+    told = error_of(lambda: tier.offsets(topicIds=stated[PARTITION]))
+    assert "topic 'orders' was deleted and created again" in told
+    for text in ("[]", "{", '{"orders": 1}', '{"orders": "short"}'):
+        assert "topicIds" in error_of(lambda text=text: tier.offsets(topicIds=text))
