@@ -1,5 +1,6 @@
 """A stream from a tier into tables, by Spark itself: each record once, whatever is begun again."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import cast
@@ -8,8 +9,10 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
+from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.spark.tables.statements import execute
 from tierlog.tests.clients.spark.folder_tier import Tier
+from tierlog.tests.tiering.remote_partition import PARTITION
 from tierlog.tiering.store.object_keys import object_key
 
 pytestmark = [pytest.mark.long, pytest.mark.requires("java"), pytest.mark.timeout(600)]
@@ -55,6 +58,17 @@ class Stream:
         last.unlink()
         (last.parent / f".{last.name}.crc").unlink(missing_ok=True)
         return last
+
+    def forget_ids(self) -> None:
+        """As if an earlier version had written the checkpoint, which knew offsets alone."""
+        for note in (self._checkpoint / "offsets").glob("[0-9]*"):
+            text = re.sub(r', "topicId": "[^"]*"', "", note.read_text())
+            assert "topicId" not in text
+            note.write_text(text)
+            (note.parent / f".{note.name}.crc").unlink(missing_ok=True)
+
+    def micro_batches(self) -> int:
+        return len(list((self._checkpoint / "commits").glob("[0-9]*")))
 
     def offsets(self) -> list[int]:
         """Those in the table, as anybody reads it."""
@@ -103,6 +117,36 @@ def test_what_ends_a_stream_is_one_line_that_names_it(
     said = [line for line in str(ended.value).splitlines() if key in line]
     assert any("the CRC of the batch at offset 100 is wrong" in line for line in said)
     assert "Traceback" not in str(ended.value)
+
+
+def test_a_checkpoint_takes_on_the_topic_s_id_and_then_wants_no_other_topic(
+    spark: SparkSession, tier: Tier, tmp_path: Path
+) -> None:
+    stream = Stream(spark, tier, "parquet", tmp_path)
+    stream.run()
+    stream.forget_ids()
+    tier.bucket.put(2, (100, 149))
+    tier.write()
+    stream.run()
+    stream.run()
+    assert stream.micro_batches() == 2
+    assert stream.offsets() == [*range(150)]
+
+    # Without new records it takes on the id too, in a micro-batch of its own.
+    stream.forget_ids()
+    stream.run()
+    stream.run()
+    assert stream.micro_batches() == 3
+
+    again = PARTITION._replace(topic_id=Uuid(b"the second topic"))
+    tier.bucket.put(3, (0, 199), partition=again)
+    tier.write()
+    for _ in range(2):
+        with pytest.raises(StreamingQueryException) as ended:
+            stream.run()
+        assert "begin a new stream, with another checkpoint" in str(ended.value)
+        assert "Traceback" not in str(ended.value)
+    assert stream.offsets() == [*range(150)]
 
 
 def by_time(spark: SparkSession, tier: Tier) -> Callable[[], list[int]]:
