@@ -3,7 +3,9 @@
 Each row has its source topic, partition and offset, and goes to the partition with the same number.
 The records of a source partition are written in transactions, each of which also commits the
 source position as a group's offset, so that records and position are committed atomically. A
-restarted or duplicate writer reads the position and skips the records below it.
+restarted or duplicate writer reads the position and skips the records below it. The topic's id, if
+known, is the metadata of that offset: a topic that was created again is not written behind the old
+one's position.
 
 The transactional id is made of the job's name, the target topic and the source partition. So a new
 writer first fences an old one that is still alive, and then reads the position. The rows of a
@@ -19,7 +21,10 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 import pyarrow as pa
 
+from ..kafka_uuid import Uuid, uuid_from_string, uuid_to_string
 from ..topic_partition import TopicPartition
+from .reading.topic_ids import recreated_topic
+from .scan_options import TopicIds
 
 if TYPE_CHECKING:
     import confluent_kafka
@@ -31,6 +36,7 @@ TRANSACTION_S = 5.0
 """A transaction ends at the first of these limits; the time is for backfills at a low rate, so that
 consumers see the records soon."""
 
+_TOPIC_ID = "topicId"
 _ATTEMPTS = 5
 _TIMEOUT_S = 60.0
 
@@ -74,6 +80,8 @@ class TopicWriter:
     """The limit for all writers together; 0 for none."""
     client: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """Further settings of librdkafka, such as credentials."""
+    topic_ids: TopicIds = field(default_factory=dict[str, Uuid])
+    """The ids of the source topics, as far as they are known."""
 
     def write(self, rows: "DataFrame") -> int:
         """Write the rows that are not in the topic yet; returns their number."""
@@ -127,7 +135,10 @@ class TopicWriter:
             consumer.close()
 
     def position(self, source: TopicPartition) -> int | None:
-        """The next offset of a source partition to write; None if no position is committed."""
+        """The next offset of a source partition to write; None if no position is committed.
+
+        Raises TopicWriterError if that position is of a topic that was created again since.
+        """
         import confluent_kafka
 
         consumer = confluent_kafka.Consumer(
@@ -148,7 +159,22 @@ def _position(
     (answer,) = consumer.committed(partitions, timeout=_TIMEOUT_S)
     if answer.error is not None:
         raise confluent_kafka.KafkaException(answer.error)
-    return int(answer.offset) if answer.offset >= 0 else None
+    if answer.offset < 0:
+        return None
+    other = recreated_topic(_saved_ids(source.topic, answer.metadata), writer.topic_ids)
+    if other is not None:
+        raise TopicWriterError(
+            f"The progress that is saved under the name {writer.name!r} is of the old topic, but "
+            f"{other}; use another name, and another target unless the new records are to follow "
+            "the old ones."
+        )
+    return int(answer.offset)
+
+
+def _saved_ids(topic: str, metadata: str | None) -> TopicIds:
+    """The id in the metadata of a committed offset; none in what an earlier version committed."""
+    marker, _, text = (metadata or "").partition("=")
+    return {topic: uuid_from_string(text)} if marker == _TOPIC_ID else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,8 +337,12 @@ class _SourceWriter:
         self._producer.begin_transaction()
         for record in self._waiting:
             self._produce(record)
+        topic_id = self._writer.topic_ids.get(self.source.topic)
         position = confluent_kafka.TopicPartition(
-            self._writer.topic, self.source.partition, self._waiting[-1].offset + 1
+            self._writer.topic,
+            self.source.partition,
+            self._waiting[-1].offset + 1,
+            metadata="" if topic_id is None else f"{_TOPIC_ID}={uuid_to_string(topic_id)}",
         )
         self._retried(
             lambda: self._producer.send_offsets_to_transaction(

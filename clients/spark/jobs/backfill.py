@@ -10,6 +10,7 @@ step. The driver holds no records.
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -22,6 +23,7 @@ from ..arguments.job_arguments import FORMATS, Jobs, add_record_arguments, posit
 from ..arguments.tier_arguments import add_tier_arguments, stated_tier
 from ..arguments.watching import run_watched
 from ..reading.scan_bounds import OffsetRange
+from ..scan_options import TopicIds
 from ..streaming.offset_steps import Ranges, listed, records_in, steps
 from ..tables.export_state import refusal
 from ..tier_source import TierSource
@@ -45,6 +47,11 @@ exit code: 0 the topic holds all records, 2 it does not
 class RecordSource(Protocol):
     """A source of records: a tier or a table."""
 
+    @property
+    def topic_ids(self) -> TopicIds:
+        """The ids of the topics that the last `ranges` found, as far as they are known."""
+        ...
+
     def ranges(self) -> Ranges:
         """The offsets that the source has of each partition."""
         ...
@@ -63,6 +70,8 @@ class TableSource:
         if missing:
             raise TopicWriterError(f"{name} has no column {min(missing)!r}.")
         self._topics = topics
+        self.topic_ids: TopicIds = {}
+        """Rows do not tell which topic of a name they are of."""
 
     def ranges(self) -> Ranges:
         from pyspark.sql.functions import col, max as highest, min as lowest
@@ -170,6 +179,7 @@ class Backfill:
     def run(self, settings: BackfillSettings) -> int:
         """Write the missing records; returns their number. Raises TopicWriterError."""
         ranges = self._source.ranges()
+        self._writer = replace(self._writer, topic_ids=self._source.topic_ids)
         ends = self._writer.end_offsets()
         missing = self._missing(ranges, ends, may_append=settings.append)
         for line in listed(missing):

@@ -8,9 +8,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tierlog.bench.clients.admin import create_topic
+from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.spark.jobs.backfill import Backfill, BackfillSettings, TableSource
 from tierlog.clients.spark.jobs.export import with_date
 from tierlog.clients.spark.reading.scan_bounds import OffsetRange
+from tierlog.clients.spark.tier_source import TierSource
 from tierlog.clients.spark.topic_writer import TopicWriter, TopicWriterError
 from tierlog.tests.clients.spark.exports import (
     TieredTopic,
@@ -18,6 +20,9 @@ from tierlog.tests.clients.spark.exports import (
     tiered_topic_of_two,
     value_of,
 )
+from tierlog.tests.clients.spark.folder_tier import TOPIC, Tier
+from tierlog.tests.tiering.remote_partition import PARTITION
+from tierlog.tiering.store.remote_url import RemoteUrl
 from tierlog.tiering.tools.terminal import Output
 
 pytestmark = [pytest.mark.long, pytest.mark.requires("java")]
@@ -106,3 +111,23 @@ def test_a_table_goes_into_a_topic_and_a_stranger_s_topic_is_left_alone(
         Backfill(spark, table, narrow, output).run(BackfillSettings())
     with pytest.raises(TopicWriterError, match="no column 'offset'"):
         writer.write(spark.range(1).selectExpr("CAST('v' AS BINARY) AS value"))
+
+
+def test_a_source_that_was_created_again_is_not_written_behind_the_old_one(
+    spark: SparkSession, topic: TieredTopic, tier: Tier
+) -> None:
+    create_topic(topic.node.bootstrap, "restored", {}, partitions=1)
+    writer = TopicWriter(topic.node.bootstrap, "restored", "restore")
+    source = TierSource(RemoteUrl(tier.directory.as_uri()), [TOPIC], "read_committed")
+
+    def backfill_all() -> int:
+        return Backfill(spark, source, writer, Output(as_json=False)).run(BackfillSettings())
+
+    # What an earlier version has written is saved without the topic's id.
+    assert writer.write(source.rows(spark, source.ranges()).where("offset < 40")) == 40
+    assert backfill_all() == 60
+    tier.bucket.put(2, (0, 199), partition=PARTITION._replace(topic_id=Uuid(b"the second topic")))
+    tier.write()
+    with pytest.raises(TopicWriterError, match="topic 'orders' was deleted and created again"):
+        backfill_all()
+    assert writer.end_offsets()[0] == 102, "a hundred records and the markers of two transactions"
