@@ -92,8 +92,8 @@ def wait_until_up(
 
 def _ports_to_choose_from() -> range:
     """The ports outside the ephemeral range; if there are few, only 0: the kernel then chooses."""
-    # Without that file: IANA's dynamic ports, the ephemeral range of macOS.
-    first_given_out = 49_152
+    # Without that file: Linux's own default, which is below macOS's.
+    first_given_out = 32_768
     if _GIVEN_OUT is not None:
         with suppress(OSError, ValueError, IndexError), open(_GIVEN_OUT) as limits:
             first_given_out = int(limits.read().split()[0])
