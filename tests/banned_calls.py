@@ -272,10 +272,11 @@ def _called(call: ast.Call, names: dict[str, str]) -> Iterator[tuple[int, str]]:
 
 def _asked_for(call: ast.Call, names: dict[str, str]) -> Iterator[tuple[int, str]]:
     """An attribute of a module by its name, as a string."""
-    if len(call.args) > 1 and isinstance(call.args[1], ast.Constant):
+    name = call.args[1] if len(call.args) > 1 else None
+    if isinstance(name, ast.Constant) and isinstance(name.value, str):
         module = names.get(ast.unparse(call.args[0]))
         if module is not None:
-            yield call.lineno, f"{module}.{call.args[1].value}"
+            yield call.lineno, f"{module}.{name.value}"
 
 
 def _called_on_a_loop(call: ast.Call, method: ast.Attribute) -> Iterator[tuple[int, str]]:

@@ -87,7 +87,7 @@ ANY_BUT_NEWLINE = CharClass(["\n".__eq__], is_negated=True)
 def within(ranges: str) -> Test:
     """A test for characters of these ranges, given as in `ASCII_GROUPS`."""
     if len(ranges) == 2:
-        first, last = ranges
+        first, last = ranges[0], ranges[1]
         return first.__eq__ if first == last else lambda character: first <= character <= last
     return lambda character: any(
         ranges[at] <= character <= ranges[at + 1] for at in range(0, len(ranges), 2)

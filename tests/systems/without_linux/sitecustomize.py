@@ -64,7 +64,7 @@ for module, names in GONE.items():
     for each in [name for name in dir(module) if re.match(names, name)]:
         delattr(module, each)
 _real_symbol = ctypes.CDLL.__getattr__
-ctypes.CDLL.__getattr__ = _symbol  # type: ignore[method-assign]  # the only way to hide a symbol
+setattr(ctypes.CDLL, "__getattr__", _symbol)  # noqa: B010 (the checkers know it as a method)
 for each in _LOOKED_UP:
     setattr(os, each, _looking_away(getattr(os, each)))
 sys.addaudithook(_refuse)
