@@ -48,11 +48,11 @@ def check_place(location: RemoteUrl, files: Files, log_dirs: Sequence[str] = ())
     if location.protocol not in LOCAL:
         return
     path = local_path(location.url)
-    while not files.exists(path) and path != os.path.dirname(path):
-        path = os.path.dirname(path)
+    while path and not files.exists(path):
+        path = path.rpartition("/")[0]
     if any(f"{each}/".startswith(f"{path}/") for each in log_dirs):
         return
-    if files.exists(path) and not files.is_directory(path):
+    if path and not files.is_directory(path):
         raise _refusal(location, f"{path} is a file: name a directory")
 
 
