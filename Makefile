@@ -75,9 +75,7 @@ setup-test: $(VENV)/.ready-test
 .PHONY: run
 run: setup
 	@exec $(BIN)/tierlog serve \
-		--override listeners=PLAINTEXT://$(ADDRESS) \
-		--override 'log.dirs=$(DATA)' \
-		--override 'rsm.config.url=file://$(DATA)/remote' $(SERVE_ARGS)
+		--override listeners=PLAINTEXT://$(ADDRESS) --data '$(DATA)' $(SERVE_ARGS)
 
 # The two type checkers take a minute and a half each: side by side.
 .PHONY: lint lint-style lint-mypy lint-pyright
