@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from struct import Struct
 from typing import Unpack
@@ -389,4 +390,4 @@ def test_of_two_topics_of_one_name_the_stated_one_is_read_or_none(tier: Tier) ->
     told = error_of(lambda: tier.offsets(topicIds=stated[PARTITION]))
     assert "topic 'orders' was deleted and created again" in told
     for text in ("[]", "{", '{"orders": 1}', '{"orders": "short"}'):
-        assert "topicIds" in error_of(lambda text=text: tier.offsets(topicIds=text))
+        assert "topicIds" in error_of(partial(tier.offsets, topicIds=text))
