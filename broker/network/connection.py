@@ -21,13 +21,13 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import NamedTuple, Protocol
 
 from ...clients.errors import ProtocolError
-from ...clients.protocol.connection import FrameBuffers, FrameReader
+from ...clients.protocol.connection import FrameReader
 from ...clients.protocol.primitives import size_of
 from ...clients.protocol.schema import Chunk
 from ..security.session import PLAINTEXT_SESSION, Session
 from .connection_states import TRANSITIONS, ConnectionEvent, ConnectionState
 from .ordered_answers import Answered, OrderedAnswers, may_go_ahead, put_back
-from .receive_budget import ReceiveBudget, UnsentAnswers
+from .receive_budget import LEAST_PROGRESS_BYTES, ReceiveBudget, UnsentAnswers
 from .transport import Transport
 from .turns import REQUESTS_A_TURN, Turns
 
@@ -105,11 +105,6 @@ class ConnectionOwner(Protocol):
         ...
 
     @property
-    def buffers(self) -> FrameBuffers:
-        """The buffers that its connections reuse for their frames."""
-        ...
-
-    @property
     def receive_budget(self) -> ReceiveBudget:
         """The memory budget for the requests of all connections."""
         ...
@@ -133,11 +128,11 @@ class Connection:
     """The `Receiver` of one transport."""
 
     __slots__ = (
-        "_admitted",
+        "_begun",
         "_budget",
-        "_charged_bytes",
         "_corked",
         "_frames",
+        "_is_admitted",
         "_is_hung_up",
         "_is_muted",
         "_is_silenced",
@@ -150,6 +145,7 @@ class Connection:
         "_rest",
         "_transport",
         "_turns",
+        "charged_bytes",
         "client",
         "last_active",
         "state",
@@ -162,13 +158,16 @@ class Connection:
         self.state = ConnectionState.READY
         self._transport = transport
         self._owner = owner
-        self._frames = FrameReader(max_bytes, owner.buffers)
+        self._frames = FrameReader(max_bytes, owner.receive_budget.buffers)
         self._corked = 0
         self._turns = owner.turns
         self._budget = owner.receive_budget
-        self._charged_bytes = 0
-        self._admitted = 0
-        """The number of the partial request that the budget has admitted; 0 if none."""
+        self.charged_bytes = 0
+        """What the budget is charged for this connection."""
+        self._begun = 0
+        """The number of the partial request that the budget knows of; 0 if none."""
+        self._is_admitted = False
+        """Whether the budget has admitted it: all of its size is charged."""
         self._rest: memoryview | None = None
         """The bytes read after the request in progress: a copy, as the read buffer is shared."""
         self._is_hung_up = False
@@ -191,8 +190,10 @@ class Connection:
     def trust(self, max_bytes: int, budget: ReceiveBudget) -> None:
         """Accept requests of up to that size from the next one on, and charge them to `budget`."""
         self._frames.max_bytes = max_bytes
+        self._frames.buffers = budget.buffers
         former, self._budget = self._budget, budget
-        charged, self._charged_bytes, self._admitted = self._charged_bytes, 0, 0
+        charged, self.charged_bytes = self.charged_bytes, 0
+        self._begun, self._is_admitted = 0, False
         former.unwatch(self)
         former.finish(self, charged)
 
@@ -211,7 +212,9 @@ class Connection:
         """How many bytes are certain to come, because a request has partly arrived; or 0."""
         if not self._frames.unfinished_bytes or self._rest is not None or self.state is not _READY:
             return 0
-        return self._frames.unfinished_bytes - self._frames.arrived_bytes
+        missing = self._frames.unfinished_bytes - self._frames.arrived_bytes
+        # While memory is short, the budget looks at the progress of each client.
+        return min(missing, LEAST_PROGRESS_BYTES) if self._budget.is_short else missing
 
     @property
     def arrived_bytes(self) -> int:
@@ -292,6 +295,8 @@ class Connection:
         self.last_active = self._loop.time()
         frame = self._frames.received(size)
         if frame is None:
+            if not self._is_admitted:
+                self._settle()
             return
         try:
             if len(self._owed) and not may_go_ahead(frame):
@@ -531,7 +536,7 @@ class Connection:
         """Send what is queued; resume reading only if nothing is in progress or kept."""
         if self._corked and self.state is _READY:
             self._flush()
-        if self._charged_bytes or self._rest is not None or self._frames.unfinished_bytes:
+        if self.charged_bytes or self._rest is not None or self._frames.unfinished_bytes:
             self._account()
         if self.state is _READY:
             if self._rest is None:
@@ -556,24 +561,27 @@ class Connection:
         size = frames.unfinished_bytes
         if self._rest is None and (not size or self.state is _READY) and self._account_frame(size):
             return
-        if self._admitted and not (size and self._admitted == frames.begun):
-            self._admitted = 0
+        if self._begun and not (size and self._begun == frames.begun):
+            self._begun, self._is_admitted = 0, False
             budget.forget(self)
-        begun = size if self._admitted else frames.held_bytes
+        if size and not self._begun:
+            self._begun = frames.begun
+            budget.begin(self)
+        begun = size if self._is_admitted else frames.held_bytes
         held = begun + (0 if self._rest is None else len(self._rest))
-        more = held - self._charged_bytes
+        more = held - self.charged_bytes
         if more:
-            self._charged_bytes = held
+            self.charged_bytes = held
             budget.charge(more)
-            if more > 0 and budget.is_exhausted:
+            if more > 0 and not budget.may_keep(held):
                 self.shed(
                     "memory is short, and it has sent more requests than can be answered at once"
                 )
                 return
-        if size and not self._admitted and self.state is _READY:
-            if budget.admit(self, begun):
-                self._admitted = frames.begun
-                self._charged_bytes += size - begun
+        needs_room = size and not self._is_admitted and self.state is _READY
+        if needs_room and budget.must_admit(frames.growth_bytes):
+            if budget.admit(self):
+                self._is_promised()
             else:
                 self._move(ConnectionEvent.STARVE)
         if more < 0:
@@ -582,27 +590,43 @@ class Connection:
     def _account_frame(self, size: int) -> bool:
         """The fast path of `_account`, when nothing is kept except perhaps a partial request.
 
-        Returns False if there may be no room for all of it; then the full `_account` must decide.
+        Returns False if it may have to wait for room; then the full `_account` must decide.
         """
         frames, budget = self._frames, self._budget
-        if size and self._admitted == frames.begun:
-            return self._charged_bytes == size
-        if self._charged_bytes:
-            if size and not self._admitted:
-                # The request has waited, so its bytes so far are charged already.
-                return False
-            charged, self._charged_bytes, self._admitted = self._charged_bytes, 0, 0
+        is_same = size and self._begun == frames.begun
+        if is_same and self._is_admitted:
+            return self.charged_bytes == size
+        if not is_same and self.charged_bytes:
+            charged, self.charged_bytes = self.charged_bytes, 0
+            self._begun, self._is_admitted = 0, False
             budget.finish(self, charged)
         if size:
-            if not budget.admit_at_once(self, size):
+            more = frames.held_bytes - self.charged_bytes
+            if more < 0 or budget.must_admit(more + frames.growth_bytes):
                 return False
-            self._charged_bytes, self._admitted = size, frames.begun
+            if not is_same:
+                self._begun = frames.begun
+                budget.begin(self)
+            if more:
+                self.charged_bytes += more
+                budget.charge(more)
         return True
+
+    @property
+    def room_bytes(self) -> int:
+        """How much more of the budget the whole request takes."""
+        return self._frames.unfinished_bytes - self._frames.held_bytes
+
+    def _is_promised(self) -> None:
+        self._is_admitted = True
+        self.charged_bytes += self.room_bytes
 
     def admitted(self) -> None:
         """There is room for the rest of the request."""
         if self.state is ConnectionState.STARVED:
             self._move(ConnectionEvent.ADMIT)
+            self._budget.promise(self)
+            self._is_promised()
             self._settle()
 
     def shed(self, reason: str) -> None:
@@ -650,10 +674,10 @@ class Connection:
         self._last = None
         self._owed.give_up()
         self._owner.unsent_answers.owe(self, 0)
-        if self._charged_bytes:
+        if self.charged_bytes:
             self._budget.forget(self)
-            self._budget.charge(-self._charged_bytes)
-            self._charged_bytes = 0
+            self._budget.charge(-self.charged_bytes)
+            self.charged_bytes = 0
             # Not now: the admission of a waiting request may have caused this disconnect.
             self._loop.call_soon(self._budget.admit_waiting)
         self._owner.forget(self)

@@ -15,7 +15,6 @@ from struct import Struct as Format
 from typing import NamedTuple
 
 from ...clients.protocol.api import ApiKey
-from ...clients.protocol.connection import FrameBuffers
 from ...clients.protocol.schema import Chunk
 from ..metrics.metrics import Metrics
 from ..security.sasl.authenticator import Now, OfferedMechanism, Reply, SaslAuthenticator
@@ -206,11 +205,6 @@ class SaslGate:
         """
         self.connection = None
         self._owner.forget(connection)
-
-    @property
-    def buffers(self) -> FrameBuffers:
-        """The server's buffers."""
-        return self._owner.buffers
 
     @property
     def receive_budget(self) -> ReceiveBudget:
