@@ -5,9 +5,9 @@ while Produce requests wait for followers are others of their kind handled, up t
 (`ordered_answers.py`). Nothing more is read until the response is made and the client has read it:
 TCP flow control holds back a client that sends faster than it reads. If the last read brought more
 than the request in progress, those bytes are kept; they are at most one read. A disconnect is still
-noticed (`Receiver.hung_up`), and cancels what the request waits for. If the client has only closed
-its sending side, it still gets the responses to earlier requests, but none to the cancelled one or
-to later ones.
+noticed (`Receiver.hung_up`), and cancels what the request waits for; the requests behind it are
+dropped. If the client has only closed its sending side, it still gets the responses to earlier
+requests.
 
 Requests that arrive together are answered together: responses are queued until the whole read is
 processed, and then sent in one call. A read with more requests than one turn allows takes several
@@ -133,9 +133,9 @@ class Connection:
         "_corked",
         "_frames",
         "_is_admitted",
+        "_is_ending",
         "_is_hung_up",
         "_is_muted",
-        "_is_silenced",
         "_last",
         "_loop",
         "_owed",
@@ -173,8 +173,8 @@ class Connection:
         self._is_hung_up = False
         self._is_muted = False
         """The state is WAITING although the response is sent: the client is throttled or paced."""
-        self._is_silenced = False
-        """No more responses are sent: an earlier one was cancelled."""
+        self._is_ending = False
+        """The connection is closed once the earlier responses are sent: its client has left."""
         self._pending: asyncio.Future[object] | None = None
         self._owed: OrderedAnswers[Response] = OrderedAnswers()
         self._last: Answered[Response] | None = None
@@ -327,8 +327,6 @@ class Connection:
 
     def _send(self, answer: Sequence[Chunk]) -> None:
         """Queue a response. Responses without records are sent together in one call."""
-        if self._is_silenced:
-            return
         self._transport.send(answer)
         self._corked += size_of(answer[0])
         if len(answer) > 1 or self._corked > _CORK_BYTES:
@@ -345,7 +343,7 @@ class Connection:
             self._move(ConnectionEvent.DEFER)
 
     def _defer(self, answer: DeferredResponse) -> None:
-        if answer.at_once and not self._is_silenced:
+        if answer.at_once:
             if len(self._owed):
                 self._owed.add_chunks(answer.at_once)
             else:
@@ -375,15 +373,16 @@ class Connection:
         if self._is_hung_up:
             self.hung_up()
 
-    def _pay(self, _: asyncio.Future[object]) -> None:
+    def _pay(self, done: asyncio.Future[object]) -> None:
         """Send the owed responses that are ready; handle more requests if there is room again."""
         if self.state is ConnectionState.CLOSED or not len(self._owed):
+            is_given_up(done)
             return
         was_full = self._owed.is_full
         self.last_active = self._loop.time()
         try:
             for work, respond, chunks in self._owed.take_ready():
-                if work is not None and work.cancelled():
+                if work is not None and is_given_up(work):
                     self.close()
                     return
                 answer = chunks if respond is None or work is None else respond(work)
@@ -432,14 +431,8 @@ class Connection:
             return
         self._budget.unwatch(self)
         now = self._loop.time()
-        if done.cancelled():
-            if self._is_hung_up and self.state is ConnectionState.WAITING:
-                # Go on without responses: later requests may need none, like Produce with acks=0.
-                self._is_silenced = True
-                self._move(ConnectionEvent.ANSWER)
-                self._continue()
-            else:
-                self.close()
+        if is_given_up(done):
+            self._end()
             return
         self.last_active = now
         try:
@@ -459,11 +452,31 @@ class Connection:
             return
         if chunks:
             self._send(chunks)
-        if self._rest is not None or not chunks:
+        self._go_on(has_answered=bool(chunks))
+
+    def _go_on(self, *, has_answered: bool) -> None:
+        """Handle the requests behind the one that is answered; they are dropped if its client has
+        left meanwhile. A muted client may have left long after it had its response.
+        """
+        if self._is_hung_up and not self._is_muted:
+            self._flush()
+            self._end()
+            return
+        if self._rest is not None or not has_answered:
             # Flush first: no further request may be handled while bytes are unsent. After a mute
-            # (no chunks), the response before it may still be unsent.
+            # (no response), the one before it may still be unsent.
             self._flush()
         self._continue()
+
+    def _end(self) -> None:
+        """Close once the earlier responses are sent; the requests behind them are dropped."""
+        self._rest = None
+        if self._is_hung_up and not self._transport.flush():
+            self._is_ending = True
+            self._account()
+            self._budget.forget(self)
+        else:
+            self.close()
 
     def progressed(self) -> None:
         """The peer has read some of the unsent bytes."""
@@ -473,13 +486,15 @@ class Connection:
     def drained(self) -> None:
         """The peer has read all unsent bytes."""
         self._owner.unsent_answers.owe(self, 0)
-        if self.state is ConnectionState.BLOCKED:
+        if self._is_ending:
+            self.close()
+        elif self.state is ConnectionState.BLOCKED:
             self._move(ConnectionEvent.DRAIN)
             self._continue()
 
     def take_turn(self, deadline: float) -> None:
         """Continue with the requests of the last read."""
-        if self.state is ConnectionState.QUEUED:
+        if self.state is ConnectionState.QUEUED and not self._is_ending:
             self.last_active = self._loop.time()
             self._move(ConnectionEvent.TURN)
             self._continue(deadline)
@@ -504,7 +519,7 @@ class Connection:
         self._account()
 
     def hung_up(self) -> None:
-        """The peer sends no more: cancel what its request waits for, if anything.
+        """The peer sends no more: cancel what its requests wait for, if anything.
 
         A muted client has its response. The mute goes on, and the requests behind it are answered.
         """
@@ -513,8 +528,17 @@ class Connection:
             self._give_up_waiting()
 
     def _give_up_waiting(self) -> None:
+        """End all that was begun for this client's requests."""
+        self._refusal = None
+        self._last = None
+        is_owing = bool(len(self._owed))
+        self._owed.give_up()
         pending = self._pending
-        if pending is not None and not isinstance(pending, asyncio.Task):
+        if pending is None:
+            if is_owing and self.state is not ConnectionState.CLOSED:
+                self._end()
+            return
+        if not isinstance(pending, asyncio.Task):
             # A fetch without a client need not stay in purgatory. A task may already have changed
             # something, and is left to end by itself.
             pending.cancel()
@@ -671,8 +695,6 @@ class Connection:
         self._rest = None
         self._give_up_waiting()
         self._pending = None
-        self._last = None
-        self._owed.give_up()
         self._owner.unsent_answers.owe(self, 0)
         if self.charged_bytes:
             self._budget.forget(self)
@@ -683,6 +705,11 @@ class Connection:
         self._owner.forget(self)
         if self.client.on_lost is not None:
             self.client.on_lost()
+
+
+def is_given_up(done: asyncio.Future[object]) -> bool:
+    """Whether the work was cancelled; that of `asyncio.gather` fails with its CancelledError."""
+    return done.cancelled() or isinstance(done.exception(), asyncio.CancelledError)
 
 
 def _discard(work: Work) -> None:
