@@ -8,6 +8,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Generator
+from typing import cast
 
 import pytest
 
@@ -28,8 +29,8 @@ def future() -> "asyncio.Future[object]":
     return asyncio.get_running_loop().create_future()
 
 
-def gathered() -> Work:
-    return asyncio.gather(future(), future())
+def gathered() -> "asyncio.Future[object]":
+    return cast("asyncio.Future[object]", asyncio.gather(future(), future()))
 
 
 def shielded() -> Work:
@@ -42,10 +43,6 @@ def in_slices() -> Work:
             yield
 
     return LargeRequests().submit(work())
-
-
-async def nested() -> object:
-    return await asyncio.gather(future())
 
 
 def in_time() -> Work:
@@ -98,7 +95,7 @@ def test_a_response_that_is_made_in_several_steps_ends_too(
         asyncio.get_running_loop().call_soon(first.set_result, None)
 
         def respond(_: asyncio.Future[object]) -> Response:
-            begun.append(asyncio.gather(future()))
+            begun.append(gathered())
             return DeferredResponse(begun[-1], saying(b"done"))
 
         return DeferredResponse(first, respond)
