@@ -1,14 +1,16 @@
 """A small HTTP server for what a broker tells about itself: metrics, health, status.
 
 A connection carries one request, and is closed after the response. No client can block the broker:
-the size of a request head, the age of a connection and the number of connections are limited; any
-connection above a limit is closed. Connections that come too fast wait in the backlog, so that no
-flood of them takes much of the event loop's time. What is answered, and to whom, is in
-`http_message.py`; the addresses are in `broker/status/`.
+the size of a request head, the age of a connection and the number of connections are limited. When
+there are too many, one of the address that has the most is closed, the oldest: whoever asks for the
+health of the broker is answered beside any number of slow clients. Connections that come too fast
+wait in the backlog, so that no flood of them takes much of the event loop's time. What is answered,
+and to whom, is in `http_message.py`; the addresses are in `broker/status/`.
 """
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection
 from typing import TypeAlias
 
@@ -20,7 +22,8 @@ _log = logging.getLogger(__name__)
 _HEAD_BYTES_MAX = 8 * 1024
 _HEAD_BYTES_READ_MAX = 64 * 1024
 """Of a longer head the rest is read to its end and dropped, so that its sender gets an answer."""
-_CONNECTIONS_MAX = 32
+CONNECTIONS_MAX = 32
+"""At once, from all addresses."""
 _SECONDS_MAX = 10.0
 BURST_MAX = 20
 BURST_S = 0.1
@@ -41,7 +44,8 @@ class HttpEndpoint:
         self._site = site
         self._names = frozenset(name.lower() for name in names)
         self._listener: Listener | None = None
-        self._open: set[_Exchange] = set()
+        # In the order in which they came.
+        self._open: dict[_Exchange, None] = {}
         self._burst = 0
         self._burst_end: asyncio.TimerHandle | None = None
 
@@ -84,12 +88,23 @@ class HttpEndpoint:
 
     def _connected(self, transport: AttachableTransport) -> None:
         self._count()
-        if len(self._open) >= _CONNECTIONS_MAX:
-            transport.close()
-            return
-        exchange = _Exchange(transport, self.answer, self._open.discard)
-        self._open.add(exchange)
+        if len(self._open) >= CONNECTIONS_MAX:
+            self._make_room()
+        exchange = _Exchange(transport, self.answer, self._forget)
+        self._open[exchange] = None
         transport.attach(exchange)
+
+    def _forget(self, exchange: "_Exchange") -> None:
+        self._open.pop(exchange, None)
+
+    def _make_room(self) -> None:
+        """Close the oldest connection of the address that has the most.
+
+        One that waits for us is closed only if there is no other: the broker is slow, not it.
+        """
+        ((most, _),) = Counter(each.host for each in self._open).most_common(1)
+        of_one = (each for each in self._open if each.host == most)
+        min(of_one, key=lambda each: each.waits_for_us).close()
 
 
 class _Exchange:
@@ -111,6 +126,16 @@ class _Exchange:
         self._is_answered = False
         self._pending: asyncio.Future[Response] | None = None
         self._deadline = asyncio.get_running_loop().call_later(_SECONDS_MAX, self.close)
+
+    @property
+    def host(self) -> str:
+        """The address of the client."""
+        return self._transport.peer_host
+
+    @property
+    def waits_for_us(self) -> bool:
+        """Whether the request is there, and its answer is not."""
+        return self._pending is not None
 
     @property
     def readable_bytes(self) -> int:
