@@ -3,10 +3,14 @@
 import asyncio
 import tracemalloc
 
+import pytest
+
+from tierlog.clients.errors import ErrorCode
 from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch
 from tierlog.clients.record.compression import CompressionType
 from tierlog.clients.topic_partition import TopicPartition
+from tierlog.replication.leader import delayed_list_offsets
 from tierlog.replication.leader.delayed_list_offsets import OffsetResults
 from tierlog.replication.leader.offset_lookup import OffsetQuery
 from tierlog.replication.leader.search_slots import SEARCHES_AT_ONCE, SearchSlots
@@ -115,3 +119,16 @@ def test_who_gives_up_its_place_takes_no_slot_along() -> None:
         assert not slots.waiting
 
     asyncio.run(story())
+
+
+def test_more_searches_than_may_wait_are_refused_for_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delayed_list_offsets, "_SEARCHES_MAX", 3)
+
+    async def story(loop: SimulatedLoop) -> None:
+        node = await node_with_batches(loop)
+        found = await asyncio.gather(*(search(node) for _ in range(5)))
+        late = ErrorCode.REQUEST_TIMED_OUT
+        assert [each[0].error for each in found] == [ErrorCode.NONE] * 3 + [late] * 2
+        await node.stop()
+
+    simulate(story)
