@@ -592,12 +592,13 @@ class Connection:
             self._begun = frames.begun
             budget.begin(self)
         begun = size if self._is_admitted else frames.held_bytes
-        held = begun + (0 if self._rest is None else len(self._rest))
+        behind = 0 if self._rest is None else len(self._rest)
+        held = begun + behind
         more = held - self.charged_bytes
         if more:
             self.charged_bytes = held
             budget.charge(more)
-            if more > 0 and not budget.may_keep(held):
+            if more > 0 and not budget.may_keep(behind):
                 self.shed(
                     "memory is short, and it has sent more requests than can be answered at once"
                 )

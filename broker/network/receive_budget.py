@@ -15,8 +15,9 @@ most for the longest (`_Pace`). A request that is processed in steps counts unti
 ended, even if its client has disconnected.
 
 Bytes read after a request that must wait count too. When all of the budget is in use, connections
-with more bytes after a waiting request are closed; and so is a connection that must keep more than
-one short read when usage exceeds the budget by a quarter. Others are closed at twice the budget.
+with more bytes after a waiting request are closed; and so is a connection that must keep more of
+these than one short read when usage exceeds the budget by a quarter. Whoever has only begun a
+request waits with what has arrived of it, and is closed at twice the budget.
 """
 
 import asyncio
@@ -42,7 +43,7 @@ _LOOK_S = 0.25
 _LOOKS_MAX = 20
 """A client that has been too slow at so many checks (5 s) is closed if any other waits."""
 
-_LOOKS_MAX_FOR_SMALL = 3
+_LOOKS_MAX_FOR_SMALL = 2
 """It is closed at once, after so many checks, if a small request waits for longer than a check."""
 
 _LOOK_AHEAD_S = 1.0
@@ -148,6 +149,8 @@ class ReceiveBudget:
         # All with an unfinished request; None until they are looked at.
         self._begun: dict[Arrival, _Pace | None] = {}
         self._admitted: set[Arrival] = set()
+        # The request that was admitted without room for it, and by how much it exceeds the budget.
+        self._excess: dict[Arrival, int] = {}
         self._look: asyncio.TimerHandle | None = None
         self._parked: dict[Parked, None] = {}
         self._look_ahead: asyncio.TimerHandle | None = None
@@ -157,12 +160,12 @@ class ReceiveBudget:
         self._max_bytes = max_bytes
         self.charge(0)
 
-    def may_keep(self, nbytes: int) -> bool:
-        """Whether a connection may keep what it has just read, `nbytes` in all.
+    def may_keep(self, behind: int) -> bool:
+        """Whether a connection may keep what it has just read, `behind` of it after a request.
 
-        A newcomer waits with what it has: others use up the memory.
+        Whoever has only begun a request waits with what is there: others use up the memory.
         """
-        most = self._hard_max if nbytes > SHORT_READ_BYTES else 2 * self._max_bytes
+        most = self._hard_max if behind > SHORT_READ_BYTES else 2 * self._max_bytes
         return self.used <= most
 
     @property
@@ -218,19 +221,25 @@ class ReceiveBudget:
         """Charge all of the request's size."""
         self._admitted.add(arrival)
         self.charge(arrival.room_bytes)
+        if self.used > self._max_bytes and not self._is_small(arrival):
+            self._excess[arrival] = self.used - self._max_bytes
 
     def _is_small(self, arrival: Arrival) -> bool:
         return arrival.unfinished_bytes <= max(_SMALL_BYTES, self._max_bytes // _SMALL_PART)
 
     def _has_room(self, arrival: Arrival) -> bool:
         more = arrival.room_bytes
-        bound = self._hard_max if self._is_small(arrival) else self._max_bytes
+        bound = self._max_bytes
+        if self._is_small(arrival):
+            # Small ones need not wait for the one that exceeds the budget, and may send slowly.
+            bound = self._hard_max + sum(self._excess.values())
         return more <= 0 or self.used + more <= bound or not (self._admitted or self._held)
 
     def finish(self, arrival: Arrival, nbytes: int) -> None:
         """Release `nbytes`: the request is finished, and nothing is kept."""
         self._begun.pop(arrival, None)
         self._admitted.discard(arrival)
+        self._excess.pop(arrival, None)
         self.charge(-nbytes)
         if self._waiting:
             self.admit_waiting()
@@ -240,6 +249,7 @@ class ReceiveBudget:
         self._waiting.pop(arrival, None)
         self._begun.pop(arrival, None)
         self._admitted.discard(arrival)
+        self._excess.pop(arrival, None)
 
     def admit_waiting(self) -> None:
         """Admit the waiting requests that fit now, the smallest first."""
