@@ -491,7 +491,7 @@ def _has_directory_at(path: str) -> bool:
 
 
 def _kind_of(path: str) -> int:
-    """The kind of what is at a path, as in `stat.S_IFMT`, without following a link; 0 if nothing."""
+    """The kind of what is at a path, as in `stat.S_IFMT`; of a link its own. 0 if nothing."""
     try:
         return stat.S_IFMT(system.lstat(path).st_mode)
     except OSError:

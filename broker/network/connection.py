@@ -17,7 +17,7 @@ in pieces is read when there is memory for it (`receive_budget.py`). The states 
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from ...clients.errors import ProtocolError
@@ -25,6 +25,7 @@ from ...clients.protocol.connection import FrameReader
 from ...clients.protocol.primitives import size_of
 from ...clients.protocol.schema import Chunk
 from ..security.session import PLAINTEXT_SESSION, Session
+from .begun_work import Work, discard, give_up, is_given_up
 from .connection_states import TRANSITIONS, ConnectionEvent, ConnectionState
 from .ordered_answers import Answered, OrderedAnswers, may_go_ahead, put_back
 from .receive_budget import LEAST_PROGRESS_BYTES, ReceiveBudget, UnsentAnswers
@@ -45,10 +46,6 @@ _READY = ConnectionState.READY
 
 class Refused(Exception):
     """The request cannot be answered: the connection is closed, and `str(error)` is the reason."""
-
-
-Work = asyncio.Future[object] | Coroutine[object, object, object]
-"""What a response can wait for."""
 
 
 class DeferredResponse(NamedTuple):
@@ -354,7 +351,7 @@ class Connection:
         if not is_sent:
             self._owner.unsent_answers.owe(self, self._transport.unsent_bytes)
         if self.state is ConnectionState.CLOSED:
-            _discard(answer.work)
+            discard(answer.work)
             return
         if answer.is_pipelined and is_sent and not self._is_hung_up:
             future = self._owner.adopt(answer.work)
@@ -443,7 +440,7 @@ class Connection:
             return
         if self.state is not ConnectionState.WAITING:
             if isinstance(chunks, DeferredResponse):
-                _discard(chunks.work)
+                discard(chunks.work)
             return
         self._move(ConnectionEvent.ANSWER)
         if isinstance(chunks, DeferredResponse):
@@ -533,15 +530,9 @@ class Connection:
         self._last = None
         is_owing = bool(len(self._owed))
         self._owed.give_up()
-        pending = self._pending
-        if pending is None:
-            if is_owing and self.state is not ConnectionState.CLOSED:
-                self._end()
-            return
-        if not isinstance(pending, asyncio.Task):
-            # A fetch without a client need not stay in purgatory. A task may already have changed
-            # something, and is left to end by itself.
-            pending.cancel()
+        give_up(self._pending)
+        if self._pending is None and is_owing and self.state is not ConnectionState.CLOSED:
+            self._end()
 
     def _continue(self, deadline: float | None = None) -> None:
         """Handle the bytes that were kept, then resume reading."""
@@ -706,16 +697,3 @@ class Connection:
         self._owner.forget(self)
         if self.client.on_lost is not None:
             self.client.on_lost()
-
-
-def is_given_up(done: asyncio.Future[object]) -> bool:
-    """Whether the work was cancelled; that of `asyncio.gather` fails with its CancelledError."""
-    return done.cancelled() or isinstance(done.exception(), asyncio.CancelledError)
-
-
-def _discard(work: Work) -> None:
-    """Cancel work whose connection is closed."""
-    if isinstance(work, asyncio.Future):
-        work.cancel()
-    else:
-        work.close()

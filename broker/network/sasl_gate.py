@@ -20,6 +20,7 @@ from ..metrics.metrics import Metrics
 from ..security.sasl.authenticator import Now, OfferedMechanism, Reply, SaslAuthenticator
 from ..security.sasl.transitions import SaslState
 from ..security.session import SecurityProtocol, Session
+from .begun_work import Work
 from .connection import (
     ConnectedClient,
     Connection,
@@ -27,7 +28,6 @@ from .connection import (
     DeferredResponse,
     Refused,
     Response,
-    Work,
 )
 from .receive_budget import ReceiveBudget, UnsentAnswers
 from .turns import Turns

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...clients.protocol.connection import FrameBuffers
 from ...clients.task_owner import TaskOwner
 from ..metrics.metrics import Metrics
-from .connection import ConnectedClient, Connection, Response, Work
+from .begun_work import Work
+from .connection import ConnectedClient, Connection, Response
 from .connection_rates import UNLIMITED, ConnectionRates
 from .receive_budget import SHORT_READ_BYTES, ReceiveBudget, UnsentAnswers
 from .socket_listener import Endpoint

@@ -117,8 +117,8 @@ async def _look_up_at_length(
     async with searches.slots.slot(query.topic_partition):
         searches.check()
         log = sight.partition.leader_log(query.current_leader_epoch)
-        found = await in_turns(_while_wanted(log.search_timestamp(query.timestamp), searches))
-    answer = _answer(sight, query.timestamp, found, remote_tier)
+        lookup = await in_turns(_while_wanted(log.search_timestamp(query.timestamp), searches))
+    answer = _answer(sight, query.timestamp, lookup, remote_tier)
     return answer if isinstance(answer, TimestampAndOffset) else await answer
 
 

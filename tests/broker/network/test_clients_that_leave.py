@@ -12,11 +12,11 @@ from typing import cast
 
 import pytest
 
+from tierlog.broker.network.begun_work import Work
 from tierlog.broker.network.connection import (
     ConnectedClient,
     DeferredResponse,
     Response,
-    Work,
 )
 from tierlog.broker.request.large_requests import LargeRequests
 from tierlog.tests.broker.socket_peers import frame, running, saying, until

@@ -77,7 +77,7 @@ def test_newcomers_wait_while_memory_is_full_and_the_silent_are_closed(
         async with running(length, SMALL) as broker:
             budget = broker.server.receive_budget
             silent = [await announcing(broker, 120_000, 119_999) for _ in range(100)]
-            await until(lambda: budget.waiting > 40)
+            await until(lambda: budget.used > SMALL.receive_max_bytes)
             healthy = [await broker.connect() for _ in range(40)]
             asked = (in_segments(each, bytes(size), 10_000) for each in healthy)
             assert set(await asyncio.gather(*asked)) == {str(size).encode()}
@@ -172,7 +172,7 @@ def test_logins_in_two_segments_succeed_beside_strangers_who_fill_their_memory(
             strangers = broker.server.strangers
             for _ in range(60):
                 await announcing(broker, LOGIN_BYTES, LOGIN_BYTES - 1)
-            await until(lambda: strangers.waiting > 0)
+            await until(lambda: strangers.used > STRANGERS_BYTES_MAX)
             for _ in range(10):
                 await log_in_with_segments(broker)
                 assert strangers.used <= 2 * STRANGERS_BYTES_MAX
