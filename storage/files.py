@@ -28,6 +28,7 @@ import errno
 import mmap
 import os
 import stat
+from contextlib import suppress
 from typing import Protocol, TypeAlias
 
 from ..clients.own_descriptors import keep_from_forks
@@ -213,7 +214,10 @@ class Files(Protocol):
         ...
 
     def remove_tree(self, path: str) -> None:
-        """Remove a directory and everything in it; do nothing if it does not exist."""
+        """Remove a directory and everything in it; do nothing if it does not exist.
+
+        Of a link to a directory, the link and the plain files there.
+        """
         ...
 
     def listdir(self, path: str) -> list[str]:
@@ -486,6 +490,14 @@ def _has_directory_at(path: str) -> bool:
         return False
 
 
+def _kind_of(path: str) -> int:
+    """The kind of what is at a path, as in `stat.S_IFMT`; of a link its own. 0 if nothing."""
+    try:
+        return stat.S_IFMT(system.lstat(path).st_mode)
+    except OSError:
+        return 0
+
+
 class OsFiles:
     """`Files` on the operating system's file system."""
 
@@ -547,6 +559,9 @@ class OsFiles:
         return True
 
     def remove_tree(self, path: str) -> None:
+        if _kind_of(path) == stat.S_IFLNK:
+            self._remove_link(path)
+            return
         try:
             names = self.listdir(path)
         except FileNotFoundError:
@@ -559,6 +574,18 @@ class OsFiles:
             else:
                 self.remove(child)
         system.rmdir(path)
+
+    def _remove_link(self, path: str) -> None:
+        """Remove a link, and the plain files of the directory that it leads to, as Kafka does.
+
+        A partition's directory may have been moved to another disk. The emptied directory stays.
+        """
+        with suppress(FileNotFoundError, NotADirectoryError):
+            for name in self.listdir(path):
+                child = f"{path}/{name}"
+                if _kind_of(child) == stat.S_IFREG:
+                    self.remove(child)
+        self.remove(path)
 
     def listdir(self, path: str) -> list[str]:
         return sorted(self._open_files.perform(lambda: system.listdir(path)))

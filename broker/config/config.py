@@ -279,7 +279,9 @@ def _read_sasl(
     if not names:
         return {}
     from .sasl_config import read_sasl
+    from .security_config import check_names
 
+    check_names(stated)
     return {name: read_sasl(stated, name) for name in names}
 
 

@@ -268,14 +268,20 @@ def _trust_store(values: _Listener) -> TrustStore | None:
     return TrustStore(location, inline, kind, password)
 
 
+_PROTECTING = ("ssl.", "sasl.")
+"""How the names of properties begin that protect a listener."""
+
+
 def check_names(stated: Iterable[str]) -> None:
-    """Refuse a name of `ssl.*` that is no property: what it should have done would be missing.
+    """Refuse a name of `ssl.*` or `sasl.*`, or a listener's `connections.*`, that is no property:
+    what it should have done would be missing.
 
     Raises KafkaError(INVALID_CONFIG).
     """
     for name in stated:
-        _, key = split_listener_name(name)
-        if not key.startswith("ssl.") or TABLES.find(key) is not None:
+        listener, key = split_listener_name(name)
+        of_protections = (*_PROTECTING, "connections.") if listener else _PROTECTING
+        if not key.startswith(of_protections) or TABLES.find(key) is not None:
             continue
         names = [*TABLES.acted_on, *TABLES.unused]
         near = difflib.get_close_matches(key, names, n=1)

@@ -5,9 +5,9 @@ while Produce requests wait for followers are others of their kind handled, up t
 (`ordered_answers.py`). Nothing more is read until the response is made and the client has read it:
 TCP flow control holds back a client that sends faster than it reads. If the last read brought more
 than the request in progress, those bytes are kept; they are at most one read. A disconnect is still
-noticed (`Receiver.hung_up`), and cancels what the request waits for. If the client has only closed
-its sending side, it still gets the responses to earlier requests, but none to the cancelled one or
-to later ones.
+noticed (`Receiver.hung_up`), and cancels what the request waits for; the requests behind it are
+dropped. If the client has only closed its sending side, it still gets the responses to earlier
+requests.
 
 Requests that arrive together are answered together: responses are queued until the whole read is
 processed, and then sent in one call. A read with more requests than one turn allows takes several
@@ -17,17 +17,18 @@ in pieces is read when there is memory for it (`receive_budget.py`). The states 
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from ...clients.errors import ProtocolError
-from ...clients.protocol.connection import FrameBuffers, FrameReader
+from ...clients.protocol.connection import FrameReader
 from ...clients.protocol.primitives import size_of
 from ...clients.protocol.schema import Chunk
 from ..security.session import PLAINTEXT_SESSION, Session
+from .begun_work import Work, discard, give_up, is_given_up
 from .connection_states import TRANSITIONS, ConnectionEvent, ConnectionState
 from .ordered_answers import Answered, OrderedAnswers, may_go_ahead, put_back
-from .receive_budget import ReceiveBudget, UnsentAnswers
+from .receive_budget import LEAST_PROGRESS_BYTES, ReceiveBudget, UnsentAnswers
 from .transport import Transport
 from .turns import REQUESTS_A_TURN, Turns
 
@@ -45,10 +46,6 @@ _READY = ConnectionState.READY
 
 class Refused(Exception):
     """The request cannot be answered: the connection is closed, and `str(error)` is the reason."""
-
-
-Work = asyncio.Future[object] | Coroutine[object, object, object]
-"""What a response can wait for."""
 
 
 class DeferredResponse(NamedTuple):
@@ -105,11 +102,6 @@ class ConnectionOwner(Protocol):
         ...
 
     @property
-    def buffers(self) -> FrameBuffers:
-        """The buffers that its connections reuse for their frames."""
-        ...
-
-    @property
     def receive_budget(self) -> ReceiveBudget:
         """The memory budget for the requests of all connections."""
         ...
@@ -133,14 +125,14 @@ class Connection:
     """The `Receiver` of one transport."""
 
     __slots__ = (
-        "_admitted",
+        "_begun",
         "_budget",
-        "_charged_bytes",
         "_corked",
         "_frames",
+        "_is_admitted",
+        "_is_ending",
         "_is_hung_up",
         "_is_muted",
-        "_is_silenced",
         "_last",
         "_loop",
         "_owed",
@@ -150,6 +142,7 @@ class Connection:
         "_rest",
         "_transport",
         "_turns",
+        "charged_bytes",
         "client",
         "last_active",
         "state",
@@ -162,20 +155,23 @@ class Connection:
         self.state = ConnectionState.READY
         self._transport = transport
         self._owner = owner
-        self._frames = FrameReader(max_bytes, owner.buffers)
+        self._frames = FrameReader(max_bytes, owner.receive_budget.buffers)
         self._corked = 0
         self._turns = owner.turns
         self._budget = owner.receive_budget
-        self._charged_bytes = 0
-        self._admitted = 0
-        """The number of the partial request that the budget has admitted; 0 if none."""
+        self.charged_bytes = 0
+        """What the budget is charged for this connection."""
+        self._begun = 0
+        """The number of the partial request that the budget knows of; 0 if none."""
+        self._is_admitted = False
+        """Whether the budget has admitted it: all of its size is charged."""
         self._rest: memoryview | None = None
         """The bytes read after the request in progress: a copy, as the read buffer is shared."""
         self._is_hung_up = False
         self._is_muted = False
         """The state is WAITING although the response is sent: the client is throttled or paced."""
-        self._is_silenced = False
-        """No more responses are sent: an earlier one was cancelled."""
+        self._is_ending = False
+        """The connection is closed once the earlier responses are sent: its client has left."""
         self._pending: asyncio.Future[object] | None = None
         self._owed: OrderedAnswers[Response] = OrderedAnswers()
         self._last: Answered[Response] | None = None
@@ -191,8 +187,10 @@ class Connection:
     def trust(self, max_bytes: int, budget: ReceiveBudget) -> None:
         """Accept requests of up to that size from the next one on, and charge them to `budget`."""
         self._frames.max_bytes = max_bytes
+        self._frames.buffers = budget.buffers
         former, self._budget = self._budget, budget
-        charged, self._charged_bytes, self._admitted = self._charged_bytes, 0, 0
+        charged, self.charged_bytes = self.charged_bytes, 0
+        self._begun, self._is_admitted = 0, False
         former.unwatch(self)
         former.finish(self, charged)
 
@@ -211,7 +209,9 @@ class Connection:
         """How many bytes are certain to come, because a request has partly arrived; or 0."""
         if not self._frames.unfinished_bytes or self._rest is not None or self.state is not _READY:
             return 0
-        return self._frames.unfinished_bytes - self._frames.arrived_bytes
+        missing = self._frames.unfinished_bytes - self._frames.arrived_bytes
+        # While memory is short, the budget looks at the progress of each client.
+        return min(missing, LEAST_PROGRESS_BYTES) if self._budget.is_short else missing
 
     @property
     def arrived_bytes(self) -> int:
@@ -292,6 +292,8 @@ class Connection:
         self.last_active = self._loop.time()
         frame = self._frames.received(size)
         if frame is None:
+            if not self._is_admitted:
+                self._settle()
             return
         try:
             if len(self._owed) and not may_go_ahead(frame):
@@ -322,8 +324,6 @@ class Connection:
 
     def _send(self, answer: Sequence[Chunk]) -> None:
         """Queue a response. Responses without records are sent together in one call."""
-        if self._is_silenced:
-            return
         self._transport.send(answer)
         self._corked += size_of(answer[0])
         if len(answer) > 1 or self._corked > _CORK_BYTES:
@@ -340,7 +340,7 @@ class Connection:
             self._move(ConnectionEvent.DEFER)
 
     def _defer(self, answer: DeferredResponse) -> None:
-        if answer.at_once and not self._is_silenced:
+        if answer.at_once:
             if len(self._owed):
                 self._owed.add_chunks(answer.at_once)
             else:
@@ -351,7 +351,7 @@ class Connection:
         if not is_sent:
             self._owner.unsent_answers.owe(self, self._transport.unsent_bytes)
         if self.state is ConnectionState.CLOSED:
-            _discard(answer.work)
+            discard(answer.work)
             return
         if answer.is_pipelined and is_sent and not self._is_hung_up:
             future = self._owner.adopt(answer.work)
@@ -370,15 +370,16 @@ class Connection:
         if self._is_hung_up:
             self.hung_up()
 
-    def _pay(self, _: asyncio.Future[object]) -> None:
+    def _pay(self, done: asyncio.Future[object]) -> None:
         """Send the owed responses that are ready; handle more requests if there is room again."""
         if self.state is ConnectionState.CLOSED or not len(self._owed):
+            is_given_up(done)
             return
         was_full = self._owed.is_full
         self.last_active = self._loop.time()
         try:
             for work, respond, chunks in self._owed.take_ready():
-                if work is not None and work.cancelled():
+                if work is not None and is_given_up(work):
                     self.close()
                     return
                 answer = chunks if respond is None or work is None else respond(work)
@@ -427,14 +428,8 @@ class Connection:
             return
         self._budget.unwatch(self)
         now = self._loop.time()
-        if done.cancelled():
-            if self._is_hung_up and self.state is ConnectionState.WAITING:
-                # Go on without responses: later requests may need none, like Produce with acks=0.
-                self._is_silenced = True
-                self._move(ConnectionEvent.ANSWER)
-                self._continue()
-            else:
-                self.close()
+        if is_given_up(done):
+            self._end()
             return
         self.last_active = now
         try:
@@ -445,7 +440,7 @@ class Connection:
             return
         if self.state is not ConnectionState.WAITING:
             if isinstance(chunks, DeferredResponse):
-                _discard(chunks.work)
+                discard(chunks.work)
             return
         self._move(ConnectionEvent.ANSWER)
         if isinstance(chunks, DeferredResponse):
@@ -454,11 +449,31 @@ class Connection:
             return
         if chunks:
             self._send(chunks)
-        if self._rest is not None or not chunks:
+        self._go_on(has_answered=bool(chunks))
+
+    def _go_on(self, *, has_answered: bool) -> None:
+        """Handle the requests behind the one that is answered; they are dropped if its client has
+        left meanwhile. A muted client may have left long after it had its response.
+        """
+        if self._is_hung_up and not self._is_muted:
+            self._flush()
+            self._end()
+            return
+        if self._rest is not None or not has_answered:
             # Flush first: no further request may be handled while bytes are unsent. After a mute
-            # (no chunks), the response before it may still be unsent.
+            # (no response), the one before it may still be unsent.
             self._flush()
         self._continue()
+
+    def _end(self) -> None:
+        """Close once the earlier responses are sent; the requests behind them are dropped."""
+        self._rest = None
+        if self._is_hung_up and not self._transport.flush():
+            self._is_ending = True
+            self._account()
+            self._budget.forget(self)
+        else:
+            self.close()
 
     def progressed(self) -> None:
         """The peer has read some of the unsent bytes."""
@@ -468,13 +483,15 @@ class Connection:
     def drained(self) -> None:
         """The peer has read all unsent bytes."""
         self._owner.unsent_answers.owe(self, 0)
-        if self.state is ConnectionState.BLOCKED:
+        if self._is_ending:
+            self.close()
+        elif self.state is ConnectionState.BLOCKED:
             self._move(ConnectionEvent.DRAIN)
             self._continue()
 
     def take_turn(self, deadline: float) -> None:
         """Continue with the requests of the last read."""
-        if self.state is ConnectionState.QUEUED:
+        if self.state is ConnectionState.QUEUED and not self._is_ending:
             self.last_active = self._loop.time()
             self._move(ConnectionEvent.TURN)
             self._continue(deadline)
@@ -499,7 +516,7 @@ class Connection:
         self._account()
 
     def hung_up(self) -> None:
-        """The peer sends no more: cancel what its request waits for, if anything.
+        """The peer sends no more: cancel what its requests wait for, if anything.
 
         A muted client has its response. The mute goes on, and the requests behind it are answered.
         """
@@ -508,11 +525,14 @@ class Connection:
             self._give_up_waiting()
 
     def _give_up_waiting(self) -> None:
-        pending = self._pending
-        if pending is not None and not isinstance(pending, asyncio.Task):
-            # A fetch without a client need not stay in purgatory. A task may already have changed
-            # something, and is left to end by itself.
-            pending.cancel()
+        """End all that was begun for this client's requests."""
+        self._refusal = None
+        self._last = None
+        is_owing = bool(len(self._owed))
+        self._owed.give_up()
+        give_up(self._pending)
+        if self._pending is None and is_owing and self.state is not ConnectionState.CLOSED:
+            self._end()
 
     def _continue(self, deadline: float | None = None) -> None:
         """Handle the bytes that were kept, then resume reading."""
@@ -531,7 +551,7 @@ class Connection:
         """Send what is queued; resume reading only if nothing is in progress or kept."""
         if self._corked and self.state is _READY:
             self._flush()
-        if self._charged_bytes or self._rest is not None or self._frames.unfinished_bytes:
+        if self.charged_bytes or self._rest is not None or self._frames.unfinished_bytes:
             self._account()
         if self.state is _READY:
             if self._rest is None:
@@ -556,24 +576,28 @@ class Connection:
         size = frames.unfinished_bytes
         if self._rest is None and (not size or self.state is _READY) and self._account_frame(size):
             return
-        if self._admitted and not (size and self._admitted == frames.begun):
-            self._admitted = 0
+        if self._begun and not (size and self._begun == frames.begun):
+            self._begun, self._is_admitted = 0, False
             budget.forget(self)
-        begun = size if self._admitted else frames.held_bytes
-        held = begun + (0 if self._rest is None else len(self._rest))
-        more = held - self._charged_bytes
+        if size and not self._begun:
+            self._begun = frames.begun
+            budget.begin(self)
+        begun = size if self._is_admitted else frames.held_bytes
+        behind = 0 if self._rest is None else len(self._rest)
+        held = begun + behind
+        more = held - self.charged_bytes
         if more:
-            self._charged_bytes = held
+            self.charged_bytes = held
             budget.charge(more)
-            if more > 0 and budget.is_exhausted:
+            if more > 0 and not budget.may_keep(behind):
                 self.shed(
                     "memory is short, and it has sent more requests than can be answered at once"
                 )
                 return
-        if size and not self._admitted and self.state is _READY:
-            if budget.admit(self, begun):
-                self._admitted = frames.begun
-                self._charged_bytes += size - begun
+        needs_room = size and not self._is_admitted and self.state is _READY
+        if needs_room and budget.must_admit(frames.growth_bytes):
+            if budget.admit(self):
+                self._is_promised()
             else:
                 self._move(ConnectionEvent.STARVE)
         if more < 0:
@@ -582,27 +606,43 @@ class Connection:
     def _account_frame(self, size: int) -> bool:
         """The fast path of `_account`, when nothing is kept except perhaps a partial request.
 
-        Returns False if there may be no room for all of it; then the full `_account` must decide.
+        Returns False if it may have to wait for room; then the full `_account` must decide.
         """
         frames, budget = self._frames, self._budget
-        if size and self._admitted == frames.begun:
-            return self._charged_bytes == size
-        if self._charged_bytes:
-            if size and not self._admitted:
-                # The request has waited, so its bytes so far are charged already.
-                return False
-            charged, self._charged_bytes, self._admitted = self._charged_bytes, 0, 0
+        is_same = size and self._begun == frames.begun
+        if is_same and self._is_admitted:
+            return self.charged_bytes == size
+        if not is_same and self.charged_bytes:
+            charged, self.charged_bytes = self.charged_bytes, 0
+            self._begun, self._is_admitted = 0, False
             budget.finish(self, charged)
         if size:
-            if not budget.admit_at_once(self, size):
+            more = frames.held_bytes - self.charged_bytes
+            if more < 0 or budget.must_admit(more + frames.growth_bytes):
                 return False
-            self._charged_bytes, self._admitted = size, frames.begun
+            if not is_same:
+                self._begun = frames.begun
+                budget.begin(self)
+            if more:
+                self.charged_bytes += more
+                budget.charge(more)
         return True
+
+    @property
+    def room_bytes(self) -> int:
+        """How much more of the budget the whole request takes."""
+        return self._frames.unfinished_bytes - self._frames.held_bytes
+
+    def _is_promised(self) -> None:
+        self._is_admitted = True
+        self.charged_bytes += self.room_bytes
 
     def admitted(self) -> None:
         """There is room for the rest of the request."""
         if self.state is ConnectionState.STARVED:
             self._move(ConnectionEvent.ADMIT)
+            self._budget.promise(self)
+            self._is_promised()
             self._settle()
 
     def shed(self, reason: str) -> None:
@@ -647,23 +687,13 @@ class Connection:
         self._rest = None
         self._give_up_waiting()
         self._pending = None
-        self._last = None
-        self._owed.give_up()
         self._owner.unsent_answers.owe(self, 0)
-        if self._charged_bytes:
+        if self.charged_bytes:
             self._budget.forget(self)
-            self._budget.charge(-self._charged_bytes)
-            self._charged_bytes = 0
+            self._budget.charge(-self.charged_bytes)
+            self.charged_bytes = 0
             # Not now: the admission of a waiting request may have caused this disconnect.
             self._loop.call_soon(self._budget.admit_waiting)
         self._owner.forget(self)
         if self.client.on_lost is not None:
             self.client.on_lost()
-
-
-def _discard(work: Work) -> None:
-    """Cancel work whose connection is closed."""
-    if isinstance(work, asyncio.Future):
-        work.cancel()
-    else:
-        work.close()

@@ -1,14 +1,17 @@
 """A small HTTP server for what a broker tells about itself: metrics, health, status.
 
 A connection carries one request, and is closed after the response. No client can block the broker:
-the size of a request head, the age of a connection and the number of connections are limited; any
-connection above a limit is closed. Connections that come too fast wait in the backlog, so that no
-flood of them takes much of the event loop's time. What is answered, and to whom, is in
+the size of a request head, the age of a connection and the number of connections are limited. When
+there are too many, further ones wait in the backlog, until the oldest one of the address that has
+the most has had half a second: then it is closed. So whoever asks for the health of the broker is
+answered beside any number of slow clients. Connections that come too fast wait there, too, so that
+no flood of them takes much of the event loop's time. What is answered, and to whom, is in
 `http_message.py`; the addresses are in `broker/status/`.
 """
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection
 from typing import TypeAlias
 
@@ -20,7 +23,10 @@ _log = logging.getLogger(__name__)
 _HEAD_BYTES_MAX = 8 * 1024
 _HEAD_BYTES_READ_MAX = 64 * 1024
 """Of a longer head the rest is read to its end and dropped, so that its sender gets an answer."""
-_CONNECTIONS_MAX = 32
+CONNECTIONS_MAX = 32
+"""At once, from all addresses."""
+_PATIENCE_S = 0.5
+"""How long a connection has for its request and response while others wait."""
 _SECONDS_MAX = 10.0
 BURST_MAX = 20
 BURST_S = 0.1
@@ -41,9 +47,11 @@ class HttpEndpoint:
         self._site = site
         self._names = frozenset(name.lower() for name in names)
         self._listener: Listener | None = None
-        self._open: set[_Exchange] = set()
+        # In the order in which they came.
+        self._open: dict[_Exchange, None] = {}
         self._burst = 0
         self._burst_end: asyncio.TimerHandle | None = None
+        self._look: asyncio.TimerHandle | None = None
 
     async def start(self, host: str, port: int) -> int:
         """Bind the address and serve; returns the port. Raises OSError if it cannot be bound."""
@@ -57,8 +65,9 @@ class HttpEndpoint:
         if self._listener is not None:
             self._listener.close()
             self._listener = None
-        if self._burst_end is not None:
-            self._burst_end.cancel()
+        for timer in (self._burst_end, self._look):
+            if timer is not None:
+                timer.cancel()
         for exchange in list(self._open):
             exchange.close()
 
@@ -74,22 +83,49 @@ class HttpEndpoint:
         self._burst += 1
         if self._burst_end is None:
             self._burst_end = asyncio.get_running_loop().call_later(BURST_S, self._end_burst)
-        if self._burst >= BURST_MAX and self._listener is not None:
-            self._listener.pause_accepting()
+        self._accept_if_there_is_room()
 
     def _end_burst(self) -> None:
         self._burst, self._burst_end = 0, None
-        if self._listener is not None:
+        self._accept_if_there_is_room()
+
+    def _accept_if_there_is_room(self) -> None:
+        if self._listener is None:
+            return
+        if self._burst >= BURST_MAX or len(self._open) >= CONNECTIONS_MAX:
+            self._listener.pause_accepting()
+        else:
             self._listener.resume_accepting()
 
     def _connected(self, transport: AttachableTransport) -> None:
+        exchange = _Exchange(transport, self.answer, self._forget)
+        self._open[exchange] = None
         self._count()
-        if len(self._open) >= _CONNECTIONS_MAX:
-            transport.close()
-            return
-        exchange = _Exchange(transport, self.answer, self._open.discard)
-        self._open.add(exchange)
+        if self._look is None or len(self._open) > CONNECTIONS_MAX:
+            self._make_room()
         transport.attach(exchange)
+
+    def _forget(self, exchange: "_Exchange") -> None:
+        self._open.pop(exchange, None)
+        self._accept_if_there_is_room()
+
+    def _make_room(self) -> None:
+        """Close the oldest connection of the address that has the most, once it has had its time.
+
+        One that waits for us is closed only if there is no other: the broker is slow, not it.
+        """
+        self._look = None
+        if len(self._open) < CONNECTIONS_MAX:
+            return
+        ((most, _),) = Counter(each.host for each in self._open).most_common(1)
+        of_one = (each for each in self._open if each.host == most)
+        oldest = min(of_one, key=lambda each: each.waits_for_us)
+        loop = asyncio.get_running_loop()
+        left_s = oldest.began + _PATIENCE_S - loop.time()
+        if left_s <= 0 or len(self._open) > CONNECTIONS_MAX:
+            oldest.close()
+        elif self._listener is not None:
+            self._look = loop.call_later(left_s, self._make_room)
 
 
 class _Exchange:
@@ -110,7 +146,19 @@ class _Exchange:
         self._is_read = False
         self._is_answered = False
         self._pending: asyncio.Future[Response] | None = None
-        self._deadline = asyncio.get_running_loop().call_later(_SECONDS_MAX, self.close)
+        loop = asyncio.get_running_loop()
+        self.began = loop.time()
+        self._deadline = loop.call_later(_SECONDS_MAX, self.close)
+
+    @property
+    def host(self) -> str:
+        """The address of the client."""
+        return self._transport.peer_host
+
+    @property
+    def waits_for_us(self) -> bool:
+        """Whether the request is there, and its answer is not."""
+        return self._pending is not None
 
     @property
     def readable_bytes(self) -> int:

@@ -1,17 +1,23 @@
 """The memory budget for unanswered requests, shared by all connections of a server.
 
-A request that arrives in pieces needs a buffer of its size. Only its first piece is read before it
-is admitted; then its size is charged to the budget until it has been answered. If there is no room,
-the request waits and is not read: its bytes stay in the socket and with the client. The smallest
-waiting request is admitted first, so that a few large ones do not hold up many small ones.
+A request that arrives in pieces needs a buffer, which grows as its bytes arrive. That buffer is
+charged to the budget until the request has been answered; what is only announced costs nothing.
 
-The budget is never smaller than the largest request, so that one request can always be finished. A
-client that was admitted and then sends almost nothing while others wait is disconnected. A request
-that is processed in steps counts until that work has ended, even if its client has disconnected.
+When half of the budget is in use, memory is short. Reads are short then, and the rest of a request
+is read only once it is admitted: from then on all of its size is charged, so that it can be
+finished. If there is no room, the request waits and is not read: its bytes stay in the socket and
+with the client. The smallest is admitted first, so that a few large ones do not hold up many small
+ones. Whoever has none of its own admitted may exceed the budget if nobody else is: one request can
+always be finished.
 
-Bytes read after a request that must wait count too. When half of the budget is in use, reads are
-short. When all of it is in use, connections with more bytes after a waiting request are closed;
-and so is a connection that must keep bytes when usage exceeds the budget by a quarter.
+While others wait, clients that send too slowly are disconnected, those first that have held the
+most for the longest (`_Pace`). A request that is processed in steps counts until that work has
+ended, even if its client has disconnected.
+
+Bytes read after a request that must wait count too. When all of the budget is in use, connections
+with more bytes after a waiting request are closed; and so is a connection that must keep more of
+these than one short read when usage exceeds the budget by a quarter. Whoever has only begun a
+request waits with what has arrived of it, and is closed at twice the budget.
 """
 
 import asyncio
@@ -31,8 +37,14 @@ _SMALL_PART = 32
 So a request of a producer's default maximum size (1 MiB) need not wait for a very large one.
 """
 
-_LOOK_S = 5.0
-"""How often the progress of admitted requests is checked while others wait."""
+_LOOK_S = 0.25
+"""How often the progress of unfinished requests is checked while memory is short."""
+
+_LOOKS_MAX = 20
+"""A client that has been too slow at so many checks (5 s) is closed if any other waits."""
+
+_LOOKS_MAX_FOR_SMALL = 2
+"""It is closed at once, after so many checks, if a small request waits for longer than a check."""
 
 _LOOK_AHEAD_S = 1.0
 """How often to check that clients with bytes after a waiting request are still connected."""
@@ -40,8 +52,12 @@ _LOOK_AHEAD_S = 1.0
 _LOOKED_AT = 16
 """How many of these clients are checked at once."""
 
-_LEAST_PROGRESS_BYTES = 64 * 1024
-"""An admitted client must send at least this much between two checks."""
+LEAST_PROGRESS_BYTES = 64 * 1024 // _LOOKS_MAX
+"""A client must send at least this much between two checks."""
+
+_LEAST_PART = 240
+"""And this part of what is charged to it: as much as it holds in a minute. Otherwise few clients
+could hold all of the budget by sending a little now and then."""
 
 
 class Arrival(Protocol):
@@ -57,8 +73,18 @@ class Arrival(Protocol):
         """The bytes of that request that have arrived."""
         ...
 
+    @property
+    def charged_bytes(self) -> int:
+        """What it has charged to the budget."""
+        ...
+
+    @property
+    def room_bytes(self) -> int:
+        """How much the budget will be charged in addition when the request is admitted."""
+        ...
+
     def admitted(self) -> None:
-        """Read the rest of the request: there is room now."""
+        """Charge the rest of the request (`promise`), and read it: there is room now."""
         ...
 
     def shed(self, reason: str, /) -> None:
@@ -78,6 +104,29 @@ class Parked(Protocol):
         ...
 
 
+class _Pace:
+    """How fast a client sends its request: `late` is at how many checks it was too slow.
+
+    A client that sends more than the least makes up for earlier checks.
+    """
+
+    __slots__ = ("arrived", "late")
+
+    def __init__(self, arrived: int) -> None:
+        self.arrived = arrived
+        self.late = 0
+
+    def look(self, arrived: int, charged: int) -> None:
+        """Note what has arrived by now."""
+        least = max(LEAST_PROGRESS_BYTES, charged // _LEAST_PART)
+        self.late = max(0, self.late + 1 - (arrived - self.arrived) // least)
+        self.arrived = arrived
+
+    def forgive(self, arrived: int) -> None:
+        """The client cannot send now."""
+        self.arrived, self.late = arrived, 0
+
+
 class ReceiveBudget:
     """The budget of one server."""
 
@@ -88,14 +137,20 @@ class ReceiveBudget:
         self._read_bytes_max = read_bytes_max
         self.read_bytes = read_bytes_max
         """The most that a connection may read at a time."""
-        self._buffers = buffers
+        self.buffers = buffers
+        """The buffers that its connections reuse for their frames."""
         self._max_bytes = max_bytes
-        self._is_short: bool = False
-        self._waiting: dict[Arrival, None] = {}
+        self.is_short: bool = False
+        """Whether more than half of it is in use."""
+        # The values are when they began to wait.
+        self._waiting: dict[Arrival, float] = {}
         # Bytes of requests that have fully arrived and are being processed.
         self._held = 0
-        # The values are the bytes that had arrived at the last check; -1 before the first check.
-        self._admitted: dict[Arrival, int] = {}
+        # All with an unfinished request; None until they are looked at.
+        self._begun: dict[Arrival, _Pace | None] = {}
+        self._admitted: set[Arrival] = set()
+        # The request that was admitted without room for it, and by how much it exceeds the budget.
+        self._excess: dict[Arrival, int] = {}
         self._look: asyncio.TimerHandle | None = None
         self._parked: dict[Parked, None] = {}
         self._look_ahead: asyncio.TimerHandle | None = None
@@ -105,10 +160,13 @@ class ReceiveBudget:
         self._max_bytes = max_bytes
         self.charge(0)
 
-    @property
-    def is_exhausted(self) -> bool:
-        """Whether nothing more may be kept."""
-        return self.used > self._hard_max
+    def may_keep(self, behind: int) -> bool:
+        """Whether a connection may keep what it has just read, `behind` of it after a request.
+
+        Whoever has only begun a request waits with what is there: others use up the memory.
+        """
+        most = self._hard_max if behind > SHORT_READ_BYTES else 2 * self._max_bytes
+        return self.used <= most
 
     @property
     def _hard_max(self) -> int:
@@ -123,8 +181,8 @@ class ReceiveBudget:
         """Add `nbytes`, which may be negative, to the bytes in use; admits no waiting request."""
         self.used += nbytes
         is_short = self.used > self._max_bytes // 2
-        if is_short is not self._is_short:
-            self._is_short = self._buffers.is_short = is_short
+        if is_short is not self.is_short:
+            self.is_short = self.buffers.is_short = is_short
             self.read_bytes = SHORT_READ_BYTES if is_short else self._read_bytes_max
 
     def hold(self, nbytes: int, until: "asyncio.Future[object]") -> None:
@@ -140,39 +198,48 @@ class ReceiveBudget:
 
         until.add_done_callback(release)
 
-    def admit_at_once(self, arrival: Arrival, size: int) -> bool:
-        """Admit a request with nothing charged yet, if there is room for all of it."""
-        if self.used + size > self._max_bytes:
-            return False
-        self._admitted[arrival] = -1
-        self.charge(size)
-        return True
+    def begin(self, arrival: Arrival) -> None:
+        """A request has partly arrived."""
+        self._begun[arrival] = None
 
-    def admit(self, arrival: Arrival, has_bytes: int) -> bool:
-        """Admit the request if there is room; otherwise queue it, and call `admitted` later.
+    def must_admit(self, more: int) -> bool:
+        """Whether a request must be admitted before it may need `more` bytes."""
+        return self.is_short or self.used + more > self._max_bytes // 2
 
-        Returns whether it is admitted now. `has_bytes` of it are charged already; admission charges
-        the rest.
-        """
-        size = arrival.unfinished_bytes
-        if self._has_room(size - has_bytes, size):
-            self._admitted[arrival] = -1
-            if size != has_bytes:
-                self.charge(size - has_bytes)
-            return True
-        self._waiting[arrival] = None
+    def admit(self, arrival: Arrival) -> bool:
+        """Admit the request if there is room (True); else queue it, and call `admitted` later."""
+        loop = asyncio.get_running_loop()
         if self._look is None:
-            self._look = asyncio.get_running_loop().call_later(_LOOK_S, self._shed_stalled)
+            self._look = loop.call_later(_LOOK_S, self._look_at_all)
+        if self._has_room(arrival):
+            self.promise(arrival)
+            return True
+        self._waiting[arrival] = loop.time()
         return False
 
-    def _has_room(self, more: int, size: int) -> bool:
-        is_small = size <= max(_SMALL_BYTES, self._max_bytes // _SMALL_PART)
-        bound = self._hard_max if is_small else self._max_bytes
-        return self.used + more <= bound or not (self._admitted or self._held)
+    def promise(self, arrival: Arrival) -> None:
+        """Charge all of the request's size."""
+        self._admitted.add(arrival)
+        self.charge(arrival.room_bytes)
+        if self.used > self._max_bytes and not self._is_small(arrival):
+            self._excess[arrival] = self.used - self._max_bytes
+
+    def _is_small(self, arrival: Arrival) -> bool:
+        return arrival.unfinished_bytes <= max(_SMALL_BYTES, self._max_bytes // _SMALL_PART)
+
+    def _has_room(self, arrival: Arrival) -> bool:
+        more = arrival.room_bytes
+        bound = self._max_bytes
+        if self._is_small(arrival):
+            # Small ones need not wait for the one that exceeds the budget, and may send slowly.
+            bound = self._hard_max + sum(self._excess.values())
+        return more <= 0 or self.used + more <= bound or not (self._admitted or self._held)
 
     def finish(self, arrival: Arrival, nbytes: int) -> None:
         """Release `nbytes`: the request is finished, and nothing is kept."""
-        self._admitted.pop(arrival, None)
+        self._begun.pop(arrival, None)
+        self._admitted.discard(arrival)
+        self._excess.pop(arrival, None)
         self.charge(-nbytes)
         if self._waiting:
             self.admit_waiting()
@@ -180,34 +247,58 @@ class ReceiveBudget:
     def forget(self, arrival: Arrival) -> None:
         """Remove a connection whose request is finished, or will never be finished."""
         self._waiting.pop(arrival, None)
-        self._admitted.pop(arrival, None)
+        self._begun.pop(arrival, None)
+        self._admitted.discard(arrival)
+        self._excess.pop(arrival, None)
 
     def admit_waiting(self) -> None:
         """Admit the waiting requests that fit now, the smallest first."""
         while self._waiting:
             smallest = min(self._waiting, key=lambda each: each.unfinished_bytes)
-            size = smallest.unfinished_bytes
-            if not self._has_room(size, size):
+            if not self._has_room(smallest):
                 return
             del self._waiting[smallest]
             smallest.admitted()
 
-    def _shed_stalled(self) -> None:
+    def _look_at_all(self) -> None:
+        """Check who sends too slowly; also while nobody waits, so that nobody waits for long."""
         self._look = None
-        if not self._waiting:
-            self._admitted = dict.fromkeys(self._admitted, -1)
+        if not (self._waiting or self.is_short):
+            self._begun = dict.fromkeys(self._begun)
             return
-        self._look = asyncio.get_running_loop().call_later(_LOOK_S, self._shed_stalled)
-        for each, before in list(self._admitted.items()):
+        self._look = asyncio.get_running_loop().call_later(_LOOK_S, self._look_at_all)
+        for each, pace in self._begun.items():
             arrived = each.arrived_bytes
-            if 0 <= before <= arrived < before + _LEAST_PROGRESS_BYTES:
+            if pace is None:
+                self._begun[each] = _Pace(arrived)
+            elif each in self._waiting:
+                pace.forgive(arrived)
+            else:
+                pace.look(arrived, each.charged_bytes)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Close clients that send too slowly until nobody waits who is worth it."""
+        self.admit_waiting()
+        late = {each: pace.late for each, pace in self._begun.items() if pace and pace.late}
+        for each in sorted(late, key=lambda each: each.charged_bytes * late[each], reverse=True):
+            if not self._waiting:
+                return
+            # Whoever was admitted or closed meanwhile is not the same any more.
+            if each in self._begun and late[each] >= self._looks_max():
                 each.shed(
                     f"it sends a request of {each.unfinished_bytes} bytes too slowly while "
                     "others wait for memory"
                 )
-            elif each in self._admitted:
-                self._admitted[each] = arrived
-        self.admit_waiting()
+                self.admit_waiting()
+
+    def _looks_max(self) -> int:
+        """At how many checks a client may have been late, for the sake of those who wait."""
+        before = asyncio.get_running_loop().time() - _LOOK_S
+        is_urgent = any(
+            since <= before and self._is_small(each) for each, since in self._waiting.items()
+        )
+        return _LOOKS_MAX_FOR_SMALL if is_urgent else _LOOKS_MAX
 
     def watch(self, connection: Parked) -> None:
         """From time to time, look ahead on the connection, or shed it if no memory is left."""

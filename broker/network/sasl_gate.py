@@ -15,12 +15,12 @@ from struct import Struct as Format
 from typing import NamedTuple
 
 from ...clients.protocol.api import ApiKey
-from ...clients.protocol.connection import FrameBuffers
 from ...clients.protocol.schema import Chunk
 from ..metrics.metrics import Metrics
 from ..security.sasl.authenticator import Now, OfferedMechanism, Reply, SaslAuthenticator
 from ..security.sasl.transitions import SaslState
 from ..security.session import SecurityProtocol, Session
+from .begun_work import Work
 from .connection import (
     ConnectedClient,
     Connection,
@@ -28,7 +28,6 @@ from .connection import (
     DeferredResponse,
     Refused,
     Response,
-    Work,
 )
 from .receive_budget import ReceiveBudget, UnsentAnswers
 from .turns import Turns
@@ -206,11 +205,6 @@ class SaslGate:
         """
         self.connection = None
         self._owner.forget(connection)
-
-    @property
-    def buffers(self) -> FrameBuffers:
-        """The server's buffers."""
-        return self._owner.buffers
 
     @property
     def receive_budget(self) -> ReceiveBudget:

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...clients.protocol.connection import FrameBuffers
 from ...clients.task_owner import TaskOwner
 from ..metrics.metrics import Metrics
-from .connection import ConnectedClient, Connection, Response, Work
+from .begun_work import Work
+from .connection import ConnectedClient, Connection, Response
 from .connection_rates import UNLIMITED, ConnectionRates
 from .receive_budget import SHORT_READ_BYTES, ReceiveBudget, UnsentAnswers
 from .socket_listener import Endpoint
@@ -42,7 +43,8 @@ _MAX_DEFERRED = 100_000
 _KEPT_WAITING_MAX = 1_000
 STRANGERS_BYTES_MAX = 16 * 1024 * 1024
 """The memory for partial requests of all clients of SASL listeners that are not authenticated yet.
-They cannot use up the budget of those who are. A login that arrives whole needs none of it."""
+They cannot use up the budget of those who are. A login that arrives whole needs none of it, and
+one in pieces waits for those who are slow at sending theirs."""
 
 _SERVER = "kafka.server:type=socket-server-metrics"
 
@@ -84,9 +86,8 @@ class SocketServer:
         # Those that accept clients, but for pauses.
         self._accepting: list[Listener] = []
         self._connections: dict[Connection, None] = {}
-        self.buffers = FrameBuffers()
         self.turns = Turns()
-        self.receive_budget = ReceiveBudget(limits.receive_max_bytes, self.buffers)
+        self.receive_budget = ReceiveBudget(limits.receive_max_bytes, FrameBuffers())
         # With buffers of its own: they are marked short without regard to those of others.
         self.strangers = ReceiveBudget(STRANGERS_BYTES_MAX, FrameBuffers(), SHORT_READ_BYTES)
         self.unsent_answers = UnsentAnswers(limits.max_unsent_bytes)

@@ -56,8 +56,7 @@ CONTROL_BYTES_MAX: Final = 64 * 1024
 
 LOW_WATER_BYTES: Final = 32 * 1024
 """While a request is incomplete, the system wakes us for what is missing or for so much: a client
-sends 16 KiB at a time, and to be woken costs more than to decrypt it. Less than
-`_LEAST_PROGRESS_BYTES`, so that a slow client's progress is seen."""
+sends 16 KiB at a time, and to be woken costs more than to decrypt it."""
 
 _TURN_BYTES = 1024 * 1024
 """The most that one connection encrypts and sends before the other ones get their turn."""

@@ -5,7 +5,8 @@ A frame in Kafka is a size (int32, big endian), followed by that many bytes. The
 - A frame that arrives whole is not copied: it is a slice of the caller's buffer, valid until that
   buffer is used again. Many connections can share one receive buffer.
 - Only a frame that arrives in pieces gets its own buffer, which grows with the received bytes,
-  never beyond a small multiple of them: for a buffer of 100 MiB a client must send 25 MiB.
+  never beyond a small multiple of them: for a buffer of 100 MiB a client must send 25 MiB, and who
+  only announces a frame gets a page.
 - The buffer of a finished frame may be reused for a later frame (`FrameBuffers`), because fresh
   memory costs the kernel as much as receiving into it.
 - A size that is negative or above the limit raises ProtocolError at once. The reader cannot be
@@ -23,10 +24,13 @@ _SIZE = Format(">i")
 _SIZE_BYTES = 4
 
 SMALL_BUFFER_BYTES = 65_536
-"""For a partial frame of up to this size, the whole buffer is allocated at once."""
+"""If less than this is missing of a partial frame, it is received elsewhere and copied."""
+
+FIRST_BUFFER_BYTES = 4096
+"""The buffer of a partial frame of which hardly anything has arrived."""
 
 GROWTH_FACTOR = 4
-"""The buffer of a larger partial frame is at most this many times the bytes received."""
+"""Otherwise the buffer of a partial frame is at most this many times the bytes received."""
 
 JOINED_BYTES_MAX = 16_384
 """Up to this size, copying into one chunk is cheaper than sending one more chunk."""
@@ -48,9 +52,9 @@ class FrameBuffers:
         self.is_short = False
         """Whether memory is short, so that a partial frame's first buffer has no spare room."""
 
-    def take(self, size: int) -> bytearray | None:
-        """The smallest spare buffer that holds a frame of `size` bytes, if any."""
-        fitting = [each for each in self._spare if len(each) >= size]
+    def take(self, size: int, size_max: int) -> bytearray | None:
+        """The smallest spare buffer of at least `size` and at most `size_max` bytes, if any."""
+        fitting = [each for each in self._spare if size <= len(each) <= size_max]
         if not fitting:
             return None
         buffer = min(fitting, key=len)
@@ -95,7 +99,8 @@ class FrameReader:
         """
         self.max_bytes = max_bytes
         """The largest body of the frames that begin from now on."""
-        self._buffers = buffers
+        self.buffers = buffers
+        """Where its buffers come from, and go to."""
         self._frame_buffer: bytearray | None = None
         """The buffer of the last frame that arrived in pieces, until `release`."""
         self._size_bytes = b""
@@ -185,6 +190,13 @@ class FrameReader:
         """The size of a partial frame's buffer."""
         return 0 if self._buffer is None else len(self._buffer)
 
+    @property
+    def growth_bytes(self) -> int:
+        """How much its buffer grows when the next bytes arrive; 0 if there is space left."""
+        if self._buffer is None or self._received < len(self._buffer):
+            return 0
+        return min(self._size, GROWTH_FACTOR * (self._received + 1)) - len(self._buffer)
+
     def space(self) -> memoryview | None:
         """Space to receive the rest of a partial frame into directly; then call `received`.
 
@@ -203,8 +215,8 @@ class FrameReader:
 
     def release(self) -> None:
         """Return the buffer of the last frame that arrived in pieces for reuse."""
-        if self._frame_buffer is not None and self._buffers is not None:
-            self._buffers.give_back(self._frame_buffer)
+        if self._frame_buffer is not None and self.buffers is not None:
+            self.buffers.give_back(self._frame_buffer)
             self._frame_buffer = None
 
     def _checked(self, size: int) -> int:
@@ -226,24 +238,26 @@ class FrameReader:
         """Make the buffer large enough for `needed` bytes, with room for more to come."""
         assert self._buffer is not None
         if len(self._buffer) < needed:
-            capacity = min(self._size, max(GROWTH_FACTOR * needed, SMALL_BUFFER_BYTES))
-            if not self._buffer and self._buffers is not None:
-                spare = self._buffers.take(self._size)
-                if spare is not None:
-                    self._buffer = spare
-                    return
-                if self._buffers.is_short:
+            earned = max(GROWTH_FACTOR * needed, FIRST_BUFFER_BYTES)
+            capacity = min(self._size, earned)
+            spare = None
+            if self.buffers is not None:
+                # A client that sends little must not keep a large spare buffer from the others.
+                spare = self.buffers.take(capacity, earned)
+                if self.buffers.is_short and not self._buffer:
                     capacity = needed
-            grown = bytearray(capacity)
+            grown = bytearray(capacity) if spare is None else spare
             # Allocate a new buffer: the old one cannot grow while a caller holds a view of it.
             grown[: self._received] = memoryview(self._buffer)[: self._received]
-            self._buffer = grown
+            outgrown, self._buffer = self._buffer, grown
+            if self.buffers is not None and outgrown:
+                self.buffers.give_back(outgrown)
 
     def _completed(self) -> memoryview | None:
         if self._buffer is None or self._received < self._size:
             return None
         frame = memoryview(self._buffer)[: self._size]
-        if self._buffers is not None:
+        if self.buffers is not None:
             self._frame_buffer = self._buffer
         self._buffer = None
         self.unfinished_bytes = 0

@@ -5,7 +5,8 @@ thread waits for any of them. The request is answered when every search is done,
 client's timeout (TimeoutMs, version 10; without it, remote.list.offsets.request.timeout.ms). After
 a timeout, partitions still being searched get REQUEST_TIMED_OUT, and the others get their offsets.
 A partition that this broker ceases to lead is settled at once, with the leadership error. A search
-continues when no request waits for it any more, and fills the caches for the client's retry.
+in the tier continues when no request waits for it any more, and fills the caches for the client's
+retry; a long one in a local log ends (`search_slots.py`).
 """
 
 import asyncio
@@ -22,7 +23,8 @@ from ..partition.fetch_data import CurrentLeader
 from ..partition.partition import Partition
 from ..purgatory.purgatory import DelayedOperation, Purgatory
 from ..remote_tier import RemoteTier
-from .offset_lookup import OffsetQuery, OffsetResult, look_up_offset
+from .offset_lookup import LongSearches, OffsetQuery, OffsetResult, look_up_offset
+from .search_slots import SearchSlots
 
 _log = logging.getLogger(__name__)
 
@@ -111,6 +113,7 @@ class OffsetListing:
         """The timeout if the client sets none: remote.list.offsets.request.timeout.ms."""
         self._loop = asyncio.get_running_loop()
         self._tasks = TaskOwner(_SEARCHES_MAX)
+        self._slots = SearchSlots()
         self.expired: Counter[TopicPartition] = Counter()
         """How many searches timed out, by partition."""
         self.purgatory: Purgatory[DelayedListOffsets] = Purgatory("RemoteListOffsets", self._loop)
@@ -120,16 +123,18 @@ class OffsetListing:
     ) -> "OffsetResults | asyncio.Future[OffsetResults]":
         """The results in request order; a future when the remote tier must be searched.
 
-        Cancelling the future ends the wait, but not the searches.
+        Cancelling the future ends the wait, but not the searches in the tier.
         """
         results: OffsetResults = []
         searches: list[tuple[RemoteSearch, Coroutine[object, object, TimestampAndOffset]]] = []
+        answer: asyncio.Future[OffsetResults] = self._loop.create_future()
+        long = LongSearches(self._slots, lambda: not answer.done())
         for query in queries:
             result = OffsetResult(query.topic_partition)
             results.append(result)
             try:
                 partition = self._partition_of(query.topic_partition)
-                lookup = look_up_offset(partition, query, isolation, self._remote_tier)
+                lookup = look_up_offset(partition, query, isolation, self._remote_tier, long)
             except KafkaError as error:
                 result.fail(error, self._leader_of(query.topic_partition))
                 continue
@@ -139,7 +144,6 @@ class OffsetListing:
                 searches.append((RemoteSearch(partition, result), lookup))
         if not searches:
             return results
-        answer: asyncio.Future[OffsetResults] = self._loop.create_future()
 
         def respond(settled: OffsetResults) -> None:
             if not answer.done():

@@ -14,7 +14,7 @@ moved the high watermark past the start of its epoch, it doesn't know the end th
 (OFFSET_NOT_AVAILABLE).
 """
 
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
@@ -33,6 +33,7 @@ from ...storage.segment.time_index import TimestampAndOffset
 from ..partition.fetch_data import NO_EPOCH, CurrentLeader
 from ..partition.partition import Partition
 from ..remote_tier import RemoteTier
+from .search_slots import SearchSlots
 
 NO_OFFSET = TimestampAndOffset(-1, -1, -1)
 
@@ -66,11 +67,25 @@ class OffsetResult:
             self.current_leader = leader
 
 
+class LongSearches(NamedTuple):
+    """What the long searches of one request need."""
+
+    slots: SearchSlots
+    is_wanted: Callable[[], bool]
+    """Whether anybody still waits for the answer."""
+
+    def check(self) -> None:
+        """Raises KafkaError if nobody waits for the answer any more."""
+        if not self.is_wanted():
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "Nobody waits for this search.")
+
+
 def look_up_offset(
     partition: Partition,
     query: OffsetQuery,
     isolation: FetchIsolation,
     remote_tier: RemoteTier | None,
+    searches: "LongSearches",
 ) -> TimestampAndOffset | Coroutine[object, object, TimestampAndOffset]:
     """The offset, or a coroutine for it if the lookup needs the remote tier or a long local read.
 
@@ -91,17 +106,32 @@ def look_up_offset(
         next(search)
     except StopIteration as end:
         return _answer(sight, timestamp, cast("Found", end.value), remote_tier)
-    return _look_up_at_length(sight, timestamp, search, remote_tier)
+    # While it waits for its turn, it holds nothing: then it begins anew.
+    search.close()
+    return _look_up_at_length(sight, query, remote_tier, searches)
 
 
 async def _look_up_at_length(
-    sight: "_Sight",
-    timestamp: int,
-    search: Generator[None, None, Found],
-    remote_tier: RemoteTier | None,
+    sight: "_Sight", query: OffsetQuery, remote_tier: RemoteTier | None, searches: "LongSearches"
 ) -> TimestampAndOffset:
-    answer = _answer(sight, timestamp, await in_turns(search), remote_tier)
+    async with searches.slots.slot(query.topic_partition):
+        searches.check()
+        log = sight.partition.leader_log(query.current_leader_epoch)
+        lookup = await in_turns(_while_wanted(log.search_timestamp(query.timestamp), searches))
+    answer = _answer(sight, query.timestamp, lookup, remote_tier)
     return answer if isinstance(answer, TimestampAndOffset) else await answer
+
+
+def _while_wanted(
+    search: Generator[None, None, Found], searches: "LongSearches"
+) -> Generator[None, None, Found]:
+    while True:
+        try:
+            next(search)
+        except StopIteration as end:
+            return cast("Found", end.value)
+        searches.check()
+        yield
 
 
 def _answer(

@@ -22,6 +22,9 @@ from typing import Generic, TypeVar
 
 from .timer_wheel import TimerEntry, TimerLoop, TimerWheel
 
+OPERATIONS_MAX = 100_000
+"""How many operations of one kind may wait."""
+
 
 class DelayedOperation(TimerEntry):
     """One waiting operation. Subclasses define its condition, completion and expiration."""
@@ -119,7 +122,7 @@ OperationT = TypeVar("OperationT", bound=DelayedOperation)
 class Purgatory(Generic[OperationT]):
     """All waiting operations of one kind, by key."""
 
-    def __init__(self, name: str, loop: TimerLoop, operations_max: int = 100_000) -> None:
+    def __init__(self, name: str, loop: TimerLoop, operations_max: int = OPERATIONS_MAX) -> None:
         self.name = name
         self.operations_max = operations_max
         self._wheel = TimerWheel(loop)

@@ -27,7 +27,8 @@ from tierlog.replication.follower.follower_asks import (
     OffsetAsk,
 )
 from tierlog.replication.leader.log_reader import LogReader
-from tierlog.replication.leader.offset_lookup import OffsetQuery, look_up_offset
+from tierlog.replication.leader.offset_lookup import LongSearches, OffsetQuery, look_up_offset
+from tierlog.replication.leader.search_slots import SearchSlots
 from tierlog.replication.metadata.cluster_image import PartitionImage
 from tierlog.replication.metadata.replica_epoch import ReplicaEpoch
 from tierlog.replication.partition.fetch_data import (
@@ -255,7 +256,8 @@ class ReplicaNode:
     def answer_offset(self, ask: OffsetAsk) -> OffsetAndEpoch:
         """What the leader answers a follower's ListOffsets. Raises KafkaError."""
         query = OffsetQuery(NAME, ask.timestamp, ask.current_leader_epoch)
-        found = look_up_offset(self.partition, query, FetchIsolation.LOG_END, None)
+        searches = LongSearches(SearchSlots(), lambda: True)
+        found = look_up_offset(self.partition, query, FetchIsolation.LOG_END, None, searches)
         assert isinstance(found, TimestampAndOffset)
         return OffsetAndEpoch(found.offset, found.leader_epoch)
 

@@ -7,8 +7,9 @@ reads, costs little however many of them there are.
 import resource
 import socket
 import struct
+import time
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,14 @@ from tierlog.clients.protocol.messages.metadata import (
     MetadataRequestTopic,
     MetadataResponse,
 )
+from tierlog.clients.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from tierlog.clients.record.batch import Record
+from tierlog.clients.record.builder import build_batch
 from tierlog.tests.broker_process import BrokerProcess, RawClient
 from tierlog.tests.scenarios.foreign_clients import CLIENTS
 from tierlog.tests.scenarios.plain_io import PlainProducer, produce, read, value_of
@@ -30,6 +39,9 @@ TOPIC = "wanted"
 RECORDS = 20_000
 GROWTH_MAX_MIB = 64
 MANY = 5_000
+BESIDE = "beside"
+A_WHILE_S = 5.0
+"""Nobody waits for longer than a second; the machine may be busy with other things."""
 ASK_FOR_ALL = MetadataRequest(topics=None)
 
 
@@ -54,7 +66,8 @@ def others_are_served(broker: BrokerProcess) -> Generator[ExitStack]:
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     with BrokerProcess.on(tmp_path_factory.mktemp("hostile")) as broker:
-        CLIENTS["confluent-kafka"].create_topic(broker.bootstrap, TOPIC, {})
+        for name in (TOPIC, BESIDE):
+            CLIENTS["confluent-kafka"].create_topic(broker.bootstrap, name, {})
         sent = produce(broker.bootstrap, TOPIC, map(value_of, range(RECORDS)), timeout_ms=30_000)
         assert len(sent.acknowledged) == RECORDS
         yield broker
@@ -81,6 +94,54 @@ def test_sizes_that_are_announced_and_never_sent(broker: BrokerProcess) -> None:
     with others_are_served(broker) as hostile:
         for _ in range(200):
             hostile.enter_context(raw(broker)).sendall(struct.pack(">i", 100_000_000) + b"x" * 99)
+
+
+def longest_produce_s(broker: BrokerProcess, *sizes: int) -> float:
+    """How long the slowest of some requests takes of a client that sends what it announces."""
+    longest = 0.0
+    with RawClient(broker.port) as client:
+        for size in sizes * 5:
+            batch = bytes(build_batch([Record(0, 0, b"k", bytes(size))]))
+            data = PartitionProduceData(index=0, records=batch)
+            request = ProduceRequest(
+                acks=-1,
+                timeout_ms=30_000,
+                topic_data=[TopicProduceData(name=BESIDE, partition_data=[data])],
+            )
+            began = time.monotonic()
+            answer = client.ask(request, 7, ProduceResponse)
+            longest = max(longest, time.monotonic() - began)
+            assert not answer.responses[0].partition_responses[0].error_code
+    return longest
+
+
+def announce(sent: int, hostile: ExitStack, broker: BrokerProcess, sizes: list[int]) -> None:
+    """Connections that announce such requests, send some of it, and then nothing."""
+    piece = bytes(sent)
+    for size in sizes:
+        client = hostile.enter_context(raw(broker))
+        client.setblocking(False)
+        with suppress(BlockingIOError):
+            client.sendall(struct.pack(">i", size) + piece)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sent", [14, 70_000])
+def test_nine_that_announce_all_the_memory_keep_nobody_waiting(
+    broker: BrokerProcess, sent: int
+) -> None:
+    with others_are_served(broker) as hostile:
+        announce(sent, hostile, broker, [100 << 20, *[3_276_800] * 8])
+        assert longest_produce_s(broker, 1_000, 30_000, 900_000) < A_WHILE_S
+
+
+@pytest.mark.slow
+def test_two_hundred_that_send_two_megabytes_and_stop(broker: BrokerProcess) -> None:
+    before = resident_mib(broker)
+    with ExitStack() as hostile:
+        announce(2 << 20, hostile, broker, [3 << 20, 100 << 20] * 100)
+        assert longest_produce_s(broker, 1_000, 30_000, 900_000) < A_WHILE_S
+        assert resident_mib(broker) < before + 256
 
 
 @pytest.mark.slow

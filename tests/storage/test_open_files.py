@@ -134,3 +134,22 @@ def test_a_tree_goes_with_its_folders_and_what_a_link_leads_to_stays(tmp_path: P
     assert not doomed.exists()
     assert (other / "kept").read_bytes() == b"kept"
     OsFiles().remove_tree(str(doomed))
+
+
+def test_of_a_link_to_a_directory_the_link_goes_and_its_files(tmp_path: Path) -> None:
+    """An operator has moved it to another disk: its data goes, the directory stays there."""
+    moved = tmp_path / "other disk"
+    (moved / "folder").mkdir(parents=True)
+    (moved / "log").write_bytes(b"records")
+    link = tmp_path / "t-0.0123-delete"
+    link.symlink_to(moved)
+    OsFiles().remove_tree(str(link))
+    assert not link.is_symlink()
+    assert [each.name for each in moved.iterdir()] == ["folder"]
+
+
+def test_a_link_that_leads_nowhere_goes(tmp_path: Path) -> None:
+    link = tmp_path / "t-0"
+    link.symlink_to(tmp_path / "unmounted")
+    OsFiles().remove_tree(str(link))
+    assert not link.is_symlink()

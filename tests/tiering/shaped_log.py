@@ -17,7 +17,8 @@ from tierlog.clients.record.batch import Record, RecordBatch, TimestampType
 from tierlog.clients.record.builder import BatchFields, RecordBatchBuilder, build_control_batch
 from tierlog.clients.record.compression import CompressionType
 from tierlog.clients.record.control import ControlRecordType, EndTransactionMarker
-from tierlog.replication.leader.offset_lookup import OffsetQuery, look_up_offset
+from tierlog.replication.leader.offset_lookup import LongSearches, OffsetQuery, look_up_offset
+from tierlog.replication.leader.search_slots import SearchSlots
 from tierlog.replication.metadata.cluster_image import PartitionImage
 from tierlog.replication.partition.partition import Partition
 from tierlog.storage.log.fetch_data import FetchDataInfo, FetchIsolation
@@ -151,7 +152,8 @@ async def ask(
     """What ListOffsets answers: an offset, or the name of an error."""
     query = OffsetQuery(PARTITION.topic_partition, timestamp)
     try:
-        found = look_up_offset(led_partition(broker), query, isolation, broker.manager)
+        searches = LongSearches(SearchSlots(), lambda: True)
+        found = look_up_offset(led_partition(broker), query, isolation, broker.manager, searches)
         return found if isinstance(found, TimestampAndOffset) else await found
     except KafkaError as error:
         return error.code.name

@@ -93,3 +93,19 @@ def test_what_a_listener_obeys_gives_no_warning() -> None:
     assert not config_warnings(read_config({**BASE, **stated}))
     idle = {"listener.name.clients.scram-sha-256.sasl.jaas.config": SCRAM}
     assert "scram-sha-256" in "".join(config_warnings(read_config({**BASE, **idle})))
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("sasl.enabled.mechanism", "sasl.enabled.mechanisms"),
+        ("sasl.server.max.recieve.size", "sasl.server.max.receive.size"),
+        (
+            "listener.name.clients.connections.max.reauth.mss",
+            "listener.name.clients.connections.max.reauth.ms",
+        ),
+    ],
+)
+def test_a_misspelt_protection_refuses_the_start(name: str, meant: str) -> None:
+    assert f"{name} is no property of Kafka or tierlog" in refused({name: "1"})
+    assert f"did you mean {meant}?" in refused({name: "1"})

@@ -17,6 +17,7 @@ import pytest
 
 from tierlog.broker.dispatch.apis import Apis
 from tierlog.broker.network.socket_server import STRANGERS_BYTES_MAX
+from tierlog.clients.protocol.connection import FIRST_BUFFER_BYTES
 from tierlog.tests.broker.security.sasl.sasl_frames import BAD, authenticate, handshake, versions
 
 from .listener_kinds import (
@@ -63,7 +64,7 @@ async def half_a_token(line: PlainLine | TlsLine) -> None:
 
 
 LARGE_TOKEN = authenticate(bytes(30_000))
-"""All strangers together may announce STRANGERS_BYTES_MAX of these."""
+"""Of which only the beginning is sent: it takes a buffer of FIRST_BUFFER_BYTES."""
 
 
 async def a_wrong_password(line: PlainLine | TlsLine) -> None:
@@ -119,7 +120,7 @@ def test_a_stranger_takes_little_memory_however_far_it_gets(tmp_path: Path) -> N
     async def measure(kind: Kind, network: MemoryNetwork, stage: Stage) -> None:
         counted, resident = await bytes_of_each(network, stage, strangers)
         print(f"{kind.protocol}, {stage.__name__}: {counted} B of objects, {resident} B in all")
-        announced = len(LARGE_TOKEN) if stage is half_a_token else 0
+        announced = FIRST_BUFFER_BYTES if stage is half_a_token else 0
         assert counted <= PLAIN_BYTES_MAX + announced
         own_bytes_max = TLS_BYTES_MAX if kind.has_tls else 2 * PLAIN_BYTES_MAX
         assert resident <= own_bytes_max + announced

@@ -157,6 +157,50 @@ def test_connections_that_come_too_fast_wait_for_their_turn(
     asyncio.run(story())
 
 
+def test_probes_are_answered_beside_any_number_of_slow_clients() -> None:
+    """Which keep all connections that there may be, and come again when they lose one."""
+
+    async def story() -> None:
+        endpoint = HttpEndpoint(SocketNetwork(SocketOptions()), lambda _: plain(200, "ok"))
+        port = await endpoint.start("127.0.0.1", 0)
+        slow: list[asyncio.StreamWriter] = []
+        async with asyncio.timeout(20):
+            for _ in range(3):
+                for _ in range(http_endpoint.CONNECTIONS_MAX):
+                    _, writer = await asyncio.open_connection("127.0.0.1", port)
+                    writer.write(b"GET /healthz HTTP/1.1\r\n")
+                    slow.append(writer)
+                for _ in range(5):
+                    assert (await exchange(port, GET)).startswith(b"HTTP/1.1 200 OK")
+        endpoint.stop()
+        for each in slow:
+            each.close()
+
+    asyncio.run(story())
+
+
+def test_the_address_with_the_most_connections_makes_room() -> None:
+    """And of it whoever has come first, unless it waits for the broker."""
+
+    async def story() -> None:
+        endpoint = HttpEndpoint(SocketNetwork(SocketOptions()), lambda _: plain(200, "ok"))
+        port = await endpoint.start("127.0.0.1", 0)
+        few = await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0))
+        many = [
+            await asyncio.open_connection("127.0.0.1", port)
+            for _ in range(http_endpoint.CONNECTIONS_MAX)
+        ]
+        async with asyncio.timeout(20):
+            assert not await many[0][0].read()
+            few[1].write(GET)
+            assert (await few[0].read()).startswith(b"HTTP/1.1 200 OK")
+        endpoint.stop()
+        for _, each in [few, *many]:
+            each.close()
+
+    asyncio.run(story())
+
+
 SITE = "page\n"
 
 

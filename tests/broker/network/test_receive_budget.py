@@ -57,8 +57,8 @@ def test_unfinished_requests_do_not_grow_beyond_the_bound(
             peers = await begun(broker, *[3 * MIB] * 12)
             for _ in range(200):
                 await asyncio.sleep(0)
-                # One in full, and of the others what came first.
-                assert broker.server.receive_budget.used <= 5 * MIB
+                # One in full, and of the others what came while memory was not short.
+                assert broker.server.receive_budget.used <= 6 * MIB
             other = await broker.connect()
             assert await other.ask(b"small") == b"5"
             for peer in peers:
@@ -152,12 +152,12 @@ def test_who_stalls_while_nobody_waits_is_left_alone(monkeypatch: pytest.MonkeyP
 def test_a_second_request_begun_with_the_end_of_the_first_needs_room_of_its_own() -> None:
     async def story() -> None:
         async with running(length, LIMITS) as broker:
-            one, two = await begun(broker, MIB, MIB)
+            one, two = await begun(broker, MIB, 3 * MIB)
             one.writer.write(b"x" + struct.pack(">i", 4 * MIB) + b"begun")
             assert await one.answer() == str(MIB).encode()
             await until(lambda: broker.server.receive_budget.waiting == 1)
             two.writer.write(b"x")
-            assert await two.answer() == str(MIB).encode()
+            assert await two.answer() == str(3 * MIB).encode()
             one.writer.write(bytes(4 * MIB - 5))
             assert await one.answer() == str(4 * MIB).encode()
 

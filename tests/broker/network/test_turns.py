@@ -254,14 +254,13 @@ def test_a_client_that_goes_while_more_lies_behind_its_waiting_request_is_notice
             await peer.writer.drain()
             peer.writer.close()
             await until(gate.cancelled)
-            # What needs no answer is done all the same, as it would be without the first.
-            await until(lambda: done == [b"wait"] + [b"behind"] * 3 + [b"later"] * 3)
             await until(lambda: broker.metric("connection-count") == 0)
+            assert done == [b"wait"]
 
     asyncio.run(story())
 
 
-def test_a_second_request_that_would_wait_does_not_once_the_client_has_gone() -> None:
+def test_a_second_request_that_would_wait_is_not_begun_once_the_client_has_gone() -> None:
     async def story() -> None:
         gates: list[asyncio.Future[object]] = []
 
@@ -275,8 +274,7 @@ def test_a_second_request_that_would_wait_does_not_once_the_client_has_gone() ->
             await until(lambda: len(gates) == 1)
             peer.writer.close()
             await until(lambda: broker.metric("connection-count") == 0)
-            assert len(gates) == 5
-            assert all(gate.cancelled() for gate in gates)
+            assert [gate.cancelled() for gate in gates] == [True]
 
     asyncio.run(story())
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from tierlog.clients.errors import ProtocolError
 from tierlog.clients.protocol.connection import (
+    FIRST_BUFFER_BYTES,
     SMALL_BUFFER_BYTES,
     FrameBuffers,
     FrameReader,
@@ -133,7 +134,7 @@ def test_memory_follows_what_arrives_not_what_is_announced() -> None:
     assert not list(reader.feed(piece))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 3 * SMALL_BUFFER_BYTES
+    assert peak < 3 * FIRST_BUFFER_BYTES
 
 
 @given(st.integers(1, 3_000_000), st.lists(st.integers(5_000, 700_000), min_size=1))
@@ -185,16 +186,34 @@ def test_few_buffers_wait_for_a_frame_and_none_of_the_largest() -> None:
     buffers = FrameBuffers()
     huge = bytearray(5 << 20)
     buffers.give_back(huge)
-    assert buffers.take(1) is None
+    assert buffers.take(1, 5 << 20) is None
     for _ in range(9):
         buffers.give_back(bytearray(3 << 20))
-    taken = [buffers.take(3 << 20) for _ in range(9)]
+    taken = [buffers.take(3 << 20, 3 << 20) for _ in range(9)]
     assert sum(each is not None for each in taken) == 5
     small, large = bytearray(SMALL_BUFFER_BYTES), bytearray(2 * SMALL_BUFFER_BYTES)
     buffers.give_back(large)
     buffers.give_back(small)
-    assert buffers.take(SMALL_BUFFER_BYTES + 1) is large
-    assert buffers.take(10) is small
+    assert buffers.take(SMALL_BUFFER_BYTES + 1, LIMIT) is None
+    assert buffers.take(SMALL_BUFFER_BYTES + 1, 3 * SMALL_BUFFER_BYTES) is large
+    assert buffers.take(10, SMALL_BUFFER_BYTES) is small
+
+
+def test_who_only_announces_a_frame_keeps_no_large_buffer_from_the_others() -> None:
+    announced = 3 << 20
+    buffers = FrameBuffers()
+    buffers.give_back(bytearray(announced))
+    silent = [FrameReader(announced, buffers) for _ in range(100)]
+    for each in silent:
+        assert not list(each.feed(memoryview(announced.to_bytes(4) + bytes(10))))
+    assert sum(each.held_bytes for each in silent) <= 100 * FIRST_BUFFER_BYTES
+    eager = FrameReader(announced, buffers)
+    half = memoryview(bytes(announced // 2))
+    list(eager.feed(memoryview(announced.to_bytes(4))))
+    list(eager.feed(half))
+    assert eager.held_bytes == announced
+    (found,) = eager.feed(half)
+    assert len(found) == announced
 
 
 @given(

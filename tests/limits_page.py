@@ -1,0 +1,109 @@
+"""docs/limits.md: every bound that clients share, who can use it up, who pays, and its test.
+
+    python -m tierlog.tests.limits_page     writes the page anew, from tests/limits.toml
+
+The values are read from the code: of a property its default, otherwise the constant.
+"""
+
+import ast
+import tomllib
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple, TypedDict, cast
+
+from tierlog.broker.config.config_values import TABLES
+from tierlog.tests.house_rules import ROOT
+
+PAGE = ROOT / "docs" / "limits.md"
+TABLE = ROOT / "tests" / "limits.toml"
+UNLIMITED = (1 << 31) - 1
+
+_INTRODUCTION = """\
+# Limits
+
+Every bound that clients share, and what happens when it is reached. A client that keeps still, or
+is slow, must cost nobody else anything: the last columns say who pays instead, and which test shows
+it. `python -m tierlog.tests.limits_page` writes this page from `tests/limits.toml` and the code.
+The properties are in [server.properties](server.properties).
+
+| limit | value | counts | who can use it up by doing nothing | who pays | test |
+|---|---|---|---|---|---|
+"""
+
+
+class Limit(NamedTuple):
+    """A bound: a property, or a file and the constant in it."""
+
+    bound: str
+    held: str
+    silent: str
+    pays: str
+    test: str
+
+
+class _Own(TypedDict):
+    names: list[str]
+
+
+class _Table(TypedDict):
+    limit: list[dict[str, str]]
+    own: _Own
+
+
+def _table() -> _Table:
+    return cast("_Table", tomllib.loads(TABLE.read_text()))
+
+
+def limits() -> list[Limit]:
+    """The bounds that clients share."""
+    return [Limit(**each) for each in _table()["limit"]]
+
+
+def own_bounds() -> set[str]:
+    """Constants that bound one connection alone."""
+    return set(_table()["own"]["names"])
+
+
+def constants(path: Path) -> set[str]:
+    """The names of the constants at the top of a module."""
+    found: set[str] = set()
+    for each in ast.parse(path.read_text()).body:
+        match each:
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                found.add(name)
+            case _:
+                pass
+    return found
+
+
+def value_of(bound: str) -> str:
+    """The default of a property, or the value of a constant. Raises KeyError if there is none."""
+    if ".py:" not in bound:
+        definition = TABLES.find(bound)
+        if definition is None:
+            raise KeyError(bound)
+        return _readable(str(definition.default))
+    path, _, name = bound.partition(":")
+    module = import_module(f"tierlog.{path.removesuffix('.py').replace('/', '.')}")
+    return _readable(str(vars(module)[name]))
+
+
+def _readable(value: str) -> str:
+    number = int(value) if value.isdigit() else None
+    if number is None:
+        return value
+    return "unlimited" if number == UNLIMITED else f"{number:,}"
+
+
+def page() -> str:
+    """The page in whole."""
+    rows = [
+        f"| `{each.bound}` | {value_of(each.bound)} | {each.held} | {each.silent} | {each.pays} |"
+        f" `{each.test}` |\n"
+        for each in limits()
+    ]
+    return _INTRODUCTION + "".join(rows)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
