@@ -122,8 +122,8 @@ def test_everybody_who_sends_is_answered_beside_many_who_hardly_do(
                 assert budget.used <= 2 * SMALL.receive_max_bytes
             for each in healthy:
                 assert each.result() == [str(size).encode() for size in sizes]
-            for each in attacks:
-                each.cancel()
+            for attacker in attacks:
+                attacker.cancel()
 
     asyncio.run(story())
 
