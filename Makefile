@@ -46,6 +46,7 @@ help:
 	@echo 'make scenarios docs/tiering-scenarios.md anew, from the marks of the tests'
 	@echo 'make sample   docs/server.properties anew, from the tables of properties'
 	@echo 'make log-messages docs/log-messages.md anew, from the logger calls in the code'
+	@echo 'make limits   docs/limits.md anew, from tests/limits.toml'
 	@echo 'make dashboards docker/grafana/*.json anew, from the panels in the code'
 	@echo 'make table    the table of clients and tools in docs/clients.md anew, from the last make test'
 	@echo 'make micro    micro-benchmarks of the hot calls: CPU time each, in microseconds'
@@ -148,6 +149,10 @@ sample: setup-test
 .PHONY: log-messages
 log-messages: setup-test
 	$(BIN)/python -m tierlog.tests.log_message_page
+
+.PHONY: limits
+limits: setup-test
+	$(BIN)/python -m tierlog.tests.limits_page
 
 .PHONY: dashboards
 dashboards: setup-test
