@@ -101,9 +101,11 @@ class LeaderEpochCache:
         return entries[above - 1].epoch, entries[above].start_offset
 
     def entries_in_range(self, start_offset: int, end_offset: int) -> list[EpochEntry]:
-        """The history of the offsets [`start_offset`, `end_offset`), beginning at `start_offset`.
+        """The history of the offsets [`start_offset`, `end_offset`).
 
-        This is the epoch map in a remote segment's metadata.
+        This is the epoch map in a remote segment's metadata, as of Kafka's `epochEntriesInRange`.
+        It begins at `start_offset`, or where the whole history begins if that is later: the log
+        start offset may lie within a segment.
         """
         within = [
             entry for entry in self._entries if start_offset < entry.start_offset < end_offset

@@ -12,9 +12,11 @@ metadata" as future work). The rules:
   election cut off or copies of kept segments, are left out.
 - Offsets that no segment holds are a *hole*. There is no hole before the first segment: the log
   starts there.
+- The epochs of a segment begin above its first offset if the log start offset lay in its midst when
+  it was copied. All below had been deleted, so no hole ends there: the log starts there.
 
-The tier does not record the log start offset: records deleted by DeleteRecords come back if their
-segment still exists.
+Otherwise the tier does not record the log start offset: records deleted by DeleteRecords come back
+if their segment still exists.
 """
 
 from collections.abc import Sequence
@@ -135,7 +137,7 @@ def choose_lineage(
         kept[segment.segment_id] = announced[segment.segment_id]
         stretches.append(Stretch(announced[segment.segment_id], offset, until))
         offset = until
-    return TierLineage(
+    lineage = TierLineage(
         topic_id_partition=partition,
         history=tuple(_from_start(history, start)),
         log_start_offset=start,
@@ -146,13 +148,29 @@ def choose_lineage(
         highest_epoch=max(each.segment_leader_epochs[-1][0] for each in segments),
         stretches=tuple(stretches),
     )
+    deleted_below = _deleted_below(lineage)
+    return lineage if deleted_below is None else _from_offset(lineage, deleted_below)
+
+
+def _deleted_below(lineage: TierLineage) -> int | None:
+    """The end of the last hole that had been deleted before what follows it was copied, if any."""
+    log_starts = {
+        first
+        for (_, first), start in (
+            (each.segment_leader_epochs[0], each.start_offset) for each in lineage.segments
+        )
+        if first > start
+    }
+    return max((each.last + 1 for each in lineage.holes if each.last + 1 in log_starts), default=None)
 
 
 def after_last_hole(lineage: TierLineage) -> TierLineage:
     """The same log from the end of its last hole on; everything before is left out."""
-    if not lineage.holes:
-        return lineage
-    start = lineage.holes[-1].last + 1
+    return _from_offset(lineage, lineage.holes[-1].last + 1) if lineage.holes else lineage
+
+
+def _from_offset(lineage: TierLineage, start: int) -> TierLineage:
+    """The same log from an offset on, at which a stretch begins; all before is left out."""
     kept = tuple(each for each in lineage.segments if each.end_offset >= start)
     gone = tuple(each for each in lineage.segments if each.end_offset < start)
     return replace(
@@ -161,7 +179,7 @@ def after_last_hole(lineage: TierLineage) -> TierLineage:
         log_start_offset=start,
         segments=kept,
         left_out=(*lineage.left_out, *gone),
-        holes=(),
+        holes=tuple(each for each in lineage.holes if each.first >= start),
         stretches=tuple(each for each in lineage.stretches if each.first_offset >= start),
     )
 

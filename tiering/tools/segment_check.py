@@ -5,7 +5,8 @@ spans two pieces, are in memory. The checks:
 
 - the size and CRC32C of each object match the manifest;
 - each batch's CRC is valid, its offsets continue from the previous batch, and its leader epoch is
-  the manifest's for its offsets;
+  the manifest's for its offsets; the manifest knows no epochs below the log start offset, if that
+  lay in the midst of the segment when it was copied, but there, none is above its first;
 - each entry of the offset index points to the start of a batch whose base offset is not above the
   entry's offset; entries of the time index ascend and none exceeds the segment's max timestamp;
 - aborted transactions end within the segment, the producer snapshot is valid, and the epoch history
@@ -29,7 +30,7 @@ from ...clients.record.layout import (
 )
 from ...storage.checkpoint import MalformedCheckpointError, parse_epochs
 from ...storage.producer.producer_snapshot import CorruptSnapshotError, decode_snapshot
-from ...storage.remote.remote_lineage import epoch_of_offset
+from ...storage.remote.remote_lineage import NO_EPOCH, epoch_of_offset
 from ...storage.remote.remote_segment import RemoteLogSegmentMetadata
 from ..remote_storage import IndexType, RemoteResourceNotFound
 from ..store.manifest import Manifest
@@ -110,9 +111,13 @@ class BatchWalk:
         elif batch.base_offset > self._expected:
             gap = f"no record at the offsets {self._expected} to {batch.base_offset - 1}"
             yield _Problem(f"{gap} (a topic that was compacted once may have such gaps)", False)
-        epoch = epoch_of_offset(self._segment.segment_leader_epochs, batch.last_offset)
-        if batch.partition_leader_epoch != epoch:
-            yield _Problem(f"{where} has leader epoch {batch.partition_leader_epoch}, not {epoch}")
+        epochs = self._segment.segment_leader_epochs
+        epoch, its_epoch = epoch_of_offset(epochs, batch.last_offset), batch.partition_leader_epoch
+        if epoch == NO_EPOCH:
+            if its_epoch > epochs[0][0]:
+                yield _Problem(f"{where} has leader epoch {its_epoch}, not at most {epochs[0][0]}")
+        elif its_epoch != epoch:
+            yield _Problem(f"{where} has leader epoch {its_epoch}, not {epoch}")
         yield from self._index_entries(batch)
         self._expected = batch.next_offset
 

@@ -182,10 +182,14 @@ def offsets_of(segment: RemoteLogSegmentMetadata) -> tuple[int, int]:
 
 
 def _contradiction(segment: RemoteLogSegmentMetadata) -> str | None:
-    """The error in metadata that decodes but is inconsistent; None if there is none."""
+    """The error in metadata that decodes but is inconsistent; None if there is none.
+
+    The epochs may begin above the segment: at the log start offset as of its copy, which
+    DeleteRecords or retention had moved into its midst.
+    """
     start, end = offsets_of(segment)
     epochs = segment.segment_leader_epochs
-    if epochs[0][1] == start and epochs[-1][1] <= end:
+    if start <= epochs[0][1] and epochs[-1][1] <= end:
         return None
     return f"the leader epochs of the manifest do not match the offsets {start} to {end}"
 

@@ -87,6 +87,13 @@ def test_truncating_from_the_end_keeps_what_starts_below() -> None:
     assert not history.entries
 
 
+def test_a_segment_s_epochs_begin_at_a_log_start_in_its_midst() -> None:
+    """As in Kafka's `epochEntriesInRange`: what the history has lost, it does not invent."""
+    history = cache((0, 0), (1, 5), (2, 9))
+    history.truncate_from_start(4)
+    assert history.entries_in_range(3, 9) == [EpochEntry(0, 4), EpochEntry(1, 5)]
+
+
 def test_a_segment_s_epochs_are_clamped_to_its_range() -> None:
     history = cache((0, 0), (1, 5), (2, 9))
     assert history.entries_in_range(3, 9) == [EpochEntry(0, 3), EpochEntry(1, 5)]

@@ -40,9 +40,11 @@ def test_a_copy_that_never_ended_may_be_the_only_one() -> None:
         7: segment(7, 15, 20, [(1, 15)]),
         8: segment(8, 15, 60, [(2, 15)]),
     }
+    # Copied while the log began at 16, in its midst:
+    begun[9] = segment(9, 15, 20, [(2, 16)])
     for each in (covered, *begun.values()):
         log.apply_copy_started(each)
-    assert begun_copies_in_gaps(log, HISTORY, BOUNDS) == [begun[3], begun[4]]
+    assert begun_copies_in_gaps(log, HISTORY, BOUNDS) == [begun[3], begun[4], begun[9]]
     deleted = RemoteLogSegmentMetadataUpdate(
         segment_id=begun[3].segment_id,
         event_timestamp_ms=1,
@@ -50,4 +52,4 @@ def test_a_copy_that_never_ended_may_be_the_only_one() -> None:
         broker_id=0,
     )
     log.apply_update(deleted)
-    assert begun_copies_in_gaps(log, HISTORY, BOUNDS) == [begun[4]]
+    assert begun_copies_in_gaps(log, HISTORY, BOUNDS) == [begun[4], begun[9]]

@@ -93,8 +93,12 @@ class Bucket:
         partition: TopicIdPartition = PARTITION,
         topic: TopicDescription | None = None,
         producers: Sequence[ProducerEntry] = (),
+        log_start: int = 0,
     ) -> RemoteLogSegmentMetadata:
-        """Store a segment of batches of up to three records, as a copy would have."""
+        """Store a segment of batches of up to three records, as a copy would have.
+
+        `log_start` is where the log began when it was copied: its leader epochs begin no earlier.
+        """
         first, last = offsets
         log = bytearray()
         offset = first
@@ -106,7 +110,7 @@ class Bucket:
         return self.put_log(
             number,
             bytes(log),
-            history,
+            from_log_start(history, log_start),
             partition=partition,
             topic=topic,
             others={"snapshot": encode_snapshot(producers)},
@@ -136,8 +140,7 @@ class Bucket:
                 youngest = batch.max_timestamp
                 times += TIME_ENTRY.pack(youngest, batch.last_offset - first)
             position += batch.size_in_bytes
-        epochs = [(epoch_of_offset(history, first), first)]
-        epochs += [entry for entry in history if first < entry[1] <= last]
+        epochs = [entry for entry in from_log_start(history, first) if entry[1] <= last]
         metadata = RemoteLogSegmentMetadata(
             segment_id=RemoteLogSegmentId(partition, Uuid(number.to_bytes(16, "big"))),
             start_offset=first,
@@ -168,6 +171,13 @@ class Bucket:
         )
         self.objects[object_key(metadata, "manifest")] = encode_manifest(manifest)
         return metadata
+
+
+def from_log_start(history: History, log_start: int) -> History:
+    """What a log keeps of its leader epochs once it begins there (`LeaderEpochCache`)."""
+    epoch = epoch_of_offset(history, log_start)
+    later = [entry for entry in history if entry[1] > log_start]
+    return later if epoch < 0 else [(epoch, log_start), *later]
 
 
 def forge(bucket: Bucket, metadata: RemoteLogSegmentMetadata, suffix: str, content: bytes) -> None:

@@ -61,6 +61,35 @@ def test_a_missing_segment_is_a_hole_and_the_log_may_begin_after_it() -> None:
     assert after_last_hole(shorter) is shorter
 
 
+def test_a_log_that_began_in_the_midst_of_a_segment_begins_there() -> None:
+    lineage = choose_lineage([segment(1, 0, 9, (0, 5)), segment(2, 10, 19)], [(0, 5)])
+    assert (lineage.log_start_offset, lineage.log_end_offset) == (5, 20)
+    assert ids(lineage.segments) == [1, 2]
+    assert lineage.history == ((0, 5),)
+    assert lineage.holes == ()
+
+
+def test_what_was_deleted_before_a_segment_was_copied_is_no_hole() -> None:
+    """Its leader epochs begin where the log began then, so all below had been deleted."""
+    segments = [segment(1, 0, 9), segment(3, 15, 24, (0, 20)), segment(4, 25, 29, (1, 25))]
+    lineage = choose_lineage(segments, [(0, 0), (1, 25)])
+    assert lineage.holes == ()
+    assert (lineage.log_start_offset, lineage.log_end_offset) == (20, 30)
+    assert ids(lineage.segments) == [3, 4]
+    assert ids(lineage.left_out) == [1]
+    # A hole above stays one.
+    lineage = choose_lineage([*segments, segment(5, 40, 49, (1, 40))], [(0, 0), (1, 25)])
+    assert lineage.holes == (Hole(30, 39),)
+    assert lineage.log_start_offset == 20
+
+
+def test_where_another_copy_has_what_was_deleted_it_comes_back() -> None:
+    segments = [segment(1, 0, 9), segment(2, 10, 19), segment(3, 15, 24, (0, 20))]
+    lineage = choose_lineage(segments, [(0, 0)])
+    assert (lineage.log_start_offset, lineage.log_end_offset) == (0, 25)
+    assert lineage.holes == ()
+
+
 def test_a_copy_made_twice_is_kept_once() -> None:
     """The first was stored, but its COPY_SEGMENT_FINISHED got lost with the broker."""
     segments = [segment(1, 0, 9), segment(2, 0, 9), segment(3, 10, 19)]

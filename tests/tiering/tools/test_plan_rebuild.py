@@ -77,6 +77,16 @@ def test_a_hole_stops_a_rebuild_unless_it_may_be_skipped() -> None:
     assert (lineage.log_start_offset, lineage.log_end_offset) == (20, 30)
 
 
+def test_a_log_that_began_in_the_midst_of_a_segment_comes_back_from_there() -> None:
+    bucket = Bucket()
+    bucket.put(1, (0, 9), log_start=2)
+    bucket.put(2, (10, 19), log_start=2)
+    found = plan(bucket)
+    assert not found.has_trouble
+    lineage = found.topics[0].partitions[0].lineage
+    assert (lineage.log_start_offset, lineage.log_end_offset) == (2, 20)
+
+
 @pytest.mark.parametrize("suffix", ["leader_epoch_checkpoint", "snapshot"])
 def test_a_damaged_tail_is_trouble(suffix: str) -> None:
     bucket = Bucket()

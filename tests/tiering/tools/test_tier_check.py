@@ -122,7 +122,56 @@ def test_a_manifest_under_another_segments_key_is_found() -> None:
     assert "to another segment" in str(verify(bucket)[0])
 
 
-@pytest.mark.parametrize("epochs", [((0, 3),), ((0, 0), (3, 12))])
+def trimmed() -> tuple[Bucket, RemoteLogSegmentMetadata, RemoteLogSegmentMetadata]:
+    """A log that began at offset 5 when its first segment, [0, 9], was copied."""
+    bucket = Bucket()
+    return (
+        bucket,
+        bucket.put(1, (0, 9), HISTORY, log_start=5),
+        bucket.put(2, (10, 29), HISTORY, log_start=5),
+    )
+
+
+def test_a_segment_in_whose_midst_the_log_began_is_sound() -> None:
+    """DeleteRecords into a segment that is copied later, or retention and another leader.
+
+    Its epochs begin at the log start, as Kafka's do: what they do not tell of is no damage.
+    """
+    bucket, first, second = trimmed()
+    assert first.segment_leader_epochs == ((0, 5),)
+    assert verify(bucket, remote_log_of(PARTITION, [first, second])) == []
+
+
+def test_what_lies_below_the_log_start_of_a_segment_is_checked_all_the_same() -> None:
+    bucket, first, second = trimmed()
+    bucket.damage(first, "log", 70)
+    assert "the batch at offset 0 does not match its CRC" in str(verify(bucket)[0])
+    # A leader epoch never falls within a log.
+    bucket, first, second = trimmed()
+    batches = b"".join(batch_bytes(each) for each in ((0, 2, 0), (3, 3, 4), (4, 6, 0), (7, 9, 0)))
+    forge(bucket, first, "index", b"")
+    forge(bucket, first, "log", batches)
+    findings = verify(bucket, remote_log_of(PARTITION, [first, second]))
+    assert ["the batch at offset 3 has leader epoch 4, not at most 0"] == [
+        each.problem for each in findings
+    ]
+
+
+def test_a_log_that_began_in_the_midst_of_a_later_segment_has_no_hole_there() -> None:
+    """Retention had taken 10 to 19, and the leader of epoch 1 has cut its segments elsewhere.
+
+    The objects of 0 to 9 are still to be removed, or were left.
+    """
+    bucket = Bucket()
+    history = ((0, 0), (1, 25))
+    bucket.put(1, (0, 9), history)
+    bucket.put(2, (15, 24), history, log_start=20)
+    # This leader had not heard of the log start of the one before it.
+    bucket.put(3, (25, 29), history)
+    assert not any(each.is_trouble for each in verify(bucket))
+
+
+@pytest.mark.parametrize("epochs", [((0, 12),), ((0, 0), (3, 12))])
 def test_a_manifest_that_contradicts_itself_is_found(epochs: tuple[tuple[int, int], ...]) -> None:
     bucket, first, _ = two_segments()
     key = object_key(first, "manifest")

@@ -28,7 +28,7 @@ from tierlog.tests.clients.spark.tiers import (
 from tierlog.tests.house_rules import ROOT
 from tierlog.tests.tiering.remote_partition import PARTITION, batch_bytes
 from tierlog.tests.tiering.servers.s3 import VersityGateway
-from tierlog.tests.tiering.tools.bucket import forge
+from tierlog.tests.tiering.tools.bucket import Bucket, forge
 from tierlog.tiering.store.manifest import decode_manifest, encode_manifest
 from tierlog.tiering.store.object_keys import MANIFEST_SUFFIX, object_key, partition_prefix
 
@@ -184,10 +184,19 @@ def test_a_manifest_that_contradicts_itself_is_found(file_tier: TierPlace, capsy
     bucket, (_, second, _) = planted()
     key = object_key(second, MANIFEST_SUFFIX)
     manifest = decode_manifest(bucket.objects[key])
-    wrong = replace(manifest.metadata, segment_leader_epochs=((0, 12), (2, 13)))
+    wrong = replace(manifest.metadata, segment_leader_epochs=((0, 9), (2, 13)))
     bucket.objects[key] = encode_manifest(manifest._replace(metadata=wrong))
     finding = audit_of(bucket, file_tier, capsys).finding(key)
     assert "do not match the offsets 10 to 29" in finding["problem"]
+
+
+def test_a_segment_in_whose_midst_the_log_began_is_sound(
+    file_tier: TierPlace, capsys: Said
+) -> None:
+    bucket = Bucket()
+    bucket.put(1, (0, 9), ((0, 0), (2, 8)), log_start=5)
+    found = audit_of(bucket, file_tier, capsys)
+    assert (found.code, found.findings) == (0, [])
 
 
 @pytest.mark.requires("go")
