@@ -7,13 +7,16 @@ import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
+import confluent_kafka
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from tierlog.bench.tierlog_node import TierlogNode
 from tierlog.clients.admin import Admin, ConfigResourceType
 from tierlog.tests.scenarios.object_store import KEY, SECRET, ObjectStore
 from tierlog.tests.scenarios.rebuild_story import PROPERTIES, Story
 from tierlog.tests.scenarios.tier_command import tier
+from tierlog.tests.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -88,3 +91,57 @@ def test_ten_topics_come_back_from_the_bucket_alone(
         for said in (planned, verified, scrubbed):
             assert KEY not in said.output + said.errors
             assert SECRET not in said.output + said.errors
+
+
+TRIMMED_AT = 100
+"""In the midst of the first segment, while that is still written to."""
+
+
+def trim(bootstrap: str, topic: str) -> None:
+    """`kafka-delete-records.sh`, as an operator uses it."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    where = confluent_kafka.TopicPartition(topic, 0, TRIMMED_AT)
+    for deleted in admin.delete_records([where]).values():
+        assert deleted.result(30).low_watermark == TRIMMED_AT
+
+
+def offsets(bootstrap: str, topic: str, end: int) -> list[int]:
+    """The offsets that a consumer gets from the beginning of the log on."""
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": "reader"})
+    first, last = consumer.get_watermark_offsets(confluent_kafka.TopicPartition(topic, 0), 30)
+    assert last == end
+    consumer.assign([confluent_kafka.TopicPartition(topic, 0, first)])
+    found: list[int] = []
+
+    def has_all() -> bool:
+        found.extend(each.offset() or 0 for each in consumer.consume(5_000, timeout=0.2))
+        return bool(found) and found[-1] >= end - 1
+
+    try:
+        wait_until(has_all, 60, lambda: f"the last of {len(found)} is {found[-1:]}")
+    finally:
+        consumer.close()
+    return found
+
+
+def test_a_log_trimmed_within_its_active_segment_is_sound_and_comes_back(tmp_path: Path) -> None:
+    with TierlogNode(tmp_path / "node", properties=PROPERTIES) as node:
+        story = Story(node, ["trimmed", "whole"], PARTITIONS, SEGMENT_BYTES)
+        story.create_topics()
+        story.produce(2 * TRIMMED_AT)
+        trim(node.bootstrap, "trimmed")
+        story.produce(RECORDS)
+        tiered = story.wait_until_tiered()
+        for words in ("verify", "--quick"), ("verify", "--bootstrap", node.bootstrap):
+            verified = tier(node, *words)
+            assert verified.code == 0, verified
+        story.lose_the_disk()
+        rebuilt = {each["topic"]: each["partitions"] for each in story.rebuild().fields["topics"]}
+        for topic, start in ("trimmed", TRIMMED_AT), ("whole", 0):
+            ((found,),) = [rebuilt[topic]]
+            end = tiered[topic, 0]
+            assert (found["log_start_offset"], found["log_end_offset"]) == (start, end)
+        node.start()
+        assert offsets(node.bootstrap, "trimmed", tiered["trimmed", 0]) == list(
+            range(TRIMMED_AT, tiered["trimmed", 0])
+        )

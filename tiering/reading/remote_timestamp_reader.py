@@ -229,7 +229,8 @@ def _parts(
                 or segment.start_offset >= lookup.local_log_start_offset
             ):
                 continue
-            begin = max(start, epoch_start, segment.start_offset)
+            # An epoch of a segment begins later than the segment if its log did (DeleteRecords).
+            begin = max(start, epoch_start, dict(segment.segment_leader_epochs)[epoch])
             after = min(segment.end_offset_of_epoch(epoch) + 1, ends[epoch])
             if begin < after:
                 yield _Part(segment, epoch, begin, after)

@@ -161,7 +161,9 @@ def _deleted_below(lineage: TierLineage) -> int | None:
         )
         if first > start
     }
-    return max((each.last + 1 for each in lineage.holes if each.last + 1 in log_starts), default=None)
+    return max(
+        (each.last + 1 for each in lineage.holes if each.last + 1 in log_starts), default=None
+    )
 
 
 def after_last_hole(lineage: TierLineage) -> TierLineage:

@@ -42,8 +42,12 @@ def put(
     epoch: int = 0,
     *,
     said: int | None = None,
+    log_start: int = 0,
 ) -> RemoteLogSegmentMetadata:
-    """A finished segment of one-record batches; `said` is the largest timestamp of its metadata."""
+    """A finished segment of one-record batches; `said` is the largest timestamp of its metadata.
+
+    `log_start` is where the log began when it was copied.
+    """
     log, index = b"", b""
     for offset, time in enumerate(times, start):
         index += OFFSET_ENTRY.pack(offset - start, len(log)) if log else b""
@@ -53,7 +57,7 @@ def put(
         number,
         size=len(log),
         offsets=(start, start + len(times) - 1),
-        epochs=((epoch, start),),
+        epochs=((epoch, max(start, log_start)),),
         partition=PARTITION,
         txn_index_empty=True,
     )
@@ -87,6 +91,17 @@ def test_the_first_record_that_is_as_young() -> None:
         assert await look_up(partition, TS + 2) == TimestampAndOffset(TS + 2, 122, 0)
         assert await look_up(partition, TS + 3) is None
         assert await look_up(partition, 0, start=121) == TimestampAndOffset(TS + 1, 121, 0)
+
+    on([(0, 0)], story)
+
+
+@pytest.mark.scenario("4.8")
+def test_what_no_fetch_could_read_is_not_found() -> None:
+    """The log began in the midst of the segment, and this leader has not heard of it."""
+
+    async def story(partition: RemotePartition) -> None:
+        put(partition, 1, 120, [TS, TS + 1, TS + 2], log_start=121)
+        assert await look_up(partition, TS) == TimestampAndOffset(TS + 1, 121, 0)
 
     on([(0, 0)], story)
 

@@ -152,8 +152,8 @@ def test_what_lies_below_the_log_start_of_a_segment_is_checked_all_the_same() ->
     forge(bucket, first, "index", b"")
     forge(bucket, first, "log", batches)
     findings = verify(bucket, remote_log_of(PARTITION, [first, second]))
-    assert ["the batch at offset 3 has leader epoch 4, not at most 0"] == [
-        each.problem for each in findings
+    assert [each.problem for each in findings] == [
+        "the batch at offset 3 has leader epoch 4, not at most 0"
     ]
 
 
