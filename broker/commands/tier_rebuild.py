@@ -1,4 +1,8 @@
-"""`tierlog tier rebuild`: restores a broker's data directories from the tier alone."""
+"""`tierlog tier rebuild`: restores a broker's data directories from the tier alone.
+
+What can be read is restored, topic by topic. The exit code is 0 if that is everything, 1 if
+something was left out or lost, which is named, and 2 if nothing could be tried.
+"""
 
 import argparse
 
@@ -7,12 +11,13 @@ from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import Uuid, uuid_from_string, uuid_to_string
 from ...clients.text_table import table
 from ...storage.files import OsFiles
-from ...tiering.tier_owner import read_owner
+from ...tiering.tier_owner import Owner, read_owner
 from ...tiering.tools.plan_rebuild import RebuildPlan, plan_rebuild
-from ...tiering.tools.rebuild_plan import PlannedTopic
+from ...tiering.tools.rebuild_plan import LeftTopic, PlannedTopic
 from ...tiering.tools.terminal import SOUND, TROUBLE, Output, finding_fields, human_bytes
 from ...tiering.tools.tier_survey import survey_tier
 from ..config.config import BrokerConfig
+from ..config.topic_defaults import TopicDefaults
 from .rebuilt_directory import RebuiltDirectory
 from .tier_access import open_tier
 from .tier_owner import take_over
@@ -25,6 +30,9 @@ REBUILD_HELP = (
   tierlog serve --config server.properties
 """,
 )
+
+
+_REASONS_SHOWN = 5
 
 
 def add_rebuild_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,17 +53,17 @@ def add_rebuild_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--skip-holes",
         action="store_true",
-        help="if segments are missing in the middle of a partition, start after the last hole",
+        help=(
+            "if segments are missing in the middle of a partition, start after the last hole; "
+            "else its topic is left out"
+        ),
     )
 
 
 async def rebuild_from_tier(
     config: BrokerConfig, parsed: argparse.Namespace, output: Output
 ) -> int:
-    """Plan the rebuild, then write it unless this is a dry run or the plan has trouble.
-
-    Returns the exit code.
-    """
+    """Plan the rebuild, then write it unless this is a dry run; returns the exit code."""
     directory = RebuiltDirectory(config, OsFiles(), SystemEnvironment())
     if not parsed.dry_run:
         # Fail here, not after reading manifests for a minute.
@@ -64,44 +72,87 @@ async def rebuild_from_tier(
         with output.progress("reading manifests") as progress:
             survey = await survey_tier(tier, progress)
         plan = await plan_rebuild(
-            tier, survey, skip_holes=parsed.skip_holes, chosen=_chosen(parsed)
+            tier,
+            survey,
+            skip_holes=parsed.skip_holes,
+            chosen=_chosen(parsed),
+            defaults=TopicDefaults(config.values).log_config(),
         )
-        if not plan.topics:
+        if not (plan.topics or plan.left):
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
                 f"The tier {config.remote_storage} has no complete segment: nothing to rebuild.",
             )
-        is_written = not (parsed.dry_run or plan.has_trouble)
+        is_written = bool(plan.topics) and not parsed.dry_run
         if is_written:
             directory.write(plan)
             if parsed.take_over:
                 await take_over(config, tier)
         owner = await read_owner(tier)
-    for line in _topic_lines(plan):
-        output.line(line)
-    for finding in plan.findings:
-        output.finding(finding)
-    if is_written:
-        output.line(f"{', '.join(config.log_dirs)} is ready: start the broker on it")
-        if owner is not None and not parsed.take_over:
-            output.line(
-                f"the tier belongs to {owner}: until you run `tierlog tier owner --take-over`, "
-                "the rebuilt broker reads from the tier but copies and removes nothing there"
-            )
-    elif plan.has_trouble:
-        output.line("nothing was written: see the findings above")
-    else:
-        output.line("nothing was written: this was a dry run")
+    _tell(plan, output)
+    _tell_next(
+        config, plan, output, owner=None if parsed.take_over else owner, is_written=is_written
+    )
     output.result(
         {
             "tier": str(config.remote_storage),
             "log_dirs": list(config.log_dirs),
             "written": is_written,
             "topics": [_fields(each) for each in plan.topics],
+            "left_out": [
+                {
+                    "topic": each.name,
+                    "topic_id": uuid_to_string(each.topic_id),
+                    "reasons": list(each.reasons),
+                }
+                for each in plan.left
+            ],
             "findings": [finding_fields(each) for each in plan.findings],
         }
     )
     return TROUBLE if plan.has_trouble else SOUND
+
+
+def _tell(plan: RebuildPlan, output: Output) -> None:
+    """Print the plan, and what is not in it."""
+    for line in _topic_lines(plan) if plan.topics else ():
+        output.line(line)
+    for finding in plan.findings:
+        output.finding(finding)
+    for left in plan.left:
+        output.line(f"{left.name} {uuid_to_string(left.topic_id)} is left out: {_why(left)}")
+
+
+def _tell_next(
+    config: BrokerConfig,
+    plan: RebuildPlan,
+    output: Output,
+    *,
+    owner: Owner | None,
+    is_written: bool,
+) -> None:
+    """Print what was done and what is to be done; `owner` is another owner of the tier."""
+    if not is_written:
+        why = "this was a dry run" if plan.topics else "no topic can be restored, see above"
+        output.line(f"nothing was written: {why}")
+        return
+    output.line(f"{', '.join(config.log_dirs)} is ready: start the broker on it")
+    if owner is not None:
+        output.line(
+            f"the tier belongs to {owner}: until you run `tierlog tier owner --take-over`, "
+            "the rebuilt broker reads from the tier but copies and removes nothing there"
+        )
+    if plan.left:
+        output.line(
+            "to have what is left out as well, follow the advice above and run the rebuild again, "
+            "on empty directories, before any broker starts on these"
+        )
+
+
+def _why(left: LeftTopic) -> str:
+    """The reasons in a line that stays readable for a topic of many partitions."""
+    shown, more = left.reasons[:_REASONS_SHOWN], len(left.reasons) - _REASONS_SHOWN
+    return "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
 
 
 def _chosen(parsed: argparse.Namespace) -> set[Uuid]:

@@ -19,6 +19,7 @@ from tierlog.clients.record.builder import build_batch
 from tierlog.storage.directory.log_dir import LogDir, MetaProperties
 from tierlog.storage.files import OsFiles
 from tierlog.tests.broker_process import BrokerThread
+from tierlog.tests.tiering.remote_partition import PARTITION
 from tierlog.tests.tiering.tools.bucket import Bucket
 from tierlog.tiering.metadata.metadata_events import METADATA_TOPIC
 
@@ -231,6 +232,52 @@ def test_a_rebuilt_broker_owns_the_tier_only_if_that_is_said(
     capsys.readouterr()
     assert tier("owner", *place(root)) == 0
     assert "'old'" not in capsys.readouterr().out
+
+
+def with_a_hole(root: Path) -> None:
+    """Put a topic beside the sound one whose middle is missing."""
+    bucket = Bucket()
+    other = PARTITION._replace(topic="holed", topic_id=Uuid(b"of a holed topic"))
+    bucket.put(2, (0, 9), partition=other)
+    bucket.put(3, (20, 29), partition=other)
+    bucket.write_to(root)
+
+
+def test_a_rebuild_restores_what_it_can_and_says_what_it_left(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_a_hole(root)
+    directory = tmp_path / "rebuilt"
+    rebuilt = "--override", f"log.dirs={directory}"
+    assert tier("rebuild", "--dry-run", *place(root), *rebuilt) == 1
+    assert not directory.exists()
+    said = capsys.readouterr().out.splitlines()
+    why = "is left out: partition 0: no segment holds the offsets 10 to 19"
+    assert any(each.startswith("holed ") and each.endswith(why) for each in said)
+    assert said[-1] == "nothing was written: this was a dry run"
+    assert tier("rebuild", *place(root), *rebuilt) == 1
+    said = capsys.readouterr().out.splitlines()
+    assert f"{directory} is ready: start the broker on it" in said
+    assert said[-1].startswith("to have what is left out as well, follow the advice above")
+    assert (directory / "orders-0").is_dir()
+    assert not (directory / "holed-0").exists()
+    again = "--override", f"log.dirs={tmp_path}/again"
+    assert tier("rebuild", "--skip-holes", "--json", *place(root), *again) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [each["topic"] for each in told["topics"]] == ["holed", "orders"]
+    assert (told["written"], told["left_out"]) == (True, [])
+
+
+def test_a_rebuild_of_nothing_that_can_be_read_writes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_a_hole(tmp_path / "tier")
+    rebuilt = "--override", f"log.dirs={tmp_path}/rebuilt"
+    assert tier("rebuild", "--take-over", *place(tmp_path / "tier"), *rebuilt) == 1
+    said = capsys.readouterr().out.splitlines()
+    assert said[-1] == "nothing was written: no topic can be restored, see above"
+    assert not (tmp_path / "rebuilt").exists()
+    assert not (tmp_path / "tier" / "tierlog-owner.json").exists()
 
 
 def test_a_scrub_removes_nothing_from_another_clusters_tier(

@@ -57,6 +57,16 @@ class PlannedTopic:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class LeftTopic:
+    """A topic that is not rebuilt."""
+
+    name: str
+    topic_id: Uuid
+    reasons: tuple[str, ...]
+    """What keeps it from being rebuilt; a partition is named where it is of one."""
+
+
 class NewestTopics(NamedTuple):
     """The topic ids to rebuild by name, and the other (name, topic id) pairs, not rebuilt."""
 

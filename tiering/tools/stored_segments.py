@@ -76,13 +76,13 @@ def sort_out(objects: Iterable[TierObject]) -> Listing:
     return Listing(segments, foreign)
 
 
-def missing_parts(manifest: Manifest, objects: Mapping[str, TierObject]) -> list[str]:
-    """A description of each part in the manifest that is missing or has the wrong size."""
-    problems: list[str] = []
+def missing_parts(manifest: Manifest, objects: Mapping[str, TierObject]) -> dict[str, str]:
+    """By suffix, what is wrong with each part that is missing or has the wrong size."""
+    problems: dict[str, str] = {}
     for suffix, part in manifest.parts.items():
         stored = objects.get(suffix)
         if stored is None:
-            problems.append(f"{suffix} is missing")
+            problems[suffix] = f"{suffix} is missing"
         elif stored.size != part.size:
-            problems.append(f"{suffix} has {stored.size} bytes, not {part.size}")
+            problems[suffix] = f"{suffix} has {stored.size} bytes, not {part.size}"
     return problems

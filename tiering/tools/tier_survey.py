@@ -59,6 +59,21 @@ def _plain(text: str) -> str:
     return cut if cut.isprintable() else cut.encode("unicode_escape").decode()
 
 
+class IncompleteSegment(NamedTuple):
+    """A segment whose manifest names parts that are not there."""
+
+    manifest: Manifest
+    missing: frozenset[str]
+    """The suffixes of parts that are missing or have another size."""
+
+    def without_missing(self) -> Manifest:
+        """The manifest as if it did not name the missing parts."""
+        parts = self.manifest.parts
+        return self.manifest._replace(
+            parts={each: parts[each] for each in parts if each not in self.missing}
+        )
+
+
 @dataclass(slots=True)
 class Survey:
     """The contents of a tier, from its listing and its manifests."""
@@ -67,6 +82,8 @@ class Survey:
     manifests: dict[str, Manifest] = field(default_factory=dict[str, Manifest])
     """By stem; complete segments only."""
     findings: list[Finding] = field(default_factory=list[Finding])
+    incomplete: dict[str, IncompleteSegment] = field(default_factory=dict[str, IncompleteSegment])
+    """By stem; each has a finding."""
 
     def partitions(self) -> dict[TopicIdPartition, list[Manifest]]:
         """The complete segments of each partition, by start offset."""
@@ -88,6 +105,7 @@ class Survey:
             Listing(segments, []),
             {each: self.manifests[each] for each in segments if each in self.manifests},
             [each for each in self.findings if each.key.rpartition(".")[0] in segments],
+            {each: self.incomplete[each] for each in segments if each in self.incomplete},
         )
 
 
@@ -98,7 +116,9 @@ class DamagedPartError(Exception):
 async def read_part(tier: TierReader, manifest: Manifest, suffix: str) -> bytes:
     """A small part of a segment, checked. Raises DamagedPartError, RemoteStorageError."""
     part = manifest.parts.get(suffix)
-    if part is not None and part.size > PART_BYTES_MAX:
+    if part is None:
+        raise DamagedPartError(f"{suffix} is missing")
+    if part.size > PART_BYTES_MAX:
         raise DamagedPartError(f"{suffix} has {part.size} bytes, more than a broker writes")
     try:
         content = await tier.read(object_key(manifest.metadata, suffix))
@@ -106,7 +126,7 @@ async def read_part(tier: TierReader, manifest: Manifest, suffix: str) -> bytes:
         if error.failure is Failure.NOT_FOUND:
             raise DamagedPartError(f"{suffix} is missing") from error
         raise
-    if part is None or part.size != len(content) or part.crc != crc32c(content):
+    if part.size != len(content) or part.crc != crc32c(content):
         raise DamagedPartError(f"{suffix} does not match the manifest")
     return content
 
@@ -169,9 +189,9 @@ async def read_manifest(tier: TierReader, segment: StoredSegment, survey: Survey
     missing = missing_parts(manifest, segment.objects)
     if missing:
         offsets = offsets_of(manifest.metadata)
-        has_log = not any(each.startswith(f"{LOG_SUFFIX} ") for each in missing)
-        advice = RESTORE_BESIDE_LOG if has_log else RESTORE
-        survey.findings.append(Finding(key, ", ".join(missing), advice, offsets=offsets))
+        problem = ", ".join(missing.values())
+        survey.findings.append(Finding(key, problem, _RESTORE, offsets=offsets))
+        survey.incomplete[segment.stem] = IncompleteSegment(manifest, frozenset(missing))
         return
     survey.manifests[segment.stem] = manifest
 

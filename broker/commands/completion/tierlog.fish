@@ -116,7 +116,7 @@ complete -c tierlog -n '_shtab_tierlog_using tier rebuild' -l json -d 'print JSO
 complete -c tierlog -n '_shtab_tierlog_using tier rebuild' -l dry-run -d 'show the plan, write nothing'
 complete -c tierlog -n '_shtab_tierlog_using tier rebuild' -l take-over -d 'make the rebuilt broker the owner of the tier, if the old owner will not return'
 complete -c tierlog -n '_shtab_tierlog_using tier rebuild' -l topic-id -x -d 'if several topics have the same name, restore the one with this id; can be repeated'
-complete -c tierlog -n '_shtab_tierlog_using tier rebuild' -l skip-holes -d 'if segments are missing in the middle of a partition, start after the last hole'
+complete -c tierlog -n '_shtab_tierlog_using tier rebuild' -l skip-holes -d 'if segments are missing in the middle of a partition, start after the last hole; else its topic is left out'
 complete -c tierlog -n '_shtab_tierlog_using; and test $_shtab_tierlog_npos -eq 0' -a topic -d 'list, create, describe, alter, trim and delete topics; show their storage'
 complete -c tierlog -n '_shtab_tierlog_using topic' -s h -l help -d 'show this help message and exit'
 complete -c tierlog -n '_shtab_tierlog_using topic; and test $_shtab_tierlog_npos -eq 0' -a ls -d 'List the topics.'

@@ -512,7 +512,7 @@ _shtab_tierlog_tier_rebuild_options=(
   "--dry-run[show the plan, write nothing]"
   "--take-over[make the rebuilt broker the owner of the tier, if the old owner will not return]"
   "*--topic-id[if several topics have the same name, restore the one with this id\; can be repeated]:ID:"
-  "--skip-holes[if segments are missing in the middle of a partition, start after the last hole]"
+  "--skip-holes[if segments are missing in the middle of a partition, start after the last hole\; else its topic is left out]"
 )
 
 # guard to ensure default positional specs are added only once per session
