@@ -20,7 +20,13 @@ from ...storage.checkpoint import MalformedCheckpointError, parse_epochs
 from ...storage.config import LogConfig
 from ...storage.log.tier_history import mended_history
 from ...storage.producer.producer_snapshot import CorruptSnapshotError, decode_snapshot
-from ...storage.remote.remote_lineage import EpochHistory, LogExtent
+from ...storage.remote.remote_lineage import (
+    NO_EPOCH,
+    EpochHistory,
+    LogExtent,
+    epoch_of_offset,
+)
+from ...storage.remote.remote_segment import RemoteLogSegmentMetadata
 from ..remote_storage import IndexType
 from ..store.manifest import Manifest
 from ..store.object_keys import MANIFEST_SUFFIX, object_key
@@ -245,18 +251,18 @@ class _Planner:
         return PlannedPartition(lineage, await self._producers(manifest, lineage, manifests))
 
     async def _history(self, tail: Manifest, manifests: Sequence[Manifest]) -> EpochHistory:
-        """The epoch history of the log that ends with the tail."""
+        """The epoch history of the log that ends with the tail. Raises _LeftOutError."""
         try:
             content = await read_part(self._tier, tail, IndexType.LEADER_EPOCH.value)
             return parse_epochs(content)
         except (MalformedCheckpointError, DamagedPartError) as error:
+            told = _told_history(tail.metadata, [each.metadata for each in manifests])
+            if told is None:
+                raise _LeftOutError(
+                    f"{error}, and the manifests tell of several branches"
+                ) from error
             self._replaced(tail, f"{error}", "the leader epochs are those of the manifests")
-        metadata = tail.metadata
-        segments = [each.metadata for each in manifests]
-        remote = remote_log_of(metadata.topic_id_partition, segments)
-        end = metadata.end_offset + 1
-        told = mended_history(remote, (), LogExtent(0, end, end))
-        return told or metadata.segment_leader_epochs
+            return told
 
     async def _producers(
         self, tail: Manifest, lineage: TierLineage, manifests: Sequence[Manifest]
@@ -300,3 +306,23 @@ class _Planner:
                 "they are left out; `tierlog tier scrub --unknown-segments` removes their objects"
             )
             self._find(where, problem, advice, is_trouble=False)
+
+
+def _told_history(
+    tail: RemoteLogSegmentMetadata, segments: Sequence[RemoteLogSegmentMetadata]
+) -> EpochHistory | None:
+    """The history of the log that ends with the tail, as the segments' own epochs tell it.
+
+    None if segments below the tail are of several branches: nothing but the tail's history tells
+    which of them a later leader cut off.
+    """
+    end = tail.end_offset + 1
+    remote = remote_log_of(tail.topic_id_partition, segments)
+    told = mended_history(remote, (), LogExtent(0, end, end)) or tail.segment_leader_epochs
+    for segment in segments:
+        for epoch, first, last in segment.epoch_ranges():
+            for offset in {first, *(start for _, start in told if first <= start <= last)}:
+                known = epoch_of_offset(told, offset)
+                if offset < tail.start_offset and known not in (NO_EPOCH, epoch):
+                    return None
+    return told

@@ -208,6 +208,18 @@ def test_the_manifests_tell_the_leader_epochs_of_a_tail_that_lost_them(
     assert found.left == []
 
 
+def test_where_the_manifests_tell_of_two_branches_a_lost_history_is_not_guessed() -> None:
+    """Which of them was cut off stands in the history alone: the other would be other records."""
+    bucket = Bucket()
+    bucket.put(1, (0, 9))
+    bucket.put(2, (5, 9), ((0, 0), (3, 5)))
+    tail = bucket.put(3, (10, 19), ((0, 0), (5, 10)))
+    damaged(bucket, tail, "leader_epoch_checkpoint")
+    found = plan(bucket)
+    assert found.topics == []
+    assert found.left[0].reasons[0].endswith("and the manifests tell of several branches")
+
+
 def transactional(offset: int, *, producer_id: int = 7, epoch: int = 2) -> bytes:
     """A batch of one record, in a transaction."""
     return bytes(
