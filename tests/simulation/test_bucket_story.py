@@ -57,9 +57,7 @@ are told."""
 
 def _params() -> list[object]:
     names = sorted(BUCKET_BUGS)
-    return [
-        pytest.param(name, marks=pytest.mark.long if name in FIRST else ()) for name in names
-    ]
+    return [pytest.param(name, marks=pytest.mark.long if name in FIRST else ()) for name in names]
 
 
 @pytest.mark.parametrize("name", _params())

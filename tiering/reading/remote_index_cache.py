@@ -42,7 +42,7 @@ from ..remote_storage import (
     RemoteStorageManager,
 )
 from .cache_counts import CacheCounts
-from .remote_index_rebuild import rebuild_indexes
+from .remote_index_rebuild import DamagedLogError, rebuild_indexes
 from .single_flight import SingleFlight
 
 _log = logging.getLogger(__name__)
@@ -249,6 +249,12 @@ class RemoteIndexCache:
         )
 
     async def _rebuild(self, stem: str, segment: RemoteLogSegmentMetadata) -> None:
+        try:
+            rebuilt = await rebuild_indexes(self._storage, segment)
+        except DamagedLogError:
+            # The indexes are not to blame, and may serve again once the log object is restored.
+            self._distrusted.discard(stem)
+            raise
         _log.error(
             "The offset index or the time index of remote segment %s, offsets %d to %d, is "
             "corrupt (object key ends with %s). Rebuilding both from its record batches; the "
@@ -258,7 +264,6 @@ class RemoteIndexCache:
             segment.end_offset,
             stem,
         )
-        rebuilt = await rebuild_indexes(self._storage, segment)
         for index_type, content in (
             (IndexType.OFFSET, rebuilt.offset_index),
             (IndexType.TIMESTAMP, rebuilt.time_index),

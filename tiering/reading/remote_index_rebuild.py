@@ -3,11 +3,13 @@
 An index in the tier may be damaged like any other object, and a fetch does not compare it with the
 checksum in the manifest. So each look-up is checked against the batch that it points to. Once an
 index is found to be wrong, the whole segment is read and both indexes are written as its leader
-wrote them when it appended the batches, one entry for each 4096 bytes.
+wrote them when it appended the batches, one entry for each 4096 bytes. The CRC of each batch is
+checked on the way: if it is the log object that is damaged, the indexes are not to blame.
 """
 
 from typing import NamedTuple
 
+from ...clients.record.checksum import crc32c
 from ...clients.record.layout import (
     BATCH_OVERHEAD,
     LOG_OVERHEAD,
@@ -17,12 +19,15 @@ from ...clients.record.layout import (
 )
 from ...storage.remote.remote_segment import RemoteLogSegmentMetadata
 from ..remote_storage import RemoteStorageError, RemoteStorageManager
+from ..store.object_keys import LOG_SUFFIX, object_key
 
 _PIECE_BYTES = 4 << 20
 _INTERVAL_BYTES = 4096
 """Kafka's default of `index.interval.bytes`."""
 
 _MAGIC = 2
+_CRC_AT = 17
+_CRC_COVERS_FROM = 21
 
 
 class RebuiltIndexes(NamedTuple):
@@ -34,6 +39,17 @@ class RebuiltIndexes(NamedTuple):
 
 class SuspectIndexError(RemoteStorageError):
     """An index points to a position that does not hold the batch it names."""
+
+
+class DamagedLogError(RemoteStorageError):
+    """The bytes of a segment's log object are not its batches."""
+
+
+def damaged_log(segment: RemoteLogSegmentMetadata, how: str) -> DamagedLogError:
+    """The error for a damaged log object, which it names by the end of its key."""
+    name = object_key(segment, LOG_SUFFIX).rpartition("/")[2]
+    partition = segment.topic_id_partition.topic_partition
+    return DamagedLogError(f"The log object {name} of {partition} is damaged in the tier: {how}")
 
 
 class _Indexer:
@@ -50,10 +66,14 @@ class _Indexer:
         self._next_offset = segment.start_offset
 
     def add(self, piece: bytes, at: int, position: int) -> int:
-        """Index the batch at `at` in a piece; returns its size. Raises RemoteStorageError."""
+        """Index the batch at `at` in a piece; returns its size, or 0 if it must begin a piece.
+
+        Raises DamagedLogError.
+        """
         base_offset, length, magic, delta, timestamp = (
             OFFSET_LENGTH_MAGIC_DELTA_AND_MAX_TIMESTAMP.unpack_from(piece, at)
         )
+        crc = int.from_bytes(piece[at + _CRC_AT : at + _CRC_COVERS_FROM], "big")
         size, last_offset = LOG_OVERHEAD + int(length), base_offset + delta
         if (
             size < BATCH_OVERHEAD
@@ -63,9 +83,12 @@ class _Indexer:
             or last_offset > self._segment.end_offset
             or position + size > self._segment.segment_size_bytes
         ):
-            raise RemoteStorageError(
-                f"Segment {self._segment.segment_id} is damaged at position {position}"
-            )
+            raise damaged_log(self._segment, f"no batch at position {position}")
+        is_whole = at + size <= len(piece)
+        if is_whole and crc32c(memoryview(piece)[at + _CRC_COVERS_FROM : at + size]) != crc:
+            raise damaged_log(self._segment, f"a wrong CRC at position {position}")
+        if not is_whole and at:
+            return 0
         self._next_offset = last_offset + 1
         relative = last_offset - self._segment.start_offset
         if timestamp > self._youngest:
@@ -97,11 +120,14 @@ async def rebuild_indexes(
         end = min(position + _PIECE_BYTES, total)
         piece = await storage.fetch_log_segment(segment, position, end - 1)
         if len(piece) < BATCH_OVERHEAD:
-            raise RemoteStorageError(f"Segment {segment.segment_id} ends within a batch")
+            raise damaged_log(segment, "it ends within a batch")
         at = 0
-        # The next piece begins with the first batch whose header is not in this one. Only the
-        # header of a batch is needed, so a batch may extend beyond the piece.
+        # The next piece begins with the first batch that is not whole in this one; a batch larger
+        # than a piece is taken by its header.
         while at + BATCH_OVERHEAD <= len(piece):
-            at += indexer.add(piece, at, position + at)
+            size = indexer.add(piece, at, position + at)
+            if not size:
+                break
+            at += size
         position += at
     return indexer.end()

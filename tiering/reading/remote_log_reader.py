@@ -45,7 +45,7 @@ from .remote_batches import (
     choose,
 )
 from .remote_index_cache import RemoteIndexCache
-from .remote_index_rebuild import SuspectIndexError
+from .remote_index_rebuild import DamagedLogError, SuspectIndexError, damaged_log
 
 _SCAN_BYTES = 64 * 1024
 """Bytes read beyond those requested: the index points a little before the offset."""
@@ -163,7 +163,6 @@ class RemoteLogReader:
                 return RemoteFetchResult(b"", _none_or_empty(read), first_entry_incomplete=True)
             if choice.outcome is Outcome.FOUND:
                 batches = _SegmentBatches(segment, records, choice.next_offset)
-                self._check(read, batches)
                 self._read_ahead(remote, history, batches)
                 aborted = await self._aborted(read, remote, log, batches)
                 return RemoteFetchResult(records, aborted)
@@ -174,10 +173,29 @@ class RemoteLogReader:
     ) -> tuple[Choice, memoryview]:
         try:
             return await self._search_once(segment, query)
+        except (SuspectIndexError, DamagedLogError):
+            # Either the index is wrong or the chunk that it points into: first read that again.
+            self._chunks.forget(segment.id)
+        try:
+            return await self._search_once(segment, query)
         except SuspectIndexError:
             if not self._indexes.rebuild(segment):
-                raise
+                self._chunks.forget(segment.id)
+                raise damaged_log(segment, f"it does not fit at offset {query.offset}") from None
+        return await self._search_rebuilt(segment, query)
+
+    async def _search_rebuilt(
+        self, segment: RemoteLogSegmentMetadata, query: BatchQuery
+    ) -> tuple[Choice, memoryview]:
+        """Search with indexes made from the batches. Whatever fails now, the bytes are bad."""
+        try:
             return await self._search_once(segment, query)
+        except SuspectIndexError:
+            self._chunks.forget(segment.id)
+            raise damaged_log(segment, f"it does not fit at offset {query.offset}") from None
+        except DamagedLogError:
+            self._chunks.forget(segment.id)
+            raise
 
     async def _search_once(
         self, segment: RemoteLogSegmentMetadata, query: BatchQuery
@@ -197,21 +215,23 @@ class RemoteLogReader:
                     check_belongs(piece, choice.position, segment)
             except CorruptSegmentError as error:
                 self._chunks.forget(segment.id)
-                raise RemoteStorageError(f"Segment {segment.segment_id}: {error}") from error
+                raise damaged_log(segment, f"{error}") from error
             if choice.outcome is not Outcome.READ_MORE:
-                return choice, piece[choice.position : choice.position + choice.size]
+                records = piece[choice.position : choice.position + choice.size]
+                if choice.outcome is Outcome.FOUND:
+                    self._check(segment, records)
+                return choice, records
             if is_end and choice.position + choice.size > len(piece):
                 self._chunks.forget(segment.id)
-                raise RemoteStorageError(f"Segment {segment.segment_id} ends within a batch")
+                raise damaged_log(segment, "it ends within a batch")
             position += choice.position
             size = max(choice.size, most) + _SCAN_BYTES
 
-    def _check(self, read: RemoteRead, batches: _SegmentBatches) -> None:
-        """Raise KafkaError if a batch is damaged, and drop the segment's chunks from the cache."""
-        segment = batches.segment
-        if not are_intact(batches.records, segment.start_offset, segment.end_offset):
+    def _check(self, segment: RemoteLogSegmentMetadata, records: memoryview) -> None:
+        """Raise DamagedLogError if a batch is damaged, and drop the segment's chunks."""
+        if not are_intact(records, segment.start_offset, segment.end_offset):
             self._chunks.forget(segment.id)
-            raise _failed(read, f"segment {segment.segment_id} is damaged in the remote tier")
+            raise damaged_log(segment, "a wrong CRC or offset")
 
     def _read_ahead(
         self, remote: RemoteLog, history: EpochHistory, batches: _SegmentBatches

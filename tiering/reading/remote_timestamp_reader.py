@@ -25,11 +25,11 @@ from ...storage.remote.remote_lineage import EpochHistory, epoch_end_offsets, ep
 from ...storage.remote.remote_log import RemoteLog
 from ...storage.remote.remote_segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
 from ...storage.segment.time_index import TimestampAndOffset, TimestampOffset
-from ..remote_storage import RemoteResourceNotFound, RemoteStorageError
+from ..remote_storage import RemoteResourceNotFound
 from .chunk_cache import ChunkCache
 from .remote_batches import check_begins
 from .remote_index_cache import RemoteIndexCache
-from .remote_index_rebuild import SuspectIndexError
+from .remote_index_rebuild import SuspectIndexError, damaged_log
 
 _PIECE_BYTES = 1024 * 1024
 
@@ -97,12 +97,23 @@ class RemoteTimestampReader:
         return None if best is None or (local and local.timestamp > best.timestamp) else best
 
     async def _first_in(self, part: _Part, timestamp: int) -> TimestampAndOffset | None:
+        segment = part.segment
         try:
             return await self._first_in_once(part, timestamp)
         except SuspectIndexError:
-            if not self._indexes.rebuild(part.segment):
-                raise
+            # Either an index is wrong or the chunk that it points into: first read that again.
+            self._chunks.forget(segment.id)
+        try:
             return await self._first_in_once(part, timestamp)
+        except SuspectIndexError:
+            self._chunks.forget(segment.id)
+            if not self._indexes.rebuild(segment):
+                raise damaged_log(segment, f"it does not fit at timestamp {timestamp}") from None
+        try:
+            return await self._first_in_once(part, timestamp)
+        except SuspectIndexError:
+            self._chunks.forget(segment.id)
+            raise damaged_log(segment, f"it does not fit at timestamp {timestamp}") from None
 
     async def _first_in_once(self, part: _Part, timestamp: int) -> TimestampAndOffset | None:
         indexes = await self._indexes.indexes(part.segment)
@@ -191,7 +202,7 @@ class _Pieces:
             # Raised below: bytes that are no batches count as damaged, like a wrong CRC.
             pass
         self._chunks.forget(self._segment.id)
-        raise RemoteStorageError(f"Segment {self._segment.segment_id} is damaged in the tier")
+        raise damaged_log(self._segment, f"no batch at or after position {self._position}")
 
 
 def _check_time(

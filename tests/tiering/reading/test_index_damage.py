@@ -5,18 +5,20 @@ from typing import Any
 
 import pytest
 
+from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.record.batch import batches
 from tierlog.storage.log.fetch_data import RemoteTimestampLookup
 from tierlog.storage.remote.remote_segment import RemoteLogSegmentMetadata
 from tierlog.storage.segment.time_index import TimestampAndOffset
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
-from tierlog.tests.tiering.memory_tier import FETCH
+from tierlog.tests.tiering.memory_tier import FETCH, StoredSegment
 from tierlog.tests.tiering.remote_partition import PARTITION, RemotePartition
 from tierlog.tiering.blocking_pool import ThreadedPool
 from tierlog.tiering.reading.remote_index_cache import DIRECTORY, RemoteIndexCache
 from tierlog.tiering.reading.remote_log_reader import RemoteLogReader
 from tierlog.tiering.reading.remote_timestamp_reader import RemoteTimestampReader
-from tierlog.tiering.remote_storage import IndexType
+from tierlog.tiering.remote_storage import IndexType, RemoteStorageError
+from tierlog.tiering.store.object_keys import object_key
 
 BATCHES = [(first, first + 4, 0) for first in range(0, 40, 5)]
 Story = Callable[[RemotePartition, RemoteLogSegmentMetadata], Coroutine[Any, Any, None]]
@@ -132,3 +134,75 @@ def test_indexes_are_made_again_once_and_not_for_each_read(
     told(story)
     (line,) = caplog.records
     assert "is corrupt" in line.getMessage()
+
+
+def noise(stored: StoredSegment) -> StoredSegment:
+    return stored._replace(log=bytes((each * 7 + 13) % 251 for each in range(len(stored.log))))
+
+
+def one_bit(stored: StoredSegment) -> StoredSegment:
+    log = bytearray(stored.log)
+    for at in range(61, len(log), 100):
+        log[at] ^= 1
+    return stored._replace(log=bytes(log))
+
+
+def zeros(stored: StoredSegment) -> StoredSegment:
+    return stored._replace(log=bytes(len(stored.log)))
+
+
+@pytest.mark.parametrize("damage", [noise, zeros, one_bit])
+@pytest.mark.parametrize("reads", [1, 3])
+def test_a_segment_that_is_whole_again_is_read_again(
+    damage: Callable[[StoredSegment], StoredSegment],
+    reads: int,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As a bad answer of the store, or an object that was damaged and is restored."""
+
+    async def story(partition: RemotePartition, segment: RemoteLogSegmentMetadata) -> None:
+        sound = partition.tier.segments[segment.id]
+        partition.tier.segments[segment.id] = damage(sound)
+        for _ in range(reads):
+            for offset in (0, 22):
+                with pytest.raises(KafkaError) as failure:
+                    await partition.read(partition.request(offset))
+                assert failure.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+                # The object that is damaged is named, and no other.
+                assert object_key(segment, "log").rpartition("/")[2] in failure.value.message
+                assert "index" not in failure.value.message
+        partition.tier.segments[segment.id] = sound
+        await check_all(partition)
+
+    told(story)
+    assert "is corrupt" not in caplog.text
+
+
+def test_one_bad_answer_of_the_store_is_asked_for_again() -> None:
+    """The bytes do not fit the index; what comes the second time does."""
+
+    async def story(partition: RemotePartition, segment: RemoteLogSegmentMetadata) -> None:
+        sound = partition.tier.segments[segment.id]
+        partition.tier.segments[segment.id] = noise(sound)
+        await partition.chunks.read(segment, 0, 10)
+        partition.tier.segments[segment.id] = sound
+        await check_all(partition)
+
+    told(story)
+
+
+def test_a_search_by_time_reads_again_too() -> None:
+    async def story(partition: RemotePartition, segment: RemoteLogSegmentMetadata) -> None:
+        sound = partition.tier.segments[segment.id]
+        partition.tier.segments[segment.id] = noise(sound)
+        reader = RemoteTimestampReader(partition.indexes, partition.chunks)
+        history = partition.leader_epochs.entries
+        lookup = RemoteTimestampLookup(PARTITION, 220, 0, 1000, None)
+        for _ in range(2):
+            with pytest.raises(RemoteStorageError) as failure:
+                await reader.find(lookup, partition.remote, history, 1000)
+            assert object_key(segment, "log").rpartition("/")[2] in str(failure.value)
+        partition.tier.segments[segment.id] = sound
+        await check_all(partition)
+
+    told(story)
