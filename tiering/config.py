@@ -48,9 +48,10 @@ BROKER_SETTINGS: dict[str, ConfigDef] = {
         # KIP-405 names the first of the two; Kafka has no remover of partitions yet (KAFKA-15313).
         ConfigDef("remote.partition.remover.task.interval.ms", _LONG, "3600000", _POSITIVE),
         ConfigDef("remote.partition.remover.segments.per.second", _INT, "100", _POSITIVE),
-        # Kafka has no cache of data and no name for one.
-        ConfigDef("remote.log.chunk.cache.total.size.bytes", _LONG, str(64 << 20), _POSITIVE),
-        ConfigDef("remote.log.chunk.size.bytes", _INT, str(4 << 20), _POSITIVE),
+        # Kafka has no cache of data and no name for one. A chunk is a request to the store: with
+        # much smaller ones, no fetch would get its records in time.
+        ConfigDef("remote.log.chunk.cache.total.size.bytes", _LONG, str(64 << 20), "[1048576,...]"),
+        ConfigDef("remote.log.chunk.size.bytes", _INT, str(4 << 20), "[65536,...]"),
     )
 }
 

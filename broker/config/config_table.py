@@ -278,9 +278,9 @@ remote.fetch.max.wait.ms | INT | 500 | [1,...]
     How long a fetch waits for remote storage before it is answered.
 remote.list.offsets.request.timeout.ms | LONG | 30000 | [1,...]
     How long a ListOffsets request waits for remote storage.
-remote.log.chunk.cache.total.size.bytes | LONG | 67108864 | [1,...]
+remote.log.chunk.cache.total.size.bytes | LONG | 67108864 | [1048576,...]
     The size of the cache of remote segment data, in bytes. A tierlog property.
-remote.log.chunk.size.bytes | INT | 4194304 | [1,...]
+remote.log.chunk.size.bytes | INT | 4194304 | [65536,...]
     The size of the chunks in which remote segment data is read, in bytes. A tierlog property.
 remote.log.index.file.cache.total.size.bytes | LONG | 1073741824 | [1,...]
     The size of the cache of remote indexes, in bytes.

@@ -47,6 +47,9 @@ def test_the_metadata_settings_come_behind_their_prefix() -> None:
         ("remote.log.manager.task.interval.ms", "0"),
         ("remote.log.manager.task.retry.jitter", "0.6"),
         ("remote.log.reader.threads", "many"),
+        # Each chunk is a request: with such small ones nothing is read in time.
+        ("remote.log.chunk.cache.total.size.bytes", "1048575"),
+        ("remote.log.chunk.size.bytes", "4096"),
         ("rlmm.config.remote.log.metadata.topic.retention.ms", "0"),
     ],
 )

@@ -187,7 +187,7 @@ class ExpirationTask:
                     await self._deletion.delete(current, words)
             except RemoteStorageError as error:
                 failure = error
-                failures_in_a_row += error.is_retriable
+                failures_in_a_row += 1
                 if failures_in_a_row >= _FAILURES_IN_A_ROW_MAX:
                     break
             else:
