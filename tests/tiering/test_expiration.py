@@ -14,7 +14,7 @@ from tierlog.storage.remote.remote_retention import (
     ExpiredSegment,
     RetentionDecision,
 )
-from tierlog.storage.remote.remote_segment import RemoteLogSegmentState
+from tierlog.storage.remote.remote_segment import RemoteLogSegmentMetadata, RemoteLogSegmentState
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.tiering.memory_metadata_topic import SharedTopic
 from tierlog.tests.tiering.memory_tier import (
@@ -35,6 +35,7 @@ from tierlog.tests.tiering.tiered_broker import (
     until,
 )
 from tierlog.tiering.config import RemoteLogManagerConfig
+from tierlog.tiering.remote_storage import Failure, RemoteStorageError
 
 STATE = RemoteLogSegmentState
 HOUR_MS = 3_600_000
@@ -153,6 +154,44 @@ def test_a_segment_that_cannot_be_deleted_keeps_no_other_from_it() -> None:
         assert broker.manager.statistics.remote_delete_errors["orders"] == 2
         assert broker.manager.statistics.remote_delete_requests["orders"] == 6
         await until(lambda: len(broker.metadata.remote_log(PARTITION)) == 0)
+
+    on_a_leader(story)
+
+
+DENIED = RemoteStorageError("The tier denies access", Failure.DENIED)
+
+
+def test_denied_deletions_end_a_round() -> None:
+    """Each is a request and a log line: with a hundred thousand expired segments, a flood."""
+
+    async def story(broker: TieredBroker) -> None:
+        await offloaded(broker, 20)
+        broker.tier.faults[DELETE] = [DENIED] * 100_000
+        with_config(broker, retention_bytes=1)
+        await seconds(broker, 3600)
+        asked = broker.tier.asked(DELETE)
+        assert 3 <= len(asked) <= 3 * 3600 / 20
+        broker.tier.faults[DELETE].clear()
+        await until(lambda: not broker.tier.segments)
+
+    on_a_leader(story)
+
+
+def test_segments_that_are_never_given_up_keep_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As under a legal hold."""
+    delete = MemoryTier.delete_log_segment_data
+
+    async def held(self: MemoryTier, metadata: RemoteLogSegmentMetadata) -> None:
+        if metadata.start_offset < 6:
+            raise DENIED
+        await delete(self, metadata)
+
+    monkeypatch.setattr(MemoryTier, "delete_log_segment_data", held)
+
+    async def story(broker: TieredBroker) -> None:
+        await offloaded(broker, 20)
+        with_config(broker, retention_bytes=1)
+        await until(lambda: broker.tier.start_offsets() == [0, 1, 2, 3, 4, 5])
 
     on_a_leader(story)
 

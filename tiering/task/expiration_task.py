@@ -10,8 +10,9 @@
 - The log start offset is raised before anything is deleted, so that a reader of a deleted segment
   gets OFFSET_OUT_OF_RANGE and not a storage error (KAFKA-15352).
 - A segment that cannot be deleted does not block the others; it is retried in the next run, as are
-  segments that an earlier leader left half deleted. When several fail in a row because the tier
-  is unreachable, the run ends: the rest would fail as well.
+  segments that an earlier leader left half deleted. When several fail in a row, because the tier
+  is unreachable or denies deletions, the run ends: the rest would fail as well, and each is a
+  request and a log line. The next run begins with those that were not tried.
 - Leadership is checked before each segment.
 - Expiration goes on when copying is disabled or has failed permanently (KIP-950).
 """
@@ -74,6 +75,8 @@ class ExpirationTask:
         self._repair = GapRepair(deletion, term)
         self._size: LineageSize | None = None
         self._withheld: set[Uuid] = set()
+        self._failed: set[Uuid] = set()
+        """Segments whose deletion has failed, until each of the others had its turn."""
 
     async def run_once(self) -> int:
         """Delete the segments that may go now; returns how many were deleted.
@@ -168,7 +171,9 @@ class ExpirationTask:
         deleted = failures_in_a_row = 0
         lag = _Lag(self._deletion, self._term, expired)
         failure: RemoteStorageError | None = None
-        for segment, reason in expired:
+        # Oldest first, but objects that the store never gives up keep no others.
+        untried_first = sorted(expired, key=lambda each: each.segment.id in self._failed)
+        for segment, reason in untried_first:
             current = remote.segment(segment.id)
             if not self._term.is_current:
                 break
@@ -186,14 +191,19 @@ class ExpirationTask:
                 with self._term.holding(segment.id):
                     await self._deletion.delete(current, words)
             except RemoteStorageError as error:
+                self._failed.add(segment.id)
                 failure = error
                 failures_in_a_row += 1
                 if failures_in_a_row >= _FAILURES_IN_A_ROW_MAX:
                     break
             else:
+                self._failed.discard(segment.id)
                 deleted += 1
                 failures_in_a_row = 0
                 lag.deleted(segment.segment_size_bytes)
+        if failure is None or self._failed.issuperset(each.segment.id for each in expired):
+            # Each had its turn: oldest first again.
+            self._failed.clear()
         if failure is not None:
             raise failure
         return deleted
