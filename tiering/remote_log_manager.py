@@ -167,8 +167,11 @@ class RemoteLogManager:
 
     @property
     def tier_trouble(self) -> str:
-        """What is wrong with the tier, in a sentence; empty while it works."""
-        return self._health.trouble
+        """What is wrong with the tier, in a sentence; empty while it works.
+
+        The store may answer while readers meet damage: that is trouble, too.
+        """
+        return self._health.trouble or self.reads.trouble
 
     @property
     def tier_failure(self) -> Failure | None:

@@ -554,3 +554,48 @@ def test_read_committed_of_a_log_without_transactions_has_an_empty_list() -> Non
         assert (await broker.manager.read(read)).aborted_transactions == []
 
     on_a_leader(story)
+
+
+def test_the_tier_is_in_trouble_while_readers_meet_damage() -> None:
+    """Though the store answers, and copies go well."""
+
+    async def story(broker: TieredBroker) -> None:
+        broker.append(9, per_segment=3)
+        await until(lambda: broker.log.local_log_start_offset == 6)
+        assert broker.manager.tier_trouble == ""
+        first = next(
+            each for each in broker.tier.segments.values() if each.metadata.start_offset == 3
+        )
+        segment_id = first.metadata.id
+        broker.tier.segments[segment_id] = first._replace(log=bytes(len(first.log)))
+        for _ in range(2):
+            with pytest.raises(KafkaError, match="is damaged in the tier"):
+                await broker.read(3)
+        trouble = broker.manager.tier_trouble
+        assert trouble.startswith("Offset 3 of orders-0 cannot be read from the remote tier now")
+        assert trouble.endswith("(2 times in a row).")
+        # Another segment is whole, and copies go on: that does not mend this one.
+        await broker.read(0)
+        broker.append(3, per_segment=3)
+        await until(lambda: broker.log.local_log_start_offset == 9)
+        assert broker.manager.tier_trouble == trouble
+        broker.tier.segments[segment_id] = first
+        await broker.read(3)
+        assert broker.manager.tier_trouble == ""
+
+    on_a_leader(story)
+
+
+def test_trouble_that_nobody_meets_any_more_is_forgotten() -> None:
+    async def story(broker: TieredBroker) -> None:
+        broker.append(9, per_segment=3)
+        await until(lambda: broker.log.local_log_start_offset == 6)
+        for each in list(broker.tier.segments.values()):
+            del broker.tier.segments[each.metadata.id]
+        with pytest.raises(KafkaError):
+            await broker.read(0)
+        assert "(once)" in broker.manager.tier_trouble
+        await asyncio.sleep(601)
+        assert broker.manager.tier_trouble == ""
+
+    on_a_leader(story)

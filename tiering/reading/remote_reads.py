@@ -29,6 +29,7 @@ from ..tier_statistics import TierStatistics
 from .answer_memory import AnswerMemory
 from .cache_counts import CacheCounts
 from .chunk_cache import ChunkCache
+from .read_troubles import ReadTroubles
 from .reader_pool import NoTurnError, ReaderPool
 from .remote_index_cache import RemoteIndexCache
 from .remote_log_reader import ReadPreview, RemoteFetchResult, RemoteLogReader
@@ -74,6 +75,12 @@ class RemoteReads:
         self._fetch_wait_s = config.fetch_max_wait_ms / 1000
         self._search_wait_s = config.list_offsets_timeout_ms / 1000
         self._trouble_told: dict[TopicIdPartition, float] = {}
+        self._troubles = ReadTroubles()
+
+    @property
+    def trouble(self) -> str:
+        """Which reads fail at present, in a sentence; empty if none does."""
+        return self._troubles.sentence(asyncio.get_running_loop().time())
 
     @property
     def threads(self) -> int:
@@ -131,6 +138,7 @@ class RemoteReads:
     def forget(self, partition: TopicIdPartition, segment_ids: Iterable[Uuid]) -> None:
         """Drop the cached chunks of a partition that has left this broker."""
         self._trouble_told.pop(partition, None)
+        self._troubles.forget(partition)
         for segment_id in segment_ids:
             self._chunks.forget(segment_id)
 
@@ -168,8 +176,11 @@ class RemoteReads:
         except KafkaError as error:
             if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                 self._statistics.fetch_failed(partition.topic)
-                self._failed(partition, error)
+                self._failed(partition, error, remote_read.offset)
+            else:
+                self._troubles.worked(partition, remote_read.offset)
             raise
+        self._troubles.worked(partition, remote_read.offset)
         self.fetch_quota.record(len(result.records), loop.time())
         self._statistics.fetched(partition.topic, len(result.records))
         return result
@@ -218,13 +229,16 @@ class RemoteReads:
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"The remote tier cannot be searched now: {error}",
             )
-            self._failed(partition, failure)
+            self._failed(partition, failure, lookup.starting_offset)
             raise failure from error
+        self._troubles.worked(partition, lookup.starting_offset)
         return result if result is not None else lookup.local_result
 
-    def _failed(self, partition: TopicIdPartition, error: KafkaError) -> None:
+    def _failed(self, partition: TopicIdPartition, error: KafkaError, offset: int) -> None:
         """Log a failure once in a while, because clients retry it silently."""
         now = asyncio.get_running_loop().time()
+        if self._metadata.is_ready(partition):
+            self._troubles.failed(partition, offset, error.message, now)
         due = self._trouble_told.get(partition, now) <= now
         # After every start the metadata is not read yet; that is not worth a warning.
         if due and self._metadata.is_ready(partition):
