@@ -40,7 +40,8 @@ from tierlog.tests.tiering.tiered_broker import (
     on_broker,
     until,
 )
-from tierlog.tiering.remote_storage import LogSegmentData
+from tierlog.tiering.remote_storage import Failure, LogSegmentData, RemoteStorageError
+from tierlog.tiering.tier_health import TierHealth
 
 STATE = RemoteLogSegmentState
 
@@ -597,5 +598,40 @@ def test_trouble_that_nobody_meets_any_more_is_forgotten() -> None:
         assert "(once)" in broker.manager.tier_trouble
         await asyncio.sleep(601)
         assert broker.manager.tier_trouble == ""
+
+    on_a_leader(story)
+
+
+def test_a_request_that_alone_gets_no_answer_is_no_outage(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its partition is named; an operator need not look for an outage that there was not."""
+    caplog.set_level(logging.WARNING)
+
+    async def story(broker: TieredBroker) -> None:
+        loop, health = asyncio.get_running_loop(), TierHealth()
+        began = loop.time()
+        await asyncio.sleep(20)
+        health.works()
+        await asyncio.sleep(10)
+        silence = RemoteStorageError(
+            "The remote tier s3://b is unreachable (no answer within 30 s for orders-0-x/0.log)",
+            Failure.UNREACHABLE,
+        )
+        health.task_fails("Copying of orders-0", began, silence)
+        assert health.trouble == ""
+        (line,) = caplog.messages
+        assert line.startswith("Copying of orders-0 is held up by a request of its own")
+        assert "for orders-0-x/0.log" in line
+        # The next one finds nobody who is answered meanwhile.
+        began = loop.time()
+        await asyncio.sleep(30)
+        health.task_fails("Copying of orders-0", began, silence)
+        assert health.trouble == str(silence)
+        health.works()
+        assert [each.split(" (")[0] for each in caplog.messages[1:]] == [
+            "The remote tier s3://b is unreachable",
+            "The remote tier works again",
+        ]
 
     on_a_leader(story)

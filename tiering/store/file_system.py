@@ -84,7 +84,7 @@ class TierFileSystem:
         """Write an object of `size` bytes, which `slice_at` returns piece by piece."""
         self._check(key)
         source = Source(size, slice_at, self._pool)
-        await self._do(lambda: self._store.put(key, source))
+        await self._do(lambda: self._store.put(key, source), key)
         return Part(size, source.crc)
 
     async def write_bytes(self, key: str, content: bytes) -> Part:
@@ -97,7 +97,7 @@ class TierFileSystem:
         RemoteResourceNotFound if there is no such object.
         """
         self._check(key)
-        content = await self._do(lambda: self._store.get(key, start, end))
+        content = await self._do(lambda: self._store.get(key, start, end), key)
         if end is not None and len(content) != end - (start or 0):
             length = end - (start or 0)
             text = (
@@ -113,7 +113,7 @@ class TierFileSystem:
         """Read a whole object; OversizedObjectError if it has more than `bytes_max` bytes."""
         self._check(key)
         try:
-            content = await self._do(lambda: self._store.get(key, 0, bytes_max + 1))
+            content = await self._do(lambda: self._store.get(key, 0, bytes_max + 1), key)
         except RemoteStorageError as error:
             if error.failure is not Failure.BROKEN:
                 raise
@@ -167,30 +167,31 @@ class TierFileSystem:
                 "outside the tier"
             )
 
-    async def _do(self, call: Callable[[], Awaitable[T]]) -> T:
+    async def _do(self, call: Callable[[], Awaitable[T]], key: str = "") -> T:
+        """Make a call; `key` names the object in the error if there is no answer."""
         try:
-            return await self._once(call)
+            return await self._once(call, key)
         except RemoteStorageError as error:
             if error.failure is not Failure.DENIED or not await self._store.renew():
                 raise
         # The connection worked until now, so the credentials may have changed since we connected.
         try:
-            return await self._once(call)
+            return await self._once(call, key)
         except RemoteStorageError as error:
             if error.failure is Failure.DENIED:
                 await self._store.renew()
             raise
 
-    async def _once(self, call: Callable[[], Awaitable[T]]) -> T:
+    async def _once(self, call: Callable[[], Awaitable[T]], key: str) -> T:
         try:
             return await call()
         except RemoteStorageError:
             raise
         except Exception as error:
             # File systems raise whatever their libraries raise; this is where it is classified.
-            raise self._translated(error) from None
+            raise self._translated(error, key) from None
 
-    def _translated(self, error: Exception) -> RemoteStorageError:
+    def _translated(self, error: Exception, key: str) -> RemoteStorageError:
         if isinstance(error, NotImplementedError):
             return RemoteStorageError(
                 f"The remote tier {self} cannot be used: the file system "
@@ -203,7 +204,7 @@ class TierFileSystem:
         text = self._location.redact(" ".join(f"{type(error).__name__}: {error}".split()))
         text = text[:_REASON_CHARACTERS]
         if type(error) is TimeoutError and not str(error):
-            text = f"no answer within {self._deadline_s:g} s"
+            text = f"no answer within {self._deadline_s:g} s" + (f" for {key}" if key else "")
         failure = failure_of(error)
         if failure is Failure.NOT_FOUND:
             return RemoteResourceNotFound(f"The remote tier {self} has no such object ({text})")

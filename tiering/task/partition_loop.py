@@ -92,12 +92,14 @@ class PartitionLoop:
 
     async def _run_once(self) -> float | None:
         """Run the work once; returns the pause in seconds, or None if the work is over."""
+        began = asyncio.get_running_loop().time()
         try:
             async with self._pool:
+                began = asyncio.get_running_loop().time()
                 done = await self._work()
         except (RemoteStorageError, KafkaError, CorruptIndexError, OSError) as error:
             self._failures += 1
-            self._failed(error, self._failures)
+            self._failed(error, self._failures, began)
             return self._tools.pause_seconds(self._failures)
         if done is None:
             return None
@@ -113,9 +115,9 @@ class PartitionLoop:
         except TimeoutError:
             return
 
-    def _failed(self, error: Exception, failures: int) -> None:
+    def _failed(self, error: Exception, failures: int, began: float) -> None:
         if isinstance(error, RemoteStorageError):
-            self._tools.health.fails(error)
+            self._tools.health.task_fails(self.name, began, error)
         elif isinstance(error, KafkaError) and error.is_retriable:
             _log.debug("%s is not possible yet: %s", self.name, error)
         elif failures == 1:
