@@ -234,6 +234,30 @@ def test_a_rebuilt_broker_owns_the_tier_only_if_that_is_said(
     assert "'old'" not in capsys.readouterr().out
 
 
+def test_what_can_be_written_again_is_shown_and_then_written(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (index,) = root.glob("*/*.index")
+    content = index.read_bytes()
+    index.unlink()
+    assert tier("verify", *place(root)) == 1
+    assert "`tierlog tier repair` can write it again" in capsys.readouterr().out
+    assert tier("repair", *place(root)) == 1
+    said = capsys.readouterr().out.splitlines()
+    assert f"{index.parent.name}/{index.name}: can be written again" in said[0]
+    assert said[-1] == "nothing was written: use --write"
+    assert not index.exists()
+    assert tier("repair", "--write", "--json", *place(root)) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["written"]
+    assert told["objects"][0]["key"] == f"{index.parent.name}/{index.name}"
+    assert len(index.read_bytes()) <= len(content)
+    assert tier("verify", *place(root)) == 0
+    capsys.readouterr()
+    assert tier("repair", "orders", *place(root)) == 0
+    assert "nothing to repair" in capsys.readouterr().out
+
+
 def with_a_hole(root: Path) -> None:
     """Put a topic beside the sound one whose middle is missing."""
     bucket = Bucket()

@@ -59,7 +59,9 @@ def test_every_command_does_what_the_page_says(tmp_path: Path) -> None:
         said = [run(node, command) for command in before]
         assert "COPY_SEGMENT_FINISHED" in said[1]
         assert "sound" in said[3]
-        assert "no orphans" in said[5]
+        assert "nothing to repair" in said[4]
+        assert "nothing to repair" in said[5]
+        assert "no orphans" in said[7]
         assert commands()[len(before) :] == REBUILD
         node.stop()
         shutil.rmtree(node.directory / "logs")
@@ -81,7 +83,7 @@ def test_every_property_on_the_page_is_one(block: str) -> None:
     read_config({"rsm.config.url": "file:///tier", **parse_properties(block)})
 
 
-@pytest.mark.parametrize("command", ["ls", "verify", "scrub", "owner", "rebuild"])
+@pytest.mark.parametrize("command", ["ls", "verify", "repair", "scrub", "owner", "rebuild"])
 def test_help_tells_by_example(command: str) -> None:
     tierlog = str(Path(sys.executable).with_name("tierlog"))
     done = subprocess.run(

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .bucket_story import RARE, BucketStory
-from .bucket_truth import check
-from .seed_runs import report
+from tierlog.tests.simulation.bucket_story import RARE, BucketStory
+from tierlog.tests.simulation.bucket_truth import check
+from tierlog.tests.simulation.seed_runs import report
 
 SEEDS_A_TASK = 20
 

@@ -15,6 +15,8 @@ from tierlog.storage.producer.producer_snapshot import encode_snapshot
 from tierlog.storage.remote.remote_lineage import Lineage
 from tierlog.storage.remote.remote_segment import RemoteLogSegmentMetadata
 from tierlog.tests.simulation import bucket_replicas
+from tierlog.tests.simulation.bucket_story import BucketStory
+from tierlog.tests.simulation.bucket_truth import check
 from tierlog.tiering.store.manifest import Manifest
 from tierlog.tiering.task import segment_parts
 from tierlog.tiering.tools import (
@@ -25,9 +27,6 @@ from tierlog.tiering.tools import (
     segment_check,
     tier_survey,
 )
-
-from .bucket_story import BucketStory
-from .bucket_truth import check
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 Loose: TypeAlias = Any
@@ -254,7 +253,7 @@ def guesses_the_branch(patch: pytest.MonkeyPatch) -> None:
     def told(tail: RemoteLogSegmentMetadata, _: object) -> Loose:
         return tail.segment_leader_epochs
 
-    patch.setattr(planning, "_told_history", told)
+    patch.setattr(planning, "told_history", told)
 
 
 BUCKET_BUGS: dict[str, Plant] = {

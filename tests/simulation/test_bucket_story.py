@@ -4,10 +4,10 @@ from itertools import chain
 
 import pytest
 
-from .bucket_figures import Figures, main
-from .bucket_planted_bugs import BUCKET_BUGS, find
-from .bucket_story import BucketStory
-from .bucket_truth import check
+from tierlog.tests.simulation.bucket_figures import Figures, main
+from tierlog.tests.simulation.bucket_planted_bugs import BUCKET_BUGS, find
+from tierlog.tests.simulation.bucket_story import BucketStory
+from tierlog.tests.simulation.bucket_truth import check
 
 SEEDS_AT_MOST = 400
 

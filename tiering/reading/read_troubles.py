@@ -18,7 +18,7 @@ PARTITIONS_MAX = 1000
 class _Failure(NamedTuple):
     offset: int
     message: str
-    count: int
+    times: int
     at: float
 
 
@@ -31,8 +31,8 @@ class ReadTroubles:
     def failed(self, partition: TopicIdPartition, offset: int, message: str, now: float) -> None:
         """Record a failed read of an offset; the message is a sentence."""
         before = self._failures.pop(partition, None)
-        count = 1 + (before.count if before is not None and before.offset == offset else 0)
-        self._failures[partition] = _Failure(offset, message, count, now)
+        times = 1 + (before.times if before is not None and before.offset == offset else 0)
+        self._failures[partition] = _Failure(offset, message, times, now)
         if len(self._failures) > PARTITIONS_MAX:
             del self._failures[next(iter(self._failures))]
 
@@ -55,8 +55,8 @@ class ReadTroubles:
         if not self._failures:
             return ""
         *others, last = self._failures.values()
-        times = "once" if last.count == 1 else f"{last.count} times in a row"
+        how_often = "once" if last.times == 1 else f"{last.times} times in a row"
         more = f" Reads of {len(others)} more partitions fail." if others else ""
         if len(others) == 1:
             more = " Reads of another partition fail."
-        return f"{last.message} ({times}).{more}"
+        return f"{last.message} ({how_often}).{more}"

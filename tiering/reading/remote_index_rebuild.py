@@ -7,7 +7,7 @@ wrote them when it appended the batches, one entry for each 4096 bytes. The CRC 
 checked on the way: if it is the log object that is damaged, the indexes are not to blame.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from ...clients.record.checksum import crc32c
 from ...clients.record.layout import (
@@ -18,7 +18,7 @@ from ...clients.record.layout import (
     TIME_INDEX_ENTRY,
 )
 from ...storage.remote.remote_segment import RemoteLogSegmentMetadata
-from ..remote_storage import RemoteStorageError, RemoteStorageManager
+from ..remote_storage import RemoteStorageError
 from ..store.object_keys import LOG_SUFFIX, object_key
 
 _PIECE_BYTES = 4 << 20
@@ -110,9 +110,15 @@ class _Indexer:
         return RebuiltIndexes(bytes(self._offsets), bytes(self._times))
 
 
-async def rebuild_indexes(
-    storage: RemoteStorageManager, segment: RemoteLogSegmentMetadata
-) -> RebuiltIndexes:
+class LogSource(Protocol):
+    """The part of `RemoteStorageManager` that is needed here."""
+
+    async def fetch_log_segment(
+        self, metadata: RemoteLogSegmentMetadata, start_position: int, end_position: int
+    ) -> bytes: ...
+
+
+async def rebuild_indexes(storage: LogSource, segment: RemoteLogSegmentMetadata) -> RebuiltIndexes:
     """Index the whole segment, a few megabytes at a time. Raises RemoteStorageError."""
     indexer = _Indexer(segment)
     position, total = 0, segment.segment_size_bytes

@@ -256,7 +256,7 @@ class _Planner:
             content = await read_part(self._tier, tail, IndexType.LEADER_EPOCH.value)
             return parse_epochs(content)
         except (MalformedCheckpointError, DamagedPartError) as error:
-            told = _told_history(tail.metadata, [each.metadata for each in manifests])
+            told = told_history(tail.metadata, [each.metadata for each in manifests])
             if told is None:
                 raise _LeftOutError(
                     f"{error}, and the manifests tell of several branches"
@@ -308,7 +308,7 @@ class _Planner:
             self._find(where, problem, advice, is_trouble=False)
 
 
-def _told_history(
+def told_history(
     tail: RemoteLogSegmentMetadata, segments: Sequence[RemoteLogSegmentMetadata]
 ) -> EpochHistory | None:
     """The history of the log that ends with the tail, as the segments' own epochs tell it.

@@ -36,8 +36,9 @@ from ..remote_storage import IndexType, RemoteResourceNotFound
 from ..store.manifest import Manifest
 from ..store.object_keys import LOG_SUFFIX, MANIFEST_SUFFIX, object_key
 from .tier_survey import (
+    REPAIR,
+    REPAIRABLE,
     RESTORE,
-    RESTORE_BESIDE_LOG,
     DamagedPartError,
     Finding,
     TierReader,
@@ -161,7 +162,12 @@ async def _check(tier: TierReader, manifest: Manifest, watch: Watch) -> list[Fin
     problems: list[tuple[str, _Problem]] = []
 
     def tell(suffix: str, problem: _Problem) -> None:
-        problems.append((suffix, problem))
+        advice = "nothing needs to be done"
+        if problem.is_trouble:
+            advice = REPAIR if suffix in REPAIRABLE else RESTORE
+        key = object_key(metadata, suffix)
+        offsets = offsets_of(metadata)
+        findings.append(Finding(key, problem.text, advice, problem.is_trouble, offsets))
 
     parts: dict[str, bytes] = {}
     for suffix in manifest.parts:

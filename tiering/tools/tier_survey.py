@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from ...clients.record.checksum import crc32c
 from ...clients.topic_partition import TopicIdPartition
 from ...storage.remote.remote_segment import RemoteLogSegmentMetadata
-from ..remote_storage import Failure, RemoteStorageError
+from ..remote_storage import Failure, IndexType, RemoteStorageError
 from ..store.manifest import MANIFEST_BYTES_MAX, PART_BYTES_MAX, Manifest, decode_manifest
 from ..store.object_keys import LOG_SUFFIX, MANIFEST_SUFFIX, object_key
 from ..store.tier_store import TierObject
@@ -21,6 +21,14 @@ from .stored_segments import Listing, StoredSegment, missing_parts, sort_out
 
 WORKERS = 16
 """Number of concurrent requests to the store."""
+
+RESTORE = (
+    "restore the object from a backup of the bucket, or accept the loss of the segment's records"
+)
+REPAIR = "`tierlog tier repair` can write it again, unless the log object is damaged, too"
+
+REPAIRABLE = frozenset(each.value for each in IndexType if each is not IndexType.TRANSACTION)
+"""The suffixes of parts that can be told from others; a transaction index has no other source."""
 
 _SHOWN = 500
 """The maximum characters of a key or a problem on one line."""
@@ -167,7 +175,7 @@ async def read_manifest(tier: TierReader, segment: StoredSegment, survey: Survey
     size = segment.objects[MANIFEST_SUFFIX].size
     if size > MANIFEST_BYTES_MAX:
         problem = f"the manifest cannot be read (it has {size} bytes)"
-        survey.findings.append(Finding(key, problem, RESTORE))
+        survey.findings.append(Finding(key, problem, REPAIR))
         return
     try:
         manifest = decode_manifest(await tier.read(key))
@@ -178,19 +186,20 @@ async def read_manifest(tier: TierReader, segment: StoredSegment, survey: Survey
         if error.failure is not Failure.BROKEN:
             raise
         problem = f"the manifest cannot be read ({error})"
-        survey.findings.append(Finding(key, problem, RESTORE))
+        survey.findings.append(Finding(key, problem, REPAIR))
         return
     contradiction = _contradiction(manifest.metadata)
     if contradiction is None and object_key(manifest.metadata, MANIFEST_SUFFIX) != key:
         contradiction = "the manifest belongs to another segment"
     if contradiction is not None:
-        survey.findings.append(Finding(key, contradiction, RESTORE))
+        survey.findings.append(Finding(key, contradiction, REPAIR))
         return
     missing = missing_parts(manifest, segment.objects)
     if missing:
         offsets = offsets_of(manifest.metadata)
         problem = ", ".join(missing.values())
-        survey.findings.append(Finding(key, problem, _RESTORE, offsets=offsets))
+        advice = REPAIR if REPAIRABLE.issuperset(missing) else RESTORE
+        survey.findings.append(Finding(key, problem, advice, offsets=offsets))
         survey.incomplete[segment.stem] = IncompleteSegment(manifest, frozenset(missing))
         return
     survey.manifests[segment.stem] = manifest
@@ -212,13 +221,3 @@ def _contradiction(segment: RemoteLogSegmentMetadata) -> str | None:
     if start <= epochs[0][1] and epochs[-1][1] <= end:
         return None
     return f"the leader epochs of the manifest do not match the offsets {start} to {end}"
-
-
-RESTORE = (
-    "restore the object from a backup of the bucket, or accept the loss of the segment's records"
-)
-RESTORE_BESIDE_LOG = (
-    "the records are not lost, they are in the segment's log object: keep that one, and restore"
-    " this one from a backup of the bucket; until then, reads that need it fail"
-)
-"""Of an index, for example. No command makes such an object again."""

@@ -5,7 +5,7 @@
 #    source ~/.local/share/bash_completion/tierlog
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
-_shtab_tierlog_tier_subparsers=(ls verify scrub owner rebuild)
+_shtab_tierlog_tier_subparsers=(ls verify repair scrub owner rebuild)
 _shtab_tierlog_topic_subparsers=(ls create describe alter delete trim storage)
 _shtab_tierlog_group_subparsers=(ls describe seek delete)
 _shtab_tierlog_config_subparsers=(get set unset)
@@ -13,12 +13,13 @@ _shtab_tierlog_cluster_subparsers=(up info ping wait status kill pause resume st
 _shtab_tierlog_secure_subparsers=(init)
 _shtab_tierlog_subparsers=(serve tier topic produce consume group config cluster format info random-uuid secure completion)
 
-_shtab_tierlog_serve_option_strings=(-h --help --config --override --data --port --log-format --log-level --announce)
-_shtab_tierlog_tier_ls_option_strings=(-h --help --config --override --data --json --segments --bootstrap --offline)
-_shtab_tierlog_tier_verify_option_strings=(-h --help --config --override --data --json --quick --bootstrap --offline)
-_shtab_tierlog_tier_scrub_option_strings=(-h --help --config --override --data --json --bootstrap --offline --grace --unknown-partitions --unknown-segments --dry-run --delete)
-_shtab_tierlog_tier_owner_option_strings=(-h --help --config --override --data --json --take-over)
-_shtab_tierlog_tier_rebuild_option_strings=(-h --help --config --override --data --json --dry-run --take-over --topic-id --skip-holes)
+_shtab_tierlog_serve_option_strings=(-h --help --config --override --log-format --log-level --announce)
+_shtab_tierlog_tier_ls_option_strings=(-h --help --config --override --json --segments --bootstrap --offline)
+_shtab_tierlog_tier_verify_option_strings=(-h --help --config --override --json --quick --bootstrap --offline)
+_shtab_tierlog_tier_repair_option_strings=(-h --help --config --override --json --bootstrap --offline --write)
+_shtab_tierlog_tier_scrub_option_strings=(-h --help --config --override --json --bootstrap --offline --grace --unknown-partitions --unknown-segments --dry-run --delete)
+_shtab_tierlog_tier_owner_option_strings=(-h --help --config --override --json --take-over)
+_shtab_tierlog_tier_rebuild_option_strings=(-h --help --config --override --json --dry-run --take-over --topic-id --skip-holes)
 _shtab_tierlog_tier_option_strings=(-h --help)
 _shtab_tierlog_topic_ls_option_strings=(-h --help --internal --names -b --bootstrap --profile --command-config -X --json)
 _shtab_tierlog_topic_create_option_strings=(-h --help -p --partitions -r --replicas --if-not-exists -c --config -b --bootstrap --profile --command-config -X --json)
@@ -66,7 +67,7 @@ _shtab_tierlog_serve___data_COMPGEN=_shtab_compgen_dirs
 _shtab_tierlog_tier_ls___config_COMPGEN=_shtab_compgen_files
 _shtab_tierlog_tier_ls___data_COMPGEN=_shtab_compgen_dirs
 _shtab_tierlog_tier_verify___config_COMPGEN=_shtab_compgen_files
-_shtab_tierlog_tier_verify___data_COMPGEN=_shtab_compgen_dirs
+_shtab_tierlog_tier_repair___config_COMPGEN=_shtab_compgen_files
 _shtab_tierlog_tier_scrub___config_COMPGEN=_shtab_compgen_files
 _shtab_tierlog_tier_scrub___data_COMPGEN=_shtab_compgen_dirs
 _shtab_tierlog_tier_owner___config_COMPGEN=_shtab_compgen_files
@@ -124,7 +125,7 @@ _shtab_tierlog_info__c_COMPGEN=_shtab_compgen_files
 _shtab_tierlog_secure_init_pos_0_COMPGEN=_shtab_compgen_dirs
 
 _shtab_tierlog_serve___log_format_choices=(text json)
-_shtab_tierlog_tier_pos_0_choices=(ls verify scrub owner rebuild)
+_shtab_tierlog_tier_pos_0_choices=(ls verify repair scrub owner rebuild)
 _shtab_tierlog_topic_pos_0_choices=(ls create describe alter delete trim storage)
 _shtab_tierlog_produce__z_choices=(gzip lz4 none snappy zstd)
 _shtab_tierlog_produce___compression_choices=(gzip lz4 none snappy zstd)
@@ -150,6 +151,11 @@ _shtab_tierlog_tier_verify___help_nargs=0
 _shtab_tierlog_tier_verify___json_nargs=0
 _shtab_tierlog_tier_verify___quick_nargs=0
 _shtab_tierlog_tier_verify___offline_nargs=0
+_shtab_tierlog_tier_repair__h_nargs=0
+_shtab_tierlog_tier_repair___help_nargs=0
+_shtab_tierlog_tier_repair___json_nargs=0
+_shtab_tierlog_tier_repair___offline_nargs=0
+_shtab_tierlog_tier_repair___write_nargs=0
 _shtab_tierlog_tier_scrub__h_nargs=0
 _shtab_tierlog_tier_scrub___help_nargs=0
 _shtab_tierlog_tier_scrub___json_nargs=0

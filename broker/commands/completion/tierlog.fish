@@ -50,8 +50,8 @@ function _shtab_tierlog_using
   test "$_shtab_tierlog_cmdpath" = "$argv"
 end
 
-set -g _shtab_tierlog_commands serve tier 'tier ls' 'tier verify' 'tier scrub' 'tier owner' 'tier rebuild' topic 'topic ls' 'topic create' 'topic describe' 'topic alter' 'topic delete' 'topic trim' 'topic storage' produce consume group 'group ls' 'group describe' 'group seek' 'group delete' config 'config get' 'config set' 'config unset' cluster 'cluster up' 'cluster info' 'cluster ping' 'cluster wait' 'cluster status' 'cluster kill' 'cluster pause' 'cluster resume' 'cluster start' 'cluster add' 'cluster remove' 'cluster roll' 'cluster stop' format info random-uuid secure 'secure init' completion
-set -g _shtab_tierlog_opts_with_value --add-scram --announce --bootstrap --brokers --cluster-id --command-config --compression --config --controllers --count --data --days --delete-config --delimiter --dir --feature --format --grace --group --header --host --initial-controllers --key --key-delimiter --log-format --log-level --offset --override --partition --partitions --port --profile --properties --rack --release-version --replicas --timeout --to --topic --topic-id --user -D -H -I -K -S -X -b -c -d -f -g -k -n -o -p -r -t -z
+set -g _shtab_tierlog_commands serve tier 'tier ls' 'tier verify' 'tier repair' 'tier scrub' 'tier owner' 'tier rebuild' topic 'topic ls' 'topic create' 'topic describe' 'topic alter' 'topic delete' 'topic trim' 'topic storage' produce consume group 'group ls' 'group describe' 'group seek' 'group delete' config 'config get' 'config set' 'config unset' cluster 'cluster up' 'cluster info' 'cluster ping' 'cluster wait' 'cluster status' 'cluster kill' 'cluster pause' 'cluster resume' 'cluster start' 'cluster add' 'cluster remove' 'cluster roll' 'cluster stop' format info random-uuid secure 'secure init' completion
+set -g _shtab_tierlog_opts_with_value --add-scram --announce --bootstrap --brokers --cluster-id --command-config --compression --config --controllers --count --days --delete-config --delimiter --dir --feature --format --grace --group --header --host --initial-controllers --key --key-delimiter --log-format --log-level --offset --override --partition --partitions --port --profile --properties --rack --release-version --replicas --timeout --to --topic --topic-id --user -D -H -I -K -S -X -b -c -d -f -g -k -n -o -p -r -t -z
 
 complete -c tierlog -e
 complete -c tierlog -f
@@ -87,6 +87,14 @@ complete -c tierlog -n '_shtab_tierlog_using tier verify' -l json -d 'print JSON
 complete -c tierlog -n '_shtab_tierlog_using tier verify' -l quick -d 'sizes and manifests only: do not read the records'
 complete -c tierlog -n '_shtab_tierlog_using tier verify' -l bootstrap -x -d 'read the metadata topic of this running broker'
 complete -c tierlog -n '_shtab_tierlog_using tier verify' -l offline -d 'read the metadata topic of a stopped broker from its log.dirs'
+complete -c tierlog -n '_shtab_tierlog_using tier; and test $_shtab_tierlog_npos -eq 0' -a repair -d 'Write lost or damaged indexes, snapshots and manifests of a tier again.'
+complete -c tierlog -n '_shtab_tierlog_using tier repair' -s h -l help -d 'show this help message and exit'
+complete -c tierlog -n '_shtab_tierlog_using tier repair' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'a server.properties file (default: the dev broker'"'"'s settings, with data in ./data)'
+complete -c tierlog -n '_shtab_tierlog_using tier repair' -l override -x -d 'a property that overrides the file; can be repeated'
+complete -c tierlog -n '_shtab_tierlog_using tier repair' -l json -d 'print JSON'
+complete -c tierlog -n '_shtab_tierlog_using tier repair' -l bootstrap -x -d 'read the metadata topic of this running broker'
+complete -c tierlog -n '_shtab_tierlog_using tier repair' -l offline -d 'read the metadata topic of a stopped broker from its log.dirs'
+complete -c tierlog -n '_shtab_tierlog_using tier repair' -l write -d 'write the objects; without it, only show them'
 complete -c tierlog -n '_shtab_tierlog_using tier; and test $_shtab_tierlog_npos -eq 0' -a scrub -d 'Find objects in a tier that belong to no segment, and remove them.'
 complete -c tierlog -n '_shtab_tierlog_using tier scrub' -s h -l help -d 'show this help message and exit'
 complete -c tierlog -n '_shtab_tierlog_using tier scrub' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'a server.properties file (default: the dev broker'"'"'s settings, with data in ./data)'

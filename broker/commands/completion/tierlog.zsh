@@ -77,6 +77,7 @@ _shtab_tierlog_tier_commands() {
     ls:'List the topics, partitions and segments of a tier.'
     owner:'Show the owner of a tier, or make the broker of this configuration its owner.'
     rebuild:'Restore the data directories of a broker that lost its disk, from the tier alone.'
+    repair:'Write lost or damaged indexes, snapshots and manifests of a tier again.'
     scrub:'Find objects in a tier that belong to no segment, and remove them.'
     verify:'Check a whole tier: objects, checksums, records, offsets, epochs, indexes, metadata.'
   )
@@ -518,6 +519,20 @@ _shtab_tierlog_tier_rebuild_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_tierlog_tier_rebuild_defaults_added=0
 
+_shtab_tierlog_tier_repair_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--config[a server.properties file (default\: the dev broker\'s settings, with data in .\/data)]:FILE:_files"
+  "*--override[a property that overrides the file\; can be repeated]:NAME=VALUE:"
+  "--json[print JSON]"
+  "--bootstrap[read the metadata topic of this running broker]:HOST:PORT:"
+  "--offline[read the metadata topic of a stopped broker from its log.dirs]"
+  "--write[write the objects\; without it, only show them]"
+  ":only this topic:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_tierlog_tier_repair_defaults_added=0
+
 _shtab_tierlog_tier_scrub_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--config[a server.properties file (default\: the dev broker\'s settings, with data in .\/data)]:FILE:_files"
@@ -825,6 +840,7 @@ _shtab_tierlog_tier() {
         ls) _arguments -C -s $_shtab_tierlog_tier_ls_options ;;
         owner) _arguments -C -s $_shtab_tierlog_tier_owner_options ;;
         rebuild) _arguments -C -s $_shtab_tierlog_tier_rebuild_options ;;
+        repair) _arguments -C -s $_shtab_tierlog_tier_repair_options ;;
         scrub) _arguments -C -s $_shtab_tierlog_tier_scrub_options ;;
         verify) _arguments -C -s $_shtab_tierlog_tier_verify_options ;;
       esac

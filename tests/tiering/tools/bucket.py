@@ -65,6 +65,10 @@ class Bucket:
             raise OversizedObjectError(f"{key} is too large")
         return await self.read(key)
 
+    async def write_bytes(self, key: str, content: bytes) -> None:
+        self._answer()
+        self.objects[key] = content
+
     async def remove(self, key: str) -> None:
         self._answer()
         self.objects.pop(key, None)
