@@ -25,9 +25,15 @@ from .configuration import DevWords, add_configuration_arguments, stated_configu
 from .tier_ls import LS_HELP, add_ls_arguments, list_tier
 from .tier_owner import OWNER_HELP, add_owner_arguments, show_owner
 from .tier_rebuild import REBUILD_HELP, add_rebuild_arguments, rebuild_from_tier
-from .tier_repair import REPAIR_HELP, add_repair_arguments, repair_tier
 from .tier_scrub import SCRUB_HELP, add_scrub_arguments, scrub_tier
-from .tier_verify import VERIFY_HELP, add_verify_arguments, verify_tier
+from .tier_verify import (
+    REPAIR_HELP,
+    VERIFY_HELP,
+    add_repair_arguments,
+    add_verify_arguments,
+    repair_tier,
+    verify_tier,
+)
 
 Run = Callable[[BrokerConfig, argparse.Namespace, Output], Coroutine[None, None, int]]
 

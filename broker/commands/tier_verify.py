@@ -1,9 +1,9 @@
-"""`tierlog tier verify`: reads a whole tier and reports what is wrong with it."""
+"""`tierlog tier verify` reads a whole tier and reports what is wrong; `repair` mends what it can."""
 
 import argparse
 
 from ...clients.errors import ErrorCode, KafkaError
-from ...clients.text_table import counted
+from ...tiering.tools.segment_repair import Repair, plan_repairs
 from ...tiering.tools.terminal import SOUND, TROUBLE, Output, finding_fields, human_bytes
 from ...tiering.tools.tier_check import check_segments, check_survey
 from ...tiering.tools.tier_survey import survey_tier
@@ -76,5 +76,66 @@ async def verify_tier(config: BrokerConfig, parsed: argparse.Namespace, output: 
     return TROUBLE if trouble else SOUND
 
 
-def _need_attention(findings: int) -> str:
-    return f"{counted(findings, 'finding', 'needs', 'need')} attention"
+def _counted(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+REPAIR_HELP = (
+    "write lost or damaged indexes, snapshots and manifests of a tier again",
+    """\
+  tierlog tier repair --config server.properties
+  tierlog tier repair --config server.properties --bootstrap 127.0.0.1:9092 --write
+""",
+)
+
+
+def add_repair_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `tier repair`."""
+    parser.add_argument("topic", nargs="?", help="only this topic")
+    add_metadata_arguments(parser, required=False)
+    parser.add_argument(
+        "--write", action="store_true", help="write the objects; without it, only show them"
+    )
+
+
+async def repair_tier(config: BrokerConfig, parsed: argparse.Namespace, output: Output) -> int:
+    """Show what can be written again, and write it if that is asked for; returns the exit code."""
+    async with open_tier(config) as tier:
+        with output.progress("reading manifests") as progress:
+            survey = await survey_tier(tier, progress)
+        metadata = await stated_metadata(config, parsed)
+        if parsed.topic is not None:
+            survey = survey.only({parsed.topic})
+            metadata = None if metadata is None else metadata.only(parsed.topic)
+        remote_logs = None if metadata is None else metadata.remote_logs
+        plan = await plan_repairs(tier, survey, remote_logs)
+        for repair in plan.repairs:
+            for key, content in repair.objects:
+                if parsed.write:
+                    await tier.write_bytes(key, content)
+                done = "written" if parsed.write else "can be written"
+                output.line(f"{key}: {done} again, {human_bytes(len(content))}")
+    for finding in plan.findings:
+        output.finding(finding)
+    if plan.repairs and not parsed.write:
+        output.line("nothing was written: use --write")
+    elif not plan.repairs and not plan.findings:
+        output.line("nothing to repair; `tierlog tier verify` checks the records, too")
+    output.result(
+        {
+            "tier": str(config.remote_storage),
+            "written": parsed.write,
+            "objects": [_fields(each, key) for each in plan.repairs for key, _ in each.objects],
+            "findings": [finding_fields(each) for each in plan.findings],
+        }
+    )
+    is_mended = parsed.write or not plan.repairs
+    return SOUND if is_mended and not plan.findings else TROUBLE
+
+
+def _fields(repair: Repair, key: str) -> dict[str, object]:
+    return {
+        "key": key,
+        "offsets": [repair.metadata.start_offset, repair.metadata.end_offset],
+        "bytes": len(dict(repair.objects)[key]),
+    }

@@ -256,13 +256,13 @@ class _Planner:
             content = await read_part(self._tier, tail, IndexType.LEADER_EPOCH.value)
             return parse_epochs(content)
         except (MalformedCheckpointError, DamagedPartError) as error:
-            told = told_history(tail.metadata, [each.metadata for each in manifests])
-            if told is None:
+            derived = told_history(tail.metadata, [each.metadata for each in manifests])
+            if derived is None:
                 raise _LeftOutError(
                     f"{error}, and the manifests tell of several branches"
                 ) from error
             self._replaced(tail, f"{error}", "the leader epochs are those of the manifests")
-            return told
+            return derived
 
     async def _producers(
         self, tail: Manifest, lineage: TierLineage, manifests: Sequence[Manifest]
@@ -318,11 +318,11 @@ def told_history(
     """
     end = tail.end_offset + 1
     remote = remote_log_of(tail.topic_id_partition, segments)
-    told = mended_history(remote, (), LogExtent(0, end, end)) or tail.segment_leader_epochs
+    history = mended_history(remote, (), LogExtent(0, end, end)) or tail.segment_leader_epochs
     for segment in segments:
         for epoch, first, last in segment.epoch_ranges():
-            for offset in {first, *(start for _, start in told if first <= start <= last)}:
-                known = epoch_of_offset(told, offset)
-                if offset < tail.start_offset and known not in (NO_EPOCH, epoch):
+            for offset in {first, *(start for _, start in history if first <= start <= last)}:
+                derived = epoch_of_offset(history, offset)
+                if offset < tail.start_offset and derived not in (NO_EPOCH, epoch):
                     return None
-    return told
+    return history

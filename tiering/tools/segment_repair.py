@@ -76,9 +76,9 @@ async def plan_repairs(
     for stored in survey.listing.segments.values():
         if stored.stem in survey.manifests or stored.stem in survey.incomplete:
             continue
-        known = _known(stored, remote_logs)
-        if stored.has_manifest or known is not None:
-            await planner.write_manifest(stored, known)
+        announced = _finished_metadata(stored, remote_logs)
+        if stored.has_manifest or announced is not None:
+            await planner.write_manifest(stored, announced)
     planner.plan.findings.sort()
     return planner.plan
 
@@ -95,7 +95,7 @@ async def _damaged(tier: TierReader, manifest: Manifest) -> set[str]:
     return damaged
 
 
-def _known(
+def _finished_metadata(
     stored: StoredSegment, remote_logs: Mapping[TopicIdPartition, RemoteLog] | None
 ) -> RemoteLogSegmentMetadata | None:
     remote = (remote_logs or {}).get(stored.topic_id_partition)
@@ -173,10 +173,10 @@ class _Planner:
             if tail_of([each.metadata, metadata]) is metadata
         ]
         segments = [metadata, *(each.metadata for each in older if each.metadata != metadata)]
-        told = await self._history(manifest, segments, may_read=suffix in _OTHERS[1:])
+        history = await self._history(manifest, segments, may_read=suffix in _OTHERS[1:])
         if suffix == IndexType.LEADER_EPOCH.value:
-            return format_epochs(told)
-        lineage = choose_lineage(segments, told)
+            return format_epochs(history)
+        lineage = choose_lineage(segments, history)
         by_id = {each.metadata.id: each for each in older}
         parts = {each: manifest.parts[each] for each in manifest.parts if each != suffix}
         by_id[metadata.id] = manifest._replace(parts=parts)
@@ -192,13 +192,13 @@ class _Planner:
             except (DamagedPartError, MalformedCheckpointError):
                 # Made again, too.
                 pass
-        told = told_history(manifest.metadata, segments)
-        if told is None:
+        derived = told_history(manifest.metadata, segments)
+        if derived is None:
             raise DamagedPartError("the manifests tell of several branches")
-        return told
+        return derived
 
     async def write_manifest(
-        self, stored: StoredSegment, known: RemoteLogSegmentMetadata | None
+        self, stored: StoredSegment, announced: RemoteLogSegmentMetadata | None
     ) -> None:
         """Plan the manifest of a segment from its objects."""
         key = stored.key(MANIFEST_SUFFIX)
@@ -207,22 +207,22 @@ class _Planner:
             self._cannot(key, f"no manifest can be written: {', '.join(missing)} is missing")
             return
         try:
-            manifest = await self._manifest_of(stored, known)
+            manifest = await self._manifest_of(stored, announced)
         except (DamagedPartError, DamagedLogError) as error:
             self._cannot(key, f"no manifest can be written: {error}")
             return
         self.plan.repairs.append(Repair(manifest.metadata, ((key, encode_manifest(manifest)),)))
 
     async def _manifest_of(
-        self, stored: StoredSegment, known: RemoteLogSegmentMetadata | None
+        self, stored: StoredSegment, announced: RemoteLogSegmentMetadata | None
     ) -> Manifest:
         log_size = stored.objects[LOG_SUFFIX].size
-        metadata = known or _first_guess(stored, log_size)
+        metadata = announced or _first_guess(stored, log_size)
         metadata = replace(metadata, state=RemoteLogSegmentState.COPY_SEGMENT_STARTED)
         if metadata.segment_size_bytes != log_size:
             raise DamagedPartError(f"log has {log_size} bytes, not {metadata.segment_size_bytes}")
-        told = await self._told_by_batches(metadata, has_aborted="txnindex" in stored.objects)
-        metadata = told if known is None else metadata
+        checked = await self._told_by_batches(metadata, has_aborted="txnindex" in stored.objects)
+        metadata = checked if announced is None else metadata
         parts: dict[str, Part] = {}
         for suffix, each in stored.objects.items():
             if suffix != MANIFEST_SUFFIX and not suffix.endswith(".tmp"):
