@@ -1,4 +1,4 @@
-"""`tierlog tier verify` reads a whole tier and reports what is wrong; `repair` mends what it can."""
+"""`tierlog tier verify` reads a whole tier and says what is wrong; `repair` mends what it can."""
 
 import argparse
 
