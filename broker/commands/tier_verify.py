@@ -3,6 +3,7 @@
 import argparse
 
 from ...clients.errors import ErrorCode, KafkaError
+from ...clients.text_table import counted
 from ...tiering.tools.segment_repair import Repair, plan_repairs
 from ...tiering.tools.terminal import SOUND, TROUBLE, Output, finding_fields, human_bytes
 from ...tiering.tools.tier_check import check_segments, check_survey
@@ -76,8 +77,8 @@ async def verify_tier(config: BrokerConfig, parsed: argparse.Namespace, output: 
     return TROUBLE if trouble else SOUND
 
 
-def _counted(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+def _need_attention(findings: int) -> str:
+    return f"{counted(findings, 'finding', 'needs', 'need')} attention"
 
 
 REPAIR_HELP = (

@@ -241,7 +241,7 @@ def test_what_can_be_written_again_is_shown_and_then_written(
     content = index.read_bytes()
     index.unlink()
     assert tier("verify", *place(root)) == 1
-    assert "`tierlog tier repair` can write it again" in capsys.readouterr().out
+    assert "`tierlog tier repair` writes this one again" in capsys.readouterr().out
     assert tier("repair", *place(root)) == 1
     said = capsys.readouterr().out.splitlines()
     assert f"{index.parent.name}/{index.name}: can be written again" in said[0]

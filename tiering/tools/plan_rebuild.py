@@ -299,8 +299,8 @@ class _Planner:
             )
         if lineage.left_out:
             problem = (
-                f"{len(lineage.left_out)} segments are of a branch that a leader election cut "
-                "off, or duplicates of others"
+                f"{counted(len(lineage.left_out), 'segment', 'is', 'are')} of a branch that a "
+                "leader election cut off, or duplicates of others"
             )
             advice = (
                 "they are left out; `tierlog tier scrub --unknown-segments` removes their objects"

@@ -36,12 +36,11 @@ from ..remote_storage import IndexType, RemoteResourceNotFound
 from ..store.manifest import Manifest
 from ..store.object_keys import LOG_SUFFIX, MANIFEST_SUFFIX, object_key
 from .tier_survey import (
-    REPAIR,
-    REPAIRABLE,
     RESTORE,
     DamagedPartError,
     Finding,
     TierReader,
+    advice_beside_log,
     offsets_of,
     read_part,
 )
@@ -162,12 +161,7 @@ async def _check(tier: TierReader, manifest: Manifest, watch: Watch) -> list[Fin
     problems: list[tuple[str, _Problem]] = []
 
     def tell(suffix: str, problem: _Problem) -> None:
-        advice = "nothing needs to be done"
-        if problem.is_trouble:
-            advice = REPAIR if suffix in REPAIRABLE else RESTORE
-        key = object_key(metadata, suffix)
-        offsets = offsets_of(metadata)
-        findings.append(Finding(key, problem.text, advice, problem.is_trouble, offsets))
+        problems.append((suffix, problem))
 
     parts: dict[str, bytes] = {}
     for suffix in manifest.parts:
@@ -187,12 +181,15 @@ async def _check(tier: TierReader, manifest: Manifest, watch: Watch) -> list[Fin
     except RemoteResourceNotFound:
         tell(LOG_SUFFIX, _Problem("log is missing"))
     is_log_whole = not any(each.is_trouble for suffix, each in problems if suffix == LOG_SUFFIX)
-    trouble = RESTORE_BESIDE_LOG if is_log_whole else RESTORE
+
+    def advice(suffix: str) -> str:
+        return advice_beside_log(suffix) if is_log_whole else RESTORE
+
     return [
         Finding(
             object_key(metadata, suffix),
             each.text,
-            trouble if each.is_trouble else "nothing needs to be done",
+            advice(suffix) if each.is_trouble else "nothing needs to be done",
             each.is_trouble,
             offsets_of(metadata),
         )

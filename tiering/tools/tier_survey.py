@@ -25,10 +25,23 @@ WORKERS = 16
 RESTORE = (
     "restore the object from a backup of the bucket, or accept the loss of the segment's records"
 )
-REPAIR = "`tierlog tier repair` can write it again, unless the log object is damaged, too"
+_RESTORE_BESIDE_LOG = (
+    "the records are not lost, they are in the segment's log object: keep that one, and restore"
+    " this one from a backup of the bucket; until then, reads that need it fail"
+)
+"""Of a transaction index, which no other object tells."""
+_REPAIR = (
+    "the records are not lost, they are in the segment's log object: `tierlog tier repair` writes"
+    " this one again; until then, reads that need it fail"
+)
+_REPAIR_MANIFEST = "if the log object is whole, `tierlog tier repair` writes the manifest again"
 
-REPAIRABLE = frozenset(each.value for each in IndexType if each is not IndexType.TRANSACTION)
-"""The suffixes of parts that can be told from others; a transaction index has no other source."""
+
+def advice_beside_log(*suffixes: str) -> str:
+    """What to do where the log object is whole and these parts beside it are not."""
+    is_lost = IndexType.TRANSACTION.value in suffixes
+    return _RESTORE_BESIDE_LOG if is_lost else _REPAIR
+
 
 _SHOWN = 500
 """The maximum characters of a key or a problem on one line."""
@@ -175,7 +188,7 @@ async def read_manifest(tier: TierReader, segment: StoredSegment, survey: Survey
     size = segment.objects[MANIFEST_SUFFIX].size
     if size > MANIFEST_BYTES_MAX:
         problem = f"the manifest cannot be read (it has {size} bytes)"
-        survey.findings.append(Finding(key, problem, REPAIR))
+        survey.findings.append(Finding(key, problem, _REPAIR_MANIFEST))
         return
     try:
         manifest = decode_manifest(await tier.read(key))
@@ -186,19 +199,19 @@ async def read_manifest(tier: TierReader, segment: StoredSegment, survey: Survey
         if error.failure is not Failure.BROKEN:
             raise
         problem = f"the manifest cannot be read ({error})"
-        survey.findings.append(Finding(key, problem, REPAIR))
+        survey.findings.append(Finding(key, problem, _REPAIR_MANIFEST))
         return
     contradiction = _contradiction(manifest.metadata)
     if contradiction is None and object_key(manifest.metadata, MANIFEST_SUFFIX) != key:
         contradiction = "the manifest belongs to another segment"
     if contradiction is not None:
-        survey.findings.append(Finding(key, contradiction, REPAIR))
+        survey.findings.append(Finding(key, contradiction, _REPAIR_MANIFEST))
         return
     missing = missing_parts(manifest, segment.objects)
     if missing:
         offsets = offsets_of(manifest.metadata)
         problem = ", ".join(missing.values())
-        advice = REPAIR if REPAIRABLE.issuperset(missing) else RESTORE
+        advice = RESTORE if LOG_SUFFIX in missing else advice_beside_log(*missing)
         survey.findings.append(Finding(key, problem, advice, offsets=offsets))
         survey.incomplete[segment.stem] = IncompleteSegment(manifest, frozenset(missing))
         return

@@ -51,7 +51,7 @@ function _shtab_tierlog_using
 end
 
 set -g _shtab_tierlog_commands serve tier 'tier ls' 'tier verify' 'tier repair' 'tier scrub' 'tier owner' 'tier rebuild' topic 'topic ls' 'topic create' 'topic describe' 'topic alter' 'topic delete' 'topic trim' 'topic storage' produce consume group 'group ls' 'group describe' 'group seek' 'group delete' config 'config get' 'config set' 'config unset' cluster 'cluster up' 'cluster info' 'cluster ping' 'cluster wait' 'cluster status' 'cluster kill' 'cluster pause' 'cluster resume' 'cluster start' 'cluster add' 'cluster remove' 'cluster roll' 'cluster stop' format info random-uuid secure 'secure init' completion
-set -g _shtab_tierlog_opts_with_value --add-scram --announce --bootstrap --brokers --cluster-id --command-config --compression --config --controllers --count --days --delete-config --delimiter --dir --feature --format --grace --group --header --host --initial-controllers --key --key-delimiter --log-format --log-level --offset --override --partition --partitions --port --profile --properties --rack --release-version --replicas --timeout --to --topic --topic-id --user -D -H -I -K -S -X -b -c -d -f -g -k -n -o -p -r -t -z
+set -g _shtab_tierlog_opts_with_value --add-scram --announce --bootstrap --brokers --cluster-id --command-config --compression --config --controllers --count --data --days --delete-config --delimiter --dir --feature --format --grace --group --header --host --initial-controllers --key --key-delimiter --log-format --log-level --offset --override --partition --partitions --port --profile --properties --rack --release-version --replicas --timeout --to --topic --topic-id --user -D -H -I -K -S -X -b -c -d -f -g -k -n -o -p -r -t -z
 
 complete -c tierlog -e
 complete -c tierlog -f
@@ -91,6 +91,7 @@ complete -c tierlog -n '_shtab_tierlog_using tier; and test $_shtab_tierlog_npos
 complete -c tierlog -n '_shtab_tierlog_using tier repair' -s h -l help -d 'show this help message and exit'
 complete -c tierlog -n '_shtab_tierlog_using tier repair' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'a server.properties file (default: the dev broker'"'"'s settings, with data in ./data)'
 complete -c tierlog -n '_shtab_tierlog_using tier repair' -l override -x -d 'a property that overrides the file; can be repeated'
+complete -c tierlog -n '_shtab_tierlog_using tier repair' -l data -xka "(__fish_complete_directories)" -d 'where the dev broker keeps its data, and its tier in DIR/remote (default: ./data)'
 complete -c tierlog -n '_shtab_tierlog_using tier repair' -l json -d 'print JSON'
 complete -c tierlog -n '_shtab_tierlog_using tier repair' -l bootstrap -x -d 'read the metadata topic of this running broker'
 complete -c tierlog -n '_shtab_tierlog_using tier repair' -l offline -d 'read the metadata topic of a stopped broker from its log.dirs'

@@ -523,6 +523,7 @@ _shtab_tierlog_tier_repair_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--config[a server.properties file (default\: the dev broker\'s settings, with data in .\/data)]:FILE:_files"
   "*--override[a property that overrides the file\; can be repeated]:NAME=VALUE:"
+  "--data[where the dev broker keeps its data, and its tier in DIR\/remote (default\: .\/data)]:DIR:_files -/"
   "--json[print JSON]"
   "--bootstrap[read the metadata topic of this running broker]:HOST:PORT:"
   "--offline[read the metadata topic of a stopped broker from its log.dirs]"

@@ -39,9 +39,9 @@ Said = pytest.CaptureFixture[str]
 RESTORE = (
     "restore the object from a backup of the bucket, or accept the loss of the segment's records"
 )
-RESTORE_BESIDE_LOG = (
-    "the records are not lost, they are in the segment's log object: keep that one, and restore"
-    " this one from a backup of the bucket; until then, reads that need it fail"
+REPAIR = (
+    "the records are not lost, they are in the segment's log object: `tierlog tier repair` writes"
+    " this one again; until then, reads that need it fail"
 )
 
 
@@ -97,7 +97,7 @@ def test_a_missing_object_is_found(file_tier: TierPlace, capsys: Said, suffix: s
     assert finding["problem"] == f"{suffix} is missing"
     assert (finding["offsets"], finding["advice"]) == (
         [10, 29],
-        RESTORE if suffix == "log" else RESTORE_BESIDE_LOG,
+        RESTORE if suffix == "log" else REPAIR,
     )
     # The segment is of no use without it, so its offsets are a hole.
     assert found.finding(partition_prefix(PARTITION))["offsets"] == [10, 29]
