@@ -20,6 +20,8 @@ class TierHealth:
     def __init__(self) -> None:
         self.trouble = ""
         """What is wrong with the tier, in a sentence; empty while it works."""
+        self.failure: Failure | None = None
+        """The kind of this trouble; None while the tier works."""
         self._worked_at = float("-inf")
 
     def fails(self, error: RemoteStorageError) -> None:

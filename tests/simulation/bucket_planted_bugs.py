@@ -12,7 +12,7 @@ import pytest
 
 from tierlog.storage.log.leader_epoch import EpochEntry, LeaderEpochCache
 from tierlog.storage.producer.producer_snapshot import encode_snapshot
-from tierlog.storage.remote.remote_lineage import Lineage
+from tierlog.storage.remote.remote_lineage import Lineage, epoch_end_offsets
 from tierlog.storage.remote.remote_segment import RemoteLogSegmentMetadata
 from tierlog.tests.simulation import bucket_replicas
 from tierlog.tests.simulation.bucket_story import BucketStory
@@ -137,7 +137,7 @@ def takes_the_copy_made_last(patch: pytest.MonkeyPatch) -> None:
 
 def reads_past_the_divergence(patch: pytest.MonkeyPatch) -> None:
     """An epoch of the log ends where the segment's does, not where the log's does."""
-    original = lineage_choice.epoch_end_offsets
+    original = epoch_end_offsets
 
     def ends(history: Loose, end: int) -> list[tuple[int, int]]:
         return [(epoch, 1 << 40) for epoch, _ in original(history, end)]
@@ -149,7 +149,9 @@ def begins_with_the_first_segment(patch: pytest.MonkeyPatch) -> None:
     """The log begins with the lowest offset of all, whether or not it can be read."""
 
     def first_readable(_: object, __: object, segments: Loose, at_least: int, end: int) -> int:
-        starts = [each.start_offset for each in segments if each.start_offset >= at_least]
+        starts: list[int] = [
+            each.start_offset for each in segments if each.start_offset >= at_least
+        ]
         return min([*starts, end])
 
     patch.setattr(lineage_choice, "_first_readable", first_readable)
