@@ -195,6 +195,8 @@ class Parser(Escapes):
         times = self._counted() if sign == "{" else _SIGNS[sign]
         if times is None:
             self._add_literal(sign)
+            # RE2/J takes it for a repetition here: none may follow.
+            self._is_repeated = True
             return
         is_greedy = not self._flags.U
         if self._ahead("?"):
