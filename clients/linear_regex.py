@@ -25,7 +25,7 @@ class InvalidRegexError(ValueError):
 class Pattern:
     """A compiled pattern."""
 
-    __slots__ = ("_matcher", "_program", "group_count")
+    __slots__ = ("_matcher", "_program", "group_count", "size")
 
     def __init__(self, program: "Program", group_count: int) -> None:
         from .patterns.matcher import Matcher
@@ -34,13 +34,15 @@ class Pattern:
         self._matcher = Matcher(program)
         self.group_count = group_count
         """How many groups the pattern has."""
+        self.size = len(program)
+        """How many steps its program has."""
 
     def matches(self, text: str) -> bool:
         """Whether the pattern matches the whole of `text`."""
         return self._matcher.accepts(text)
 
     def matching(self, text: str) -> Generator[int, None, bool]:
-        """The same in small steps; each gives about how many paths it has followed."""
+        """The same in small steps; each gives about how many of the program's it has followed."""
         return self._matcher.accepting(text)
 
     def groups(self, text: str) -> tuple[str, ...] | None:

@@ -64,20 +64,27 @@ def is_word(character: str) -> bool:
 class CharClass:
     """The characters that one step of a pattern accepts."""
 
-    __slots__ = ("_is_negated", "_tests")
+    __slots__ = ("_is_negated", "_tests", "test_count")
 
-    def __init__(self, tests: list[Test], *, is_negated: bool = False) -> None:
+    def __init__(
+        self, tests: list[Test], *, is_negated: bool = False, test_count: int | None = None
+    ) -> None:
         self._tests = tests
         self._is_negated = is_negated
+        self.test_count = len(tests) if test_count is None else test_count
+        """How many tests a character takes at most."""
 
     def __contains__(self, character: str) -> bool:
         return any(test(character) for test in self._tests) is not self._is_negated
 
-    def united(self, other: "CharClass") -> "CharClass":
-        """A class of the characters of both."""
-        if self._is_negated or other._is_negated:
-            return CharClass([self.__contains__, other.__contains__])
-        return CharClass([*self._tests, *other._tests])
+    @staticmethod
+    def united(classes: "list[CharClass]") -> "CharClass":
+        """A class of the characters of all of these."""
+        tests: list[Test] = []
+        for each in classes:
+            # The tests themselves where they serve: unions of unions are no deeper than one.
+            tests += [each.__contains__] if each._is_negated else each._tests
+        return CharClass(tests, test_count=sum(each.test_count for each in classes))
 
 
 ANY = CharClass([], is_negated=True)

@@ -17,6 +17,8 @@ from .program import Op, Place, Program, Step
 
 KEPT_MAX = 50_000
 """How many steps and transitions the kept sets have before they are forgotten."""
+_STEPS_OF_A_TEST = 4
+"""A test of a class takes about as long as so many steps, one in any case longer still."""
 
 
 class _Side(IntEnum):
@@ -52,12 +54,14 @@ def _holds(place: int, before: _Side, behind: _Side) -> bool:
 class _Paths:
     """Where all paths stand between two characters."""
 
-    __slots__ = ("before", "leads_to", "steps")
+    __slots__ = ("before", "is_end", "leads_to", "steps")
 
     def __init__(self, steps: frozenset[int], before: _Side) -> None:
         self.steps = steps
         self.before = before
         self.leads_to: dict[str, _Paths] = {}
+        self.is_end: bool | None = None
+        """Whether a text may end here; None until a text did."""
 
 
 class Matcher:
@@ -81,17 +85,24 @@ class Matcher:
                 return bool(end.value)
 
     def accepting(self, text: str) -> Generator[int, None, bool]:
-        """The same in small steps; each gives about how many of the program's it has followed."""
+        """The same in small steps; each gives how many of the program's it has followed.
+
+        A test of a class counts as several.
+        """
         paths = self._first
         for character in text:
             following = paths.leads_to.get(character)
             if following is None:
-                following = self._followed(paths, character)
-                yield len(paths.steps)
+                following, work = self._followed(paths, character)
+                yield work
             if not following.steps:
                 return False
             paths = following
-        return any(self._program[at].op is Op.END for at in self._reached(paths, _Side.NOTHING))
+        if paths.is_end is None:
+            reached, work = self._reached(paths, _Side.NOTHING)
+            paths.is_end = any(self._program[at].op is Op.END for at in reached)
+            yield work
+        return paths.is_end
 
     def _paths(self, steps: frozenset[int], before: _Side) -> _Paths:
         key = (steps, before if self._has_places else _Side.OTHER)
@@ -105,17 +116,19 @@ class Matcher:
             self.kept_size += len(steps) + 1
         return paths
 
-    def _followed(self, paths: _Paths, character: str) -> _Paths:
-        """Where the paths stand after this character."""
+    def _followed(self, paths: _Paths, character: str) -> tuple[_Paths, int]:
+        """Where the paths stand after this character, and how much work that was."""
         program = self._program
         accepted: dict[int, bool] = {}
         steps: set[int] = set()
-        for at in self._reached(paths, _side(character)):
+        reached, work = self._reached(paths, _side(character))
+        for at in reached:
             accepts = program[at].accepts
             if isinstance(accepts, CharClass):
                 is_accepted = accepted.get(id(accepts))
                 if is_accepted is None:
                     is_accepted = accepted[id(accepts)] = character in accepts
+                    work += _STEPS_OF_A_TEST * accepts.test_count
                 if is_accepted:
                     steps.add(at + 1)
             elif accepts == character:
@@ -123,10 +136,10 @@ class Matcher:
         following = self._paths(frozenset(steps), _side(character))
         paths.leads_to[character] = following
         self.kept_size += 1
-        return following
+        return following, work
 
-    def _reached(self, paths: _Paths, behind: _Side) -> list[int]:
-        """The steps that accept a character, or the end, reached without one."""
+    def _reached(self, paths: _Paths, behind: _Side) -> tuple[list[int], int]:
+        """The steps that accept a character, or the end, and how many lead there without one."""
         program, before = self._program, paths.before
         reached: list[int] = []
         waiting = list(paths.steps)
@@ -143,7 +156,7 @@ class Matcher:
                 if following not in seen:
                     seen.add(following)
                     waiting.append(following)
-        return reached
+        return reached, len(seen)
 
 
 def captured(program: Program, group_count: int, text: str) -> Sequence[str] | None:

@@ -11,6 +11,7 @@ from .characters import ANY, ANY_BUT_NEWLINE, CharClass, literal
 from .escapes import Escapes, Flags, SyntaxRefusedError
 from .program import (
     UNBOUNDED,
+    WRITTEN_MAX,
     Op,
     Place,
     Program,
@@ -68,6 +69,8 @@ class Parser(Escapes):
         self._names: set[str] = set()
         self._is_repeated = False
         """Whether what was read last is a repetition, which has none of its own."""
+        self._written = 0
+        """How many steps were written for groups and repetitions."""
         self.group_count = 0
 
     def program(self) -> Program:
@@ -104,6 +107,13 @@ class Parser(Escapes):
                 self._escaped()
             case _:
                 self._add_literal(character)
+
+    def _add_made(self, program: Program) -> None:
+        """Add what was made of other programs. Each time that costs their steps again."""
+        self._written += len(program)
+        if self._written > WRITTEN_MAX:
+            raise TooLargeError
+        self._open[-1].add(program)
 
     def _add(self, accepted: CharClass | str) -> None:
         self._open[-1].add([Step(Op.CHARACTER, accepted)])
@@ -187,7 +197,7 @@ class Parser(Escapes):
             begin = Step(Op.MARK, number=2 * group.number)
             program = [begin, *program, begin._replace(number=begin.number + 1)]
         self._flags = group.flags
-        self._open[-1].add(program)
+        self._add_made(program)
 
     # Repetitions.
 
@@ -209,7 +219,7 @@ class Parser(Escapes):
             raise SyntaxRefusedError("missing argument to repetition operator")
         item = group.items.pop()
         group.size -= len(item)
-        group.add(repeated(item, *times, is_greedy=is_greedy))
+        self._add_made(repeated(item, *times, is_greedy=is_greedy))
         self._is_repeated = True
 
     def _counted(self) -> tuple[int, int] | None:

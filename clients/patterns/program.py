@@ -10,6 +10,8 @@ from typing import NamedTuple
 from .characters import CharClass
 
 STEPS_MAX = 32_768
+WRITTEN_MAX = 32 * STEPS_MAX
+"""How many steps may be written while a program is made, those that are dropped again included."""
 
 
 class Op(IntEnum):
@@ -55,7 +57,7 @@ UNBOUNDED = -1
 
 
 class TooLargeError(Exception):
-    """The program would have more than STEPS_MAX steps."""
+    """The program would have more than STEPS_MAX steps, or take too long to make."""
 
 
 def checked(size: int) -> None:
@@ -122,7 +124,6 @@ def _united(accepted: list[CharClass | str]) -> CharClass | str:
     classes = [each for each in accepted if isinstance(each, CharClass)]
     if not classes and len(characters) == 1:
         return next(iter(characters))
-    united = CharClass([characters.__contains__] if characters else [])
-    for each in classes:
-        united = united.united(each)
-    return united
+    if characters:
+        classes.insert(0, CharClass([characters.__contains__]))
+    return CharClass.united(classes)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 NAMES_PER_STRETCH = 20
 """Topic names per step. Matching a name usually takes microseconds."""
 WORK_PER_STRETCH = 20_000
-"""Paths of patterns that are followed in one step, in some milliseconds."""
+"""Steps of patterns that are read or followed in one stretch, in some milliseconds."""
 
 
 class RegexLookup:
@@ -38,13 +38,6 @@ class RegexLookup:
         self._version = image.offset
         self._names = sorted(image.topics_by_name)
         self._topics: dict[str, list[str]] = {regex: [] for regex in regexes}
-        self._patterns: list[tuple[Pattern, list[str]]] = []
-        for regex, topics in self._topics.items():
-            try:
-                self._patterns.append((compile_regex(regex), topics))
-            except KafkaError:
-                # The coordinator that received this regex accepted it, but here it doesn't compile.
-                continue
         self._stretches = self._match_all()
 
     def is_done_after_next(self) -> bool:
@@ -53,9 +46,21 @@ class RegexLookup:
 
     def _match_all(self) -> Generator[bool]:
         """Match all names, and stop with False at the end of each stretch."""
+        patterns: list[tuple[Pattern, list[str]]] = []
         work = 0
+        for regex, topics in self._topics.items():
+            try:
+                pattern = compile_regex(regex)
+            except KafkaError:
+                # The coordinator that received this regex accepted it, but here it doesn't compile.
+                continue
+            patterns.append((pattern, topics))
+            work += pattern.size
+            if work > WORK_PER_STRETCH:
+                work = 0
+                yield False
         for count, name in enumerate(self._names, 1):
-            for pattern, topics in self._patterns:
+            for pattern, topics in patterns:
                 matching = pattern.matching(name)
                 while True:
                     try:

@@ -69,6 +69,42 @@ def test_a_step_is_no_larger_than_the_program_whatever_the_text() -> None:
     assert sum(steps_of(compile_pattern("(?:a?){1000}"), AB)) < 1000 * len(AB)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        # Hundreds of steps lead from each letter to the next one, and to the end.
+        "(?:(?:b?){100}[^!])*(?:b?){100}",
+        # A letter is compared with hundreds of others.
+        "(?i)(?:[^" + "0-9" * 100 + "])*",
+    ],
+)
+def test_all_that_is_looked_at_counts_as_work(text: str) -> None:
+    steps = steps_of(compile_pattern(text), "cdefgh")
+    assert len(steps) >= 6
+    assert min(steps[:6]) >= 100
+    assert not steps_of(compile_pattern("a*"), "")[1:]
+
+
+def test_where_a_text_ends_is_looked_at_once() -> None:
+    pattern = compile_pattern("a*(?:b?){100}")
+    assert sum(steps_of(pattern, "aa")) > 100
+    assert sum(steps_of(pattern, "aaaa")) == 0
+
+
+@pytest.mark.parametrize("branch", [".", "[^a]", "[^a]|[b-c]", r"\D|[[:^digit:]]"])
+def test_any_number_of_branches_may_be_one_class(branch: str) -> None:
+    pattern = compile_pattern("|".join([branch] * 1000))
+    assert pattern.matches("b")
+    assert not pattern.matches("bb")
+    assert not compile_pattern("|".join([branch] * 1000)).matches("")
+
+
+def test_what_is_written_only_to_be_dropped_is_bounded() -> None:
+    for text in ("(?:(a{1000}){30}){0}" * 1500, "(" * 990 + "(a{1000}){30}" + ")" * 990):
+        with pytest.raises(InvalidRegexError, match="takes too much memory"):
+            compile_pattern(text)
+
+
 def test_what_is_kept_of_texts_is_bounded() -> None:
     matcher = Matcher(Parser("(?:a|b)*a(?:a|b){100}", captures=False).program())
     for number in range(200):

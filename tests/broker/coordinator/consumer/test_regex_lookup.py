@@ -41,6 +41,21 @@ def test_many_topics_take_several_stretches() -> None:
     assert list(lookup.result(0)["t.*"].topics) == names
 
 
+def test_large_patterns_take_a_stretch_each() -> None:
+    regexes = [f"(a{{1000}}){{25}}{number}" for number in range(3)]
+    lookup = RegexLookup(regexes, cluster("a"))
+    assert [lookup.is_done_after_next() for _ in range(4)] == [False, False, False, True]
+
+
+def test_a_name_that_is_much_work_takes_several_stretches() -> None:
+    lookup = RegexLookup(["(?:(?:b?){1000}.)*"], cluster("".join(map(chr, range(ord("c"), 122)))))
+    stretches = 1
+    while not lookup.is_done_after_next():
+        stretches += 1
+    assert stretches > 2
+    assert len(lookup.result(0)["(?:(?:b?){1000}.)*"].topics) == 1
+
+
 def test_a_topic_that_the_client_may_not_describe_is_no_match() -> None:
     asked: list[str] = []
 
