@@ -7,6 +7,9 @@ from typing import Final, NoReturn
 _STARS: Final = "********"
 _IN_NO_WORD_BY_CHANCE = 8
 """Characters of a secret that stand in no longer word by chance."""
+_OF_A_WORD = r"[\w-]"
+_WORD_BEGINS = rf"(?:(?<!{_OF_A_WORD})|(?<=%[0-9A-Fa-f]{{2}})|(?<=\\[abfnrtv]))"
+"""Also behind `%3D` of an address and `\\n` of a repr, which end in letters."""
 
 
 def hidden(text: str, secret: str, shown: str = "***") -> str:
@@ -14,11 +17,13 @@ def hidden(text: str, secret: str, shown: str = "***") -> str:
 
     A short one, such as the `test` of an emulator, is hidden where it is a word of its own: in
     longer words, such as the bucket `test-data`, it tells nothing, and its stars would tell that
-    they hide it.
+    they hide it. An end of it that is no letter needs no end of a word.
     """
     if len(secret) >= _IN_NO_WORD_BY_CHANCE:
         return text.replace(secret, shown)
-    return re.sub(rf"(?<![\w-]){re.escape(secret)}(?![\w-])", lambda _: shown, text)
+    begin = _WORD_BEGINS if re.match(_OF_A_WORD, secret) else ""
+    end = f"(?!{_OF_A_WORD})" if re.match(_OF_A_WORD, secret[-1]) else ""
+    return re.sub(f"{begin}{re.escape(secret)}{end}", lambda _: shown, text)
 
 
 class Secret:

@@ -92,6 +92,23 @@ def test_a_short_secret_is_hidden_where_it_stands_alone() -> None:
     assert told == "key '***', ***:***, Credential=***/20260101/s3, ***"
 
 
+@pytest.mark.parametrize(
+    ("secret", "text", "told"),
+    [
+        ("hunter2", "u%3Ahunter2%40host", "u%3A***%40host"),
+        ("hunter2", "'sent:\\nhunter2\\n'", "'sent:\\n***\\n'"),
+        ("hunter2", "at hunter23", "at hunter23"),
+        ("a!b?", "a!b?x", "***x"),
+        ("!b?a", "x!b?a", "x***"),
+    ],
+)
+def test_a_short_secret_is_hidden_behind_what_is_no_letter(
+    secret: str, text: str, told: str
+) -> None:
+    location = remote_url({"url": "s3://bucket", "option.secret": secret})
+    assert location.redact(text) == told
+
+
 def test_a_long_secret_is_hidden_wherever_it_stands() -> None:
     location = remote_url({"url": "s3://bucket", "option.secret": "8letters"})
     assert location.redact("a8lettersb 8letters") == "a***b ***"
