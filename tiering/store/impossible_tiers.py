@@ -80,7 +80,7 @@ def _only_reads(protocol: str) -> bool:
     registry = cast("_Registry", import_module("fsspec.registry"))
     try:
         file_system = registry.get_filesystem_class(protocol)
-    except (ImportError, ValueError):
+    except (ImportError, ValueError, AttributeError):
         # `check_packages` says what is missing.
         return False
     spec, asyn = import_module("fsspec.spec"), import_module("fsspec.asyn")

@@ -54,6 +54,10 @@ def check_packages(location: RemoteUrl) -> None:
         raise _refusal(missing_package_sentence(location, package_of(protocol, error))) from error
     except ValueError as error:
         raise _refusal(_unknown_sentence(location, registry)) from error
+    except AttributeError as error:
+        # adlfs has no more what fsspec looks for behind adl://, and says in several lines why.
+        why = " ".join(str(error).split()).rstrip(".")
+        raise _refusal(f"The package of {protocol}:// has no such file system: {why}.") from error
 
 
 def missing_package_sentence(location: RemoteUrl, package: str) -> str:

@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
+from tierlog.tiering.store.impossible_tiers import check_writable
 from tierlog.tiering.store.remote_url import RemoteUrl
 from tierlog.tiering.store.tier_packages import check_packages
 
@@ -61,3 +62,13 @@ def test_a_protocol_that_nobody_has_is_named_with_the_nearest() -> None:
         "The remote tier qqqqqqq://x cannot be opened: there is no file system for qqqqqqq://; see"
         " docs/tiers.md."
     )
+
+
+def test_a_file_system_that_its_package_has_no_more_is_refused() -> None:
+    """Gen1 of Azure's Data Lake is retired; fsspec still looks for it in adlfs."""
+    location = RemoteUrl("adl://store/x")
+    check_writable(location)
+    with pytest.raises(KafkaError, match="The package of adl:// has no such file system") as raised:
+        check_packages(location)
+    assert raised.value.code is ErrorCode.INVALID_CONFIG
+    assert "\n" not in raised.value.message
