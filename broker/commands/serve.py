@@ -35,6 +35,9 @@ from .stacks import StackSignal
 _log = logging.getLogger("tierlog")
 
 _STOP_TIMEOUT_S = 20.0
+_SAME_STOP_S = 0.2
+"""Within this time a signal is no second one: `timeout` and others send one stop to the process and
+to its group, which is two signals. A person takes longer."""
 _GARBAGE_THRESHOLD = 50_000
 
 
@@ -148,18 +151,29 @@ async def _has_started(broker: Broker, stop: asyncio.Event) -> bool:
 def hear_stop_signals(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
     """Set `stop` at the first signal that stops, and leave at a second Ctrl-C or SIGTERM."""
     numbers = stop_signals()
+    heard_at = 0.0
+
+    def leave(_number: int, _frame: FrameType | None) -> None:
+        # Without the event loop: the slow stop may be blocking it.
+        if loop.time() - heard_at >= _SAME_STOP_S:
+            os._exit(130)
 
     def let_the_second_leave() -> None:
         for number in numbers:
-            signal.signal(number, signal.SIG_IGN if number == signal.SIGHUP else _leave)
+            signal.signal(number, signal.SIG_IGN if number == signal.SIGHUP else leave)
 
     def heard() -> None:
         stop.set()
+        # A signal without a handler would end the process.
+        signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
         for number in numbers:
             loop.remove_signal_handler(number)
         let_the_second_leave()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
+        nonlocal heard_at
+        heard_at = loop.time()
         let_the_second_leave()
         loop.call_soon_threadsafe(heard)
 
@@ -172,11 +186,6 @@ def hear_stop_signals(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> N
         signal.signal(number, on_signal)
     # Of a pipe that is full the interpreter would write to stderr.
     signal.set_wakeup_fd(signal.set_wakeup_fd(-1), warn_on_full_buffer=False)
-
-
-def _leave(_number: int, _frame: FrameType | None) -> None:
-    """Exit on the second signal, without the event loop: the slow stop may be blocking it."""
-    os._exit(130)
 
 
 def _say_ready(broker: Broker, started_ms: int) -> None:

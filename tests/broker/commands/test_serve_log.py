@@ -86,6 +86,7 @@ async def main():
     async with asyncio.timeout(10):
         await stop.wait()
     print("stopped", flush=True)
+    await asyncio.sleep(0.3)
     os.kill(os.getpid(), signal.SIGTERM)
 
 asyncio.run(main())
@@ -97,6 +98,37 @@ def test_the_end_is_heard_behind_more_signals_than_the_loop_can_take_at_once() -
         [sys.executable, "-c", _FLOODED], capture_output=True, text=True, timeout=60, check=False
     )
     assert (answer.stdout, answer.returncode) == ("stopped\n", 130), answer.stderr
+
+
+_DOUBLED = """
+import asyncio, os, signal
+from tierlog.broker.commands.serve import hear_stop_signals
+
+async def main():
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    remove = loop.remove_signal_handler
+    def remove_and_get_another(number):
+        remove(number)
+        os.kill(os.getpid(), signal.SIGTERM)
+    loop.remove_signal_handler = remove_and_get_another
+    hear_stop_signals(loop, stop)
+    os.kill(os.getpid(), signal.SIGTERM)
+    os.kill(os.getpid(), signal.SIGINT)
+    async with asyncio.timeout(10):
+        await stop.wait()
+    print("stopped cleanly", flush=True)
+
+asyncio.run(main())
+"""
+
+
+def test_one_stop_that_comes_as_several_signals_at_once_is_a_clean_stop() -> None:
+    """`timeout` sends it to its child and to the group of both, `tini -g` and others as well."""
+    answer = subprocess.run(
+        [sys.executable, "-c", _DOUBLED], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (answer.stdout, answer.returncode) == ("stopped cleanly\n", 0), answer.stderr
 
 
 def wait_for_stacks(broker: BrokerProcess, count: int) -> None:
