@@ -30,20 +30,26 @@ def keep_from_forks(owner: HasDescriptor) -> None:
 
 def _let_go() -> None:
     """In a child, which has one thread: the others may have ended in the middle of anything."""
-    owners = list(_own)
-    if not owners:
-        return
-    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    for owner in owners:
+    descriptors: list[int] = []
+    for owner in list(_own):
         try:
             descriptor = owner.fileno()
         except ValueError:
             # It is closed.
             continue
         if descriptor >= 0:
-            os.dup2(null, descriptor, inheritable=False)
-    os.close(null)
+            descriptors.append(descriptor)
     _own.clear()
+    if not descriptors:
+        return
+    # First, for a process that has as many as it may: then this is the number that is free.
+    os.close(descriptors[0])
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for descriptor in descriptors:
+        if descriptor != null:
+            os.dup2(null, descriptor, inheritable=False)
+    if null not in descriptors:
+        os.close(null)
 
 
 os.register_at_fork(after_in_child=_let_go)
