@@ -7,16 +7,12 @@ TopicRegexResolver.
 
 from collections.abc import Generator, Iterable
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from ....clients.errors import KafkaError
 from ....replication.metadata.cluster_image import ClusterImage
 from .consumer_records import RegexValue
 from .describable import Describable
 from .topic_regex import compile_regex
-
-if TYPE_CHECKING:
-    from ....clients.linear_regex import Pattern
 
 NAMES_PER_STRETCH = 20
 """Topic names per step. Matching a name usually takes microseconds."""
@@ -45,35 +41,33 @@ class RegexLookup:
         return next(self._stretches, True)
 
     def _match_all(self) -> Generator[bool]:
-        """Match all names, and stop with False at the end of each stretch."""
-        patterns: list[tuple[Pattern, list[str]]] = []
-        work = 0
+        """Match all names, and stop with False at the end of each stretch.
+
+        One pattern after the other: what each keeps while it runs may be megabytes.
+        """
+        work = matched = 0
         for regex, topics in self._topics.items():
             try:
                 pattern = compile_regex(regex)
             except KafkaError:
                 # The coordinator that received this regex accepted it, but here it doesn't compile.
                 continue
-            patterns.append((pattern, topics))
             work += pattern.size
-            if work > WORK_PER_STRETCH:
-                work = 0
-                yield False
-        for count, name in enumerate(self._names, 1):
-            for pattern, topics in patterns:
+            for name in self._names:
                 matching = pattern.matching(name)
                 while True:
+                    if work > WORK_PER_STRETCH:
+                        work = 0
+                        yield False
                     try:
                         work += next(matching)
                     except StopIteration as end:
                         if end.value:
                             topics.append(name)
                         break
-                    if work > WORK_PER_STRETCH:
-                        work = 0
-                        yield False
-            if count % NAMES_PER_STRETCH == 0:
-                yield False
+                matched += 1
+                if matched % NAMES_PER_STRETCH == 0:
+                    yield False
 
     def result(self, now_ms: int) -> dict[str, RegexValue]:
         """The topics that each regular expression matches."""
