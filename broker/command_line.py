@@ -73,17 +73,20 @@ def run(arguments: Sequence[str] | None, started_ms: int) -> int:
 
             return run_cluster_command(parsed, started_ms)
         case "secure":
+            from .commands.printed_output import printed_at_its_end
             from .commands.secure import run_secure_command
 
-            return run_secure_command(parsed)
+            return printed_at_its_end(run_secure_command, parsed)
         case "completion":
             from .commands.completion.completion import run_completion_command
+            from .commands.printed_output import printed_at_its_end
 
-            return run_completion_command(parsed)
+            return printed_at_its_end(run_completion_command, parsed)
         case _:
             from .commands.format import run_storage_command
+            from .commands.printed_output import printed_at_its_end
 
-            return run_storage_command(parsed)
+            return printed_at_its_end(run_storage_command, parsed)
 
 
 def full_parser() -> argparse.ArgumentParser:

@@ -19,7 +19,7 @@ from ...clients.network.first_contact import ensure_answers
 from ...clients.stop_signals import INTERRUPTED, let_ctrl_c_raise
 from ...storage.directory.log_dir import LogDirError
 from ...tiering.remote_storage import RemoteStorageError
-from ...tiering.tools.terminal import CANNOT_RUN, Output, cannot_run
+from ...tiering.tools.terminal import CANNOT_RUN, Output, OutputError, cannot_run
 from ..config.config import BrokerConfig
 from .configuration import DevWords, add_configuration_arguments, stated_configuration
 from .tier_ls import LS_HELP, add_ls_arguments, list_tier
@@ -107,6 +107,8 @@ def run_tier_command(parsed: argparse.Namespace) -> int:
         return cannot_run(error.message)
     except (RemoteStorageError, LogDirError) as error:
         return cannot_run(f"{error}".rstrip(".") + ".")
+    except OutputError as error:
+        return cannot_run(str(error))
     except BrokenPipeError:
         return _reader_closed()
     except OSError as error:

@@ -29,6 +29,10 @@ class _RichProgress(Protocol):
     def stop(self) -> None: ...
 
 
+class OutputError(Exception):
+    """The output cannot be written, as its disk is full; the tier and the broker's disk can."""
+
+
 class Output:
     """The output of one command."""
 
@@ -38,7 +42,7 @@ class Output:
     def line(self, text: str) -> None:
         """Print a line of the result, for people; machines get `result` instead."""
         if not self._as_json:
-            print(text, flush=True)
+            _print(text)
 
     def finding(self, finding: Finding) -> None:
         """Print a finding, for people."""
@@ -47,12 +51,12 @@ class Output:
     def result(self, content: Mapping[str, object]) -> None:
         """Print the whole result, for machines."""
         if self._as_json:
-            print(json.dumps(content, indent=2), flush=True)
+            _print(json.dumps(content, indent=2))
 
     def json_line(self, content: Mapping[str, object]) -> None:
         """Print a part of the result, for machines: one JSON object per line."""
         if self._as_json:
-            print(json.dumps(content), flush=True)
+            _print(json.dumps(content))
 
     @contextmanager
     def progress(self, what: str) -> Generator[Progress]:
@@ -70,6 +74,16 @@ class Output:
             yield lambda done, total: bar.update(task, completed=done, total=total)
         finally:
             bar.stop()
+
+
+def _print(text: str) -> None:
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        sentence = f"The output cannot be written: {error.strerror}."
+        raise OutputError(sentence) from error
 
 
 def cannot_run(sentence: str) -> int:

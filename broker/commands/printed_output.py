@@ -1,0 +1,44 @@
+"""The output of a command of few lines, printed when it has ended."""
+
+import argparse
+import io
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stdout
+
+_REFUSED = 1
+_WRONG_ARGUMENTS = 2
+
+_ONLY_PRINTING = ("info", "random-uuid", "completion")
+"""Commands that are of no use without an output."""
+
+
+def printed_at_its_end(
+    command: Callable[[argparse.Namespace], int], parsed: argparse.Namespace
+) -> int:
+    """Run a command of few lines: what cannot be printed is no trouble of the disk it works on."""
+    if sys.stdout is None and parsed.command in _ONLY_PRINTING:
+        _complain("The standard output is closed: send it to /dev/null instead.")
+        return _WRONG_ARGUMENTS
+    lines = io.BytesIO()
+    with redirect_stdout(io.TextIOWrapper(lines, "utf-8", "surrogateescape", write_through=True)):
+        code = command(parsed)
+        printed = lines.getvalue()
+    if sys.stdout is None:
+        return code
+    try:
+        sys.stdout.buffer.write(printed)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        # The reader of the pipe has gone, as `head` does.
+        return code
+    except OSError as error:
+        _complain(f"The output cannot be written: {error.strerror}.")
+        return _REFUSED
+    return code
+
+
+def _complain(sentence: str) -> None:
+    # Without a file, `print` takes stdout.
+    if sys.stderr is not None:
+        print(f"tierlog: {sentence}", file=sys.stderr)
