@@ -146,10 +146,12 @@ def unknown_name_warnings(
         hint = f"; did you mean {before}{near[0]}?" if near else "."
         warnings.append(f"Unknown property {name}{hint}")
     if hidden:
+        counted = f"{hidden} properties of unknown names are not shown, as they may be parts"
+        if hidden == 1:
+            counted = "1 property of an unknown name is not shown, as it may be a part"
         warnings.append(
-            f"{hidden} line{'s' if hidden > 1 else ''} of the file name no property, and may be"
-            " parts of a secret, so they are not shown: a value of several lines needs a backslash"
-            " at the end of each but the last."
+            f"{counted} of a secret: in a file, a value of several lines needs a backslash at the"
+            " end of each but the last."
         )
     return warnings
 

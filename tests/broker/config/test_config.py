@@ -112,6 +112,19 @@ def test_an_unknown_name_is_a_warning_that_suggests_the_nearest() -> None:
     ]
 
 
+def test_what_is_no_name_at_all_is_counted_wherever_it_stood() -> None:
+    """It may be of `--override`, of a test's properties, of a container's environment."""
+    advice = "a value of several lines needs a backslash at the end of each but the last."
+    assert [*config_warnings(read_config({**dev_properties(), "foo": "bar"}))] == [
+        "1 property of an unknown name is not shown, as it may be a part of a secret: in a file, "
+        + advice
+    ]
+    assert [*config_warnings(read_config({**dev_properties(), "foo": "bar", "a+b": "c"}))] == [
+        "2 properties of unknown names are not shown, as they may be parts of a secret: in a "
+        "file, " + advice
+    ]
+
+
 @pytest.mark.parametrize(
     ("stated", "sentence"),
     [
