@@ -200,7 +200,10 @@ class Producer:
             partition = self._partitioner.partition(topic, record.key, count)
         elif not 0 <= partition < count:
             future.set_exception(
-                KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic} has {count} partitions.")
+                KafkaError(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    f"{topic} has no partition {partition}: it has {count}, from 0 on.",
+                )
             )
             return
         now = asyncio.get_running_loop().time()

@@ -28,3 +28,8 @@ def test_a_denied_topic_is_not_one_that_no_broker_serves() -> None:
         "Not authorized to access topic t."
     )
     assert topic_refusal(3, "t", "No broker serves it.").message == "No broker serves it."
+
+
+def test_a_topic_whose_name_is_invalid_is_told_so() -> None:
+    sentence = "The topic name 'a b' is invalid: it has 1 to 249 letters, digits, '.', '_' and '-'."
+    assert topic_refusal(17, "a b", "No broker serves it.").message == sentence
