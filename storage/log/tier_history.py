@@ -58,7 +58,7 @@ def _told_below(remote: RemoteLog, start: int, end: int, newest: int | None) -> 
         for epoch, first in segment.segment_leader_epochs:
             if first <= offset:
                 entries[epoch] = min(first, entries.get(epoch, first))
-        lowest = max(segment.start_offset, start)
+        lowest = max(_first_told(segment), start)
     return [
         EpochEntry(epoch, max(first, lowest))
         for epoch, first in sorted(_from(entries, lowest).items())
@@ -90,7 +90,7 @@ def _downward(
             best = _furthest_down(here, offset)
             yield best, offset
             newest = best.segment_leader_epochs[0][0]
-            offset = best.start_offset - 1
+            offset = _first_told(best) - 1
         else:
             # The tier has no records here, or only records of another leader.
             lower = [last for last, _ in last_offsets] + [each.end_offset for each in waiting[-1:]]
@@ -100,8 +100,13 @@ def _downward(
 def _furthest_down(
     segments: list[RemoteLogSegmentMetadata], offset: int
 ) -> RemoteLogSegmentMetadata:
-    """The segment with the newest epoch at `offset`; of several, the one that starts lowest."""
-    return max(segments, key=lambda each: (_epoch_at(each, offset), -each.start_offset))
+    """The segment with the newest epoch at `offset`; of several, the one that tells most below."""
+    return max(segments, key=lambda each: (_epoch_at(each, offset), -_first_told(each)))
+
+
+def _first_told(segment: RemoteLogSegmentMetadata) -> int:
+    """Where a segment's epochs begin: above its first offset if the log began in its midst."""
+    return segment.segment_leader_epochs[0][1]
 
 
 def _last_told(segment: RemoteLogSegmentMetadata, offset: int, newest: int | None) -> int:

@@ -67,6 +67,8 @@ class Stored(NamedTuple):
     """All batches of the leader up to the end of the segment, from its log start on."""
     log_start_offset: int
     leader_epochs: tuple[tuple[int, int], ...]
+    producers_from: int
+    """Its leader had lost what was known of producers below."""
 
 
 class Replica:
@@ -86,6 +88,8 @@ class Replica:
         """What is in the log, from the batch on in which it begins."""
         self.ever: list[Written] = []
         """What was ever in it and was not cut off, deleted records too."""
+        self.producers_from = 0
+        """Nothing is known of producers that have written below alone."""
 
     @property
     def end(self) -> int:
@@ -117,6 +121,9 @@ class Replica:
 
     def truncate_to(self, offset: int) -> None:
         """Drop what the leader does not have."""
+        if offset < self.log.local.segments.first.base_offset:
+            # Their state at the new end stands in no file here (`AuxState`).
+            self.producers_from = offset
         self.log.truncate_to(offset)
         self.written = [each for each in self.written if each.last < offset]
         self.ever = [each for each in self.ever if each.last < offset]
@@ -124,6 +131,7 @@ class Replica:
     def begin_at(self, offset: int, leader: "Replica") -> None:
         """Drop everything and begin where the leader's log does."""
         self.log.truncate_fully_and_start_at(offset)
+        self.producers_from = offset
         self.written = []
         self.ever = [each for each in leader.ever if each.last < offset]
 
@@ -133,9 +141,10 @@ class Replica:
         for each in ahead[:most]:
             self.append(each, now_ms)
 
-    def start_over(self, leader: "Replica", state: AuxState) -> None:
+    def start_over(self, leader: "Replica", state: AuxState, copied: Stored) -> None:
         """Continue where a segment in the tier ends, as a follower does (KIP-405)."""
         self.log.start_at(state)
+        self.producers_from = copied.producers_from
         start, end = self.log.log_start_offset, self.log.log_end_offset
         self.written = [each for each in leader.written if start <= each.last < end]
         self.ever = [each for each in leader.ever if each.last < end]
@@ -154,4 +163,5 @@ class Replica:
             tuple(each for each in self.written if each.last <= facts.end_offset),
             self.log.log_start_offset,
             tuple((entry.epoch, entry.start_offset) for entry in self.log.leader_epochs.entries),
+            self.producers_from,
         )

@@ -225,7 +225,7 @@ class BucketStory:
             parts["leader_epoch_checkpoint"],
             parts["snapshot"],
         )
-        follower.start_over(leader, state)
+        follower.start_over(leader, state, life.stored[segment.id])
         self.counts["began anew from the tier"] += 1
         return True
 

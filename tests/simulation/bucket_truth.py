@@ -258,8 +258,11 @@ def _check_producers(
 ) -> None:
     """Each producer is known by its last batch."""
     last: dict[int, int] = {}
-    for each in expected.tail.log:
-        if each.producer_id >= 0:
+    tail = expected.tail
+    # A leader that had truncated its log knows producers from its log start on.
+    known_from = max(tail.producers_from, tail.log_start_offset)
+    for each in tail.log:
+        if each.producer_id >= 0 and each.first >= known_from:
             last[each.producer_id] = each.last
     entries = decode_snapshot(planned.producer_snapshot)
     found = {each.producer_id: each.last_offset for each in entries}
