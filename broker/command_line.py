@@ -73,18 +73,18 @@ def run(arguments: Sequence[str] | None, started_ms: int) -> int:
 
             return run_cluster_command(parsed, started_ms)
         case "secure":
-            from .commands.printed_output import printed_at_its_end
             from .commands.secure import run_secure_command
+            from .printed_output import printed_at_its_end
 
             return printed_at_its_end(run_secure_command, parsed)
         case "completion":
             from .commands.completion.completion import run_completion_command
-            from .commands.printed_output import printed_at_its_end
+            from .printed_output import printed_at_its_end
 
             return printed_at_its_end(run_completion_command, parsed)
         case _:
             from .commands.format import run_storage_command
-            from .commands.printed_output import printed_at_its_end
+            from .printed_output import printed_at_its_end
 
             return printed_at_its_end(run_storage_command, parsed)
 

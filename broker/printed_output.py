@@ -18,7 +18,7 @@ def printed_at_its_end(
 ) -> int:
     """Run a command of few lines: what cannot be printed is no trouble of the disk it works on."""
     if sys.stdout is None and parsed.command in _ONLY_PRINTING:
-        _complain("The standard output is closed: send it to /dev/null instead.")
+        _print_error("The standard output is closed: send it to /dev/null instead.")
         return _WRONG_ARGUMENTS
     lines = io.BytesIO()
     with redirect_stdout(io.TextIOWrapper(lines, "utf-8", "surrogateescape", write_through=True)):
@@ -33,12 +33,12 @@ def printed_at_its_end(
         # The reader of the pipe has gone, as `head` does.
         return code
     except OSError as error:
-        _complain(f"The output cannot be written: {error.strerror}.")
+        _print_error(f"The output cannot be written: {error.strerror}.")
         return _REFUSED
     return code
 
 
-def _complain(sentence: str) -> None:
+def _print_error(sentence: str) -> None:
     # Without a file, `print` takes stdout.
     if sys.stderr is not None:
         print(f"tierlog: {sentence}", file=sys.stderr)
