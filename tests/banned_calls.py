@@ -185,6 +185,7 @@ BANS = (
         "the log, an error that is raised",
         "broker/__main__.py",
         "broker/commands/",
+        "broker/printed_output.py",
         "tiering/tools/terminal.py",  # what talks to a terminal
     ),
 )

@@ -49,8 +49,17 @@ class Figures:
 
 def run_seeds(seeds: Sequence[int], until_s: float) -> tuple[Figures, str]:
     """Tell the histories of seeds; begin no more after a time, or after one that complains."""
+    logger = logging.getLogger("tierlog")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        return _told(seeds, until_s)
+    finally:
+        logger.setLevel(level)
+
+
+def _told(seeds: Sequence[int], until_s: float) -> tuple[Figures, str]:
     figures = Figures()
-    logging.getLogger("tierlog").setLevel(logging.CRITICAL)
     began_s = time.process_time()
     for seed in seeds:
         if time.time() >= until_s:
