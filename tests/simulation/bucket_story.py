@@ -92,6 +92,8 @@ class Life:
         self.replicas = [Replica(number, partition) for number in range(REPLICAS)]
         self.leader = self.replicas[0]
         self.in_sync = set(range(REPLICAS))
+        self.fetched = set(self.in_sync)
+        """Who has fetched from this leader: what others have may be of another branch."""
         self.epoch = 0
         self.remote = RemoteLog(partition)
         self.stored: dict[Uuid, Stored] = {}
@@ -190,6 +192,7 @@ class BucketStory:
         if follower.end < leader.log.local_log_start_offset and not self._begin_anew(follower):
             return
         follower.follow(leader, self.now_ms, self.chance.choice((2, 100)))
+        life.fetched.add(follower.number)
         follower.log.update_high_watermark(min(follower.end, leader.log.high_watermark))
         if self.chance.random() < 0.6:
             self._hear_log_start(follower)
@@ -215,7 +218,11 @@ class BucketStory:
         segment = None if epoch is None else life.remote.segment_for(epoch, last)
         if segment is None or epoch is None:
             return False
-        parts = life.stored[segment.id].parts
+        copied = life.stored[segment.id]
+        if copied.log[-1] not in leader.ever:
+            # It ends on a branch that was cut off: the follower would truncate, and ask again.
+            return False
+        parts = copied.parts
         request = AuxRequest(
             life.partition, epoch, last, leader.log.log_start_offset, life.epoch, True
         )
@@ -225,12 +232,14 @@ class BucketStory:
             parts["leader_epoch_checkpoint"],
             parts["snapshot"],
         )
-        follower.start_over(leader, state, life.stored[segment.id])
+        follower.start_over(leader, state, copied)
         self.counts["began anew from the tier"] += 1
         return True
 
     def _commit(self) -> None:
         life = self.life
+        if not life.in_sync <= life.fetched:
+            return
         committed = min(life.replicas[each].end for each in life.in_sync)
         log = life.leader.log
         if committed > log.high_watermark:
@@ -255,6 +264,7 @@ class BucketStory:
     def _lead(self, new: Replica) -> None:
         life = self.life
         life.leader = new
+        life.fetched = {new.number}
         life.epoch += 1
         new.log.leader_epochs.assign(life.epoch, new.end)
         new.log.forget_highest_remote_offset()
