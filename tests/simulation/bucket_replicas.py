@@ -111,7 +111,8 @@ class Replica:
         own = {each.first: each for each in self.written}
         start = max(self.log.log_start_offset, leader.log.log_start_offset)
         both = [each for each in leader.written if each.last >= start and each.first < self.end]
-        agreed: int | None = None if both else self.end
+        is_of_its_branch = not self.ever or self.ever[-1] in leader.ever
+        agreed: int | None = self.end if is_of_its_branch and not both else None
         for each in both:
             mine = own.get(each.first)
             if mine is None or mine.content != each.content:

@@ -40,14 +40,20 @@ def test_a_line_of_figures(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 FIRST = {
+    "announces_deleted_offsets": 2,
     "asks_nobody_which_topic": 27,
-    "guesses_the_branch": 10,
+    "begins_with_the_first_segment": 2,
+    "demands_epochs_from_the_first_offset": 2,
+    "forgets_lost_producers": 2,
+    "judges_batches_below_the_log_start": 2,
+    "keeps_epochs_below_the_log_start": 2,
     "reads_past_the_divergence": 35,
-    "restores_over_a_hole": 7,
-    "starts_after_the_first_hole": 39,
-    "takes_the_copy_made_last": 6,
-    "takes_the_longest_branch": 6,
-    "takes_the_oldest_configuration": 6,
+    "replays_the_tail_alone": 2,
+    "restores_over_a_hole": 10,
+    "starts_after_the_first_hole": 90,
+    "takes_the_copy_made_last": 37,
+    "takes_the_longest_branch": 35,
+    "takes_the_oldest_configuration": 7,
 }
 """A seed that finds a bug, where the first does not. A change of the code may move it: then all
 are told."""
@@ -68,7 +74,10 @@ UNSEEN = {
 
 def _params() -> list[object]:
     names = sorted(BUCKET_BUGS.keys() - UNSEEN.keys())
-    return [pytest.param(name, marks=pytest.mark.long if name in FIRST else ()) for name in names]
+    return [
+        pytest.param(name, marks=pytest.mark.long if FIRST.get(name, 0) > 2 else ())
+        for name in names
+    ]
 
 
 @pytest.mark.parametrize("name", _params())
