@@ -7,9 +7,9 @@ from ...clients.text_table import counted
 from ...tiering.tools.segment_repair import Repair, plan_repairs
 from ...tiering.tools.terminal import SOUND, TROUBLE, Output, finding_fields, human_bytes
 from ...tiering.tools.tier_check import check_segments, check_survey
-from ...tiering.tools.tier_survey import survey_tier
+from ...tiering.tools.tier_survey import Survey, TierReader, survey_tier
 from ..config.config import BrokerConfig
-from .tier_access import open_tier
+from .tier_access import StatedMetadata, open_tier
 from .tier_ls import add_metadata_arguments, stated_metadata
 
 VERIFY_HELP = (
@@ -31,15 +31,22 @@ def add_verify_arguments(parser: argparse.ArgumentParser) -> None:
     add_metadata_arguments(parser, required=False)
 
 
+async def _asked_for(
+    config: BrokerConfig, parsed: argparse.Namespace, tier: TierReader, output: Output
+) -> tuple[Survey, StatedMetadata | None]:
+    """What the tier holds, and what its metadata says if it is stated; of one topic if named."""
+    with output.progress("reading manifests") as progress:
+        survey = await survey_tier(tier, progress)
+    metadata = await stated_metadata(config, parsed)
+    if parsed.topic is None:
+        return survey, metadata
+    return survey.only({parsed.topic}), None if metadata is None else metadata.only(parsed.topic)
+
+
 async def verify_tier(config: BrokerConfig, parsed: argparse.Namespace, output: Output) -> int:
     """Check the tier and print each finding; returns the exit code."""
     async with open_tier(config) as tier:
-        with output.progress("reading manifests") as progress:
-            survey = await survey_tier(tier, progress)
-        metadata = await stated_metadata(config, parsed)
-        if parsed.topic is not None:
-            survey = survey.only({parsed.topic})
-            metadata = None if metadata is None else metadata.only(parsed.topic)
+        survey, metadata = await _asked_for(config, parsed, tier, output)
         findings = list(() if metadata is None else metadata.findings)
         findings += await check_survey(
             tier, survey, None if metadata is None else metadata.remote_logs
@@ -102,12 +109,7 @@ def add_repair_arguments(parser: argparse.ArgumentParser) -> None:
 async def repair_tier(config: BrokerConfig, parsed: argparse.Namespace, output: Output) -> int:
     """Show what can be written again, and write it if that is asked for; returns the exit code."""
     async with open_tier(config) as tier:
-        with output.progress("reading manifests") as progress:
-            survey = await survey_tier(tier, progress)
-        metadata = await stated_metadata(config, parsed)
-        if parsed.topic is not None:
-            survey = survey.only({parsed.topic})
-            metadata = None if metadata is None else metadata.only(parsed.topic)
+        survey, metadata = await _asked_for(config, parsed, tier, output)
         remote_logs = None if metadata is None else metadata.remote_logs
         plan = await plan_repairs(tier, survey, remote_logs)
         for repair in plan.repairs:
