@@ -5,6 +5,7 @@ import io
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
+from typing import TextIO
 
 _REFUSED = 1
 _WRONG_ARGUMENTS = 2
@@ -27,8 +28,7 @@ def printed_at_its_end(
     if sys.stdout is None:
         return code
     try:
-        sys.stdout.buffer.write(printed)
-        sys.stdout.buffer.flush()
+        _write(sys.stdout, printed)
     except BrokenPipeError:
         # The reader of the pipe has gone, as `head` does.
         return code
@@ -36,6 +36,16 @@ def printed_at_its_end(
         _print_error(f"The output cannot be written: {error.strerror}.")
         return _REFUSED
     return code
+
+
+def _write(output: TextIO, printed: bytes) -> None:
+    if (binary := getattr(output, "buffer", None)) is not None:
+        binary.write(printed)
+        binary.flush()
+    else:
+        # Whoever calls a command from Python may have it print to a stream of text alone.
+        output.write(printed.decode("utf-8", "backslashreplace"))
+        output.flush()
 
 
 def _print_error(sentence: str) -> None:
