@@ -76,6 +76,12 @@ def parse_bootstrap(servers: str | Sequence[str]) -> list[Address]:
                 ErrorCode.INVALID_CONFIG,
                 f"Invalid url in bootstrap.servers: {part} is not HOST:PORT",
             )
+        if ":" in host and not (host.startswith("[") and host.endswith("]")):
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"Invalid url in bootstrap.servers: {part} is not HOST:PORT; write an IPv6 address"
+                " in brackets, as in [::1]:9092",
+            )
         addresses.append(Address(host.removeprefix("[").removesuffix("]"), int(port)))
     return addresses
 

@@ -100,11 +100,13 @@ def record_of(line: bytes) -> NewRecord:
         raise BadLineError("ts is no whole number of milliseconds")
     if stamp is not None and stamp > INT64_MAX:
         raise BadLineError(f"ts is more than {INT64_MAX}")
+    if stamp is not None and stamp < _NO_TIMESTAMP:
+        raise BadLineError(f"ts is less than {_NO_TIMESTAMP}, which stands for no timestamp")
     return NewRecord(
         _bytes_of(fields, "key"),
         _bytes_of(fields, "payload"),
         _headers_of(fields),
-        None if stamp is None or stamp <= _NO_TIMESTAMP else stamp,
+        None if stamp is None or stamp == _NO_TIMESTAMP else stamp,
     )
 
 
@@ -122,6 +124,9 @@ def _check_names(fields: dict[str, object]) -> None:
             )
     if not any(name in fields for name in _PAYLOADS):
         raise BadLineError('it has no "payload": write "payload": null for a record without value')
+    for name in ("key", "payload", "headers"):
+        if name in fields and f"{name}_base64" in fields:
+            raise BadLineError(f'it has both "{name}" and "{name}_base64": leave one of them out')
 
 
 def _near(name: str) -> list[str]:

@@ -323,6 +323,9 @@ def test_bootstrap_addresses_are_hosts_with_ports() -> None:
     with pytest.raises(KafkaError, match=r"is not HOST:PORT"):
         parse_bootstrap("localhost")
         assert refusal.value.code is ErrorCode.INVALID_CONFIG
+    for bare in ("::1", "::1:9092", "[::1:9092"):
+        with pytest.raises(KafkaError, match=r"in brackets, as in \[::1\]:9092|is not HOST:PORT"):
+            parse_bootstrap(bare)
 
 
 @pytest.mark.parametrize("port", [-1, 65_536, 2**31 - 1])

@@ -55,6 +55,8 @@ def test_a_line_that_is_no_record_ends_it_and_says_which(tierlog: Tierlog) -> No
         (b'{"payload": "x", "Headers": []}', "'Headers' (did you mean \"headers\"?)."),
         (b'{"key": "k"}', 'no "payload": write "payload": null for a record without value.'),
         (b"{}", 'no "payload"'),
+        (b'{"payload": "x", "payload_base64": "eA=="}', 'both "payload" and "payload_base64"'),
+        (b'{"payload": "x", "ts": -2}', "ts is less than -1, which stands for no timestamp"),
     ],
 )
 def test_json_that_is_not_a_records_becomes_no_tombstone(
