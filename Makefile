@@ -15,6 +15,7 @@ SEED ?= 0-99
 # How long `make test-long` begins further seeds: half of it those of the quorum, half all others.
 MINUTES ?= 20
 QUORUM_SEEDS ?= 0-4999
+BUCKET_SEEDS ?= 0-4999
 # Those of whole clusters have a time of their own.
 CLUSTER_SEEDS ?= 0-1999
 CLUSTER_MINUTES ?= 15
@@ -40,7 +41,7 @@ help:
 	@echo 'make test     everything that must hold: check, real clients, Kafka tools, simulations'
 	@echo 'make test-long  more seeds of the simulations, and kills: MINUTES=20 of them, and CLUSTER_MINUTES=15'
 	@echo 'make test-pythons  the unit tests on each supported Python; as root it makes a missing 3.14'
-	@echo 'make simulate brokers, quorums and clusters in virtual time; SEED=7 runs one again, SEED=0-99 many'
+	@echo 'make simulate brokers, quorums, clusters and buckets in virtual time; SEED=7 runs one again, SEED=0-99 many'
 	@echo 'make format   rewrite the code as the formatter wants it'
 	@echo 'make diagrams docs/state-machines.md anew, from the tables in the code'
 	@echo 'make scenarios docs/tiering-scenarios.md anew, from the marks of the tests'
@@ -113,6 +114,8 @@ test: lint
 test-long: setup-test
 	$(BIN)/python -m tierlog.tests.simulation.quorum_figures $(QUORUM_SEEDS) --workers $(WORKERS) \
 		--minutes $$(( ($(MINUTES) + 1) / 2 ))
+	$(BIN)/python -m tierlog.tests.simulation.bucket_figures $(BUCKET_SEEDS) --workers $(WORKERS) \
+		--minutes $$(( ($(MINUTES) + 3) / 4 ))
 	PYTHONHASHSEED=0 $(BIN)/python -m tierlog.tests.simulation.cluster_figures $(CLUSTER_SEEDS) --workers $(WORKERS) \
 		--minutes $(CLUSTER_MINUTES)
 	$(QUICK_KAFKA) $(BIN)/pytest -q -n $(TEST_WORKERS) --dist worksteal --benchmark-disable \
@@ -128,6 +131,7 @@ simulate: setup-test
 	$(BIN)/pytest -q -n $(WORKERS) tests/simulation -k broker --seeds $(SEED)
 	$(BIN)/python -m tierlog.tests.simulation.quorum_figures $(SEED) --workers $(WORKERS)
 	$(BIN)/python -m tierlog.tests.simulation.cluster_figures $(SEED) --workers $(WORKERS)
+	$(BIN)/python -m tierlog.tests.simulation.bucket_figures $(SEED) --workers $(WORKERS)
 
 .PHONY: format
 format: setup-test
