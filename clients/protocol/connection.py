@@ -8,7 +8,8 @@ A frame in Kafka is a size (int32, big endian), followed by that many bytes. The
   never beyond a small multiple of them: for a buffer of 100 MiB a client must send 25 MiB, and who
   only announces a frame gets a page.
 - The buffer of a finished frame may be reused for a later frame (`FrameBuffers`), because fresh
-  memory costs the kernel as much as receiving into it.
+  memory costs the kernel as much as receiving into it. A client gets one for the whole frame as
+  soon as it has sent a sixteenth of that, its frame before counted in.
 - A size that is negative or above the limit raises ProtocolError at once. The reader cannot be
   used after that; the connection is closed.
 """
@@ -31,6 +32,9 @@ FIRST_BUFFER_BYTES = 4096
 
 GROWTH_FACTOR = 4
 """Otherwise the buffer of a partial frame is at most this many times the bytes received."""
+
+_REUSE_FACTOR = 16
+"""A reused one may be this many times the bytes received, those of the frame before included."""
 
 JOINED_BYTES_MAX = 16_384
 """Up to this size, copying into one chunk is cheaper than sending one more chunk."""
@@ -66,9 +70,13 @@ class FrameBuffers:
     def give_back(self, buffer: bytearray) -> None:
         """Return a buffer that is no longer in use; its content may be overwritten."""
         size = len(buffer)
-        if size <= _REUSED_BYTES_MAX and self._spare_bytes + size <= _SPARE_BYTES_MAX:
-            self._spare.append(buffer)
-            self._spare_bytes += size
+        if size > _REUSED_BYTES_MAX:
+            return
+        self._spare.append(buffer)
+        self._spare_bytes += size
+        while self._spare_bytes > _SPARE_BYTES_MAX:
+            # The larger ones cost the kernel more.
+            self.take(0, min(map(len, self._spare)))
 
 
 def _other_protocol(begin: bytes) -> str:
@@ -109,6 +117,8 @@ class FrameReader:
         """The buffer of a partial frame; it holds `_received` of `_size` bytes."""
         self._size = 0
         self._received = 0
+        self._size_before = 0
+        """The size of the frame before that arrived in pieces."""
         self.unfinished_bytes = 0
         """The size of the partial frame; 0 if there is none."""
         self.begun = 0
@@ -175,6 +185,7 @@ class FrameReader:
         if end <= len(view):
             return view[position:end], end
         self._buffer = bytearray()
+        self._size_before = self._size
         self._size = self.unfinished_bytes = size
         self.begun += 1
         self._received = 0
@@ -238,20 +249,26 @@ class FrameReader:
         """Make the buffer large enough for `needed` bytes, with room for more to come."""
         assert self._buffer is not None
         if len(self._buffer) < needed:
-            earned = max(GROWTH_FACTOR * needed, FIRST_BUFFER_BYTES)
-            capacity = min(self._size, earned)
-            spare = None
-            if self.buffers is not None:
-                # A client that sends little must not keep a large spare buffer from the others.
-                spare = self.buffers.take(capacity, earned)
-                if self.buffers.is_short and not self._buffer:
-                    capacity = needed
-            grown = bytearray(capacity) if spare is None else spare
+            grown = self._larger_buffer(needed)
             # Allocate a new buffer: the old one cannot grow while a caller holds a view of it.
             grown[: self._received] = memoryview(self._buffer)[: self._received]
             outgrown, self._buffer = self._buffer, grown
             if self.buffers is not None and outgrown:
                 self.buffers.give_back(outgrown)
+
+    def _larger_buffer(self, needed: int) -> bytearray:
+        buffers = self.buffers
+        if buffers is not None and buffers.is_short and not self._buffer:
+            return buffers.take(needed, GROWTH_FACTOR * needed) or bytearray(needed)
+        earned = max(GROWTH_FACTOR * needed, FIRST_BUFFER_BYTES)
+        # A power of two: what is outgrown fits a later frame of any size.
+        capacity = min(self._size, 1 << earned.bit_length() - 1)
+        spare = None
+        if buffers is not None:
+            # A client that sends little must not keep a large spare buffer from the others.
+            reused = _REUSE_FACTOR * (needed + self._size_before)
+            spare = buffers.take(self._size, reused) or buffers.take(capacity, earned)
+        return bytearray(capacity) if spare is None else spare
 
     def _completed(self) -> memoryview | None:
         if self._buffer is None or self._received < self._size:

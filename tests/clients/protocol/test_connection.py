@@ -199,6 +199,28 @@ def test_few_buffers_wait_for_a_frame_and_none_of_the_largest() -> None:
     assert buffers.take(10, SMALL_BUFFER_BYTES) is small
 
 
+def test_large_frames_in_a_row_are_all_received_into_one_buffer() -> None:
+    size = 512 << 10
+    buffers = FrameBuffers()
+    reader = FrameReader(size, buffers)
+    wired = memoryview(size.to_bytes(4) + bytes(size))
+    assert len(list(reader.feed(wired[:40_000]))) + len(list(reader.feed(wired[40_000:]))) == 1
+    # Where a read ends has nothing to do with where frames begin.
+    for first in (*range(4, 100), *range(40_000, 65_536, 1_000)):
+        assert not list(reader.feed(wired[:first]))
+        assert first == 4 or reader.held_bytes == size, "it would be copied into a larger one"
+        assert len(list(reader.feed(wired[first:]))) == 1
+
+
+def test_buffers_that_were_outgrown_keep_no_room_from_the_large_ones() -> None:
+    buffers = FrameBuffers()
+    for _ in range(200):
+        buffers.give_back(bytearray(100_000))
+    large = bytearray(1 << 20)
+    buffers.give_back(large)
+    assert buffers.take(1 << 20, 1 << 20) is large
+
+
 def test_who_only_announces_a_frame_keeps_no_large_buffer_from_the_others() -> None:
     announced = 3 << 20
     buffers = FrameBuffers()
