@@ -27,11 +27,10 @@ from ...clients.record.batch import Record, RecordBatch, batches
 from ...clients.skipped_records import SkippedRecords
 from ...clients.steps import finished
 from .offsets_log import OffsetsLog
+from .replication_wait import ReplicationWait
 
 _log = logging.getLogger(__name__)
 
-_COMMIT_POLL_S = 0.005
-"""How often a shard that is read looks whether all of it is below the high watermark."""
 _RECORDS_PER_TURN = 4096
 """Records to apply before other tasks run. One batch may have a hundred times as many."""
 
@@ -146,7 +145,7 @@ class LedShards(Generic[S]):
         self._on_loaded = on_loaded
         self._on_lost = on_lost
         self._shards: dict[int, S] = {}
-        self._loading: dict[int, asyncio.Handle] = {}
+        self._loading: dict[int, asyncio.Handle | ReplicationWait] = {}
         self.skipped = SkippedRecords(source.topic, f"Its change to the {source.content} is lost")
 
     def on_elected(self, partition: int, leader_epoch: int) -> None:
@@ -188,18 +187,18 @@ class LedShards(Generic[S]):
 
     def _await_commit(self, shard: S, end: int) -> None:
         """Serve the shard once the high watermark has come to the end of what it was read from."""
-        self._loading.pop(shard.partition, None)
-        try:
-            is_committed = self._source.log.high_watermark(shard.partition) >= end
-        except Exception as error:
-            self._load_failed(shard, error)
-            return
-        if is_committed:
-            self._complete_load(shard)
-            return
-        loop = asyncio.get_running_loop()
-        handle = loop.call_later(_COMMIT_POLL_S, self._await_commit, shard, end)
-        self._loading[shard.partition] = handle
+
+        def replicated(error: ErrorCode) -> None:
+            self._loading.pop(shard.partition, None)
+            if error:
+                message = "This broker no longer leads the partition"
+                self._load_failed(shard, KafkaError(error, message))
+            else:
+                self._complete_load(shard)
+
+        wait = ReplicationWait(self._source.log, shard.partition, end, replicated)
+        self._loading[shard.partition] = wait
+        wait.start()
 
     def _complete_load(self, shard: S) -> None:
         shard.apply(ShardEvent.LOADED)
@@ -266,6 +265,16 @@ class LedShards(Generic[S]):
         self._on_lost(shard)
 
     # Lookups.
+
+    @property
+    def topic(self) -> str:
+        """The topic that the shards are loaded from."""
+        return self._source.topic
+
+    @property
+    def content(self) -> str:
+        """What the topic holds, in words."""
+        return self._source.content
 
     def get(self, partition: int) -> S | None:
         """The partition's shard, if this broker leads it."""

@@ -23,6 +23,14 @@ class OffsetsLog(Protocol):
         """
         ...
 
+    def when_replicated(self, partition: int, offset: int) -> ResultOrFuture[ErrorCode]:
+        """NONE once no failover can lose what is below `offset`, which may take for ever.
+
+        REQUEST_TIMED_OUT if that is not in sight: ask again. Any other error if this broker does
+        not lead the partition. Cancel the future to wait no longer. Never raises.
+        """
+        ...
+
     def offsets(self, partition: int) -> tuple[int, int]:
         """The log start offset and the log end offset. Raises KafkaError if not the leader."""
         ...
@@ -36,7 +44,7 @@ class OffsetsLog(Protocol):
         ...
 
 
-_NOT_AVAILABLE = frozenset(
+UNAVAILABLE = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -59,7 +67,7 @@ def append_error_to_client(error: ErrorCode) -> ErrorCode:
     The client retries after COORDINATOR_NOT_AVAILABLE, and looks up the coordinator after
     NOT_COORDINATOR.
     """
-    if error in _NOT_AVAILABLE:
+    if error in UNAVAILABLE:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if error in _NOT_COORDINATOR:
         return ErrorCode.NOT_COORDINATOR

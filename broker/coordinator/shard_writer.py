@@ -2,18 +2,27 @@
 
 Each decision is one batch. A partition's outcomes arrive in the order of its appends (Kafka's
 `CoordinatorRuntime`, write operations).
+
+That a partition cannot be written is logged once, and once more when it can be written again:
+its groups, or transactional ids, may be thousands, and each of them tries again.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from ...clients.errors import ErrorCode
 from ...clients.record.builder import RecordBatchBuilder
+from .late_writes import LateWrite, LateWrites
 from .led_shards import CoordinatorShard, LedShards
-from .offsets_log import Appended, OffsetsLog
+from .offsets_log import UNAVAILABLE, Appended, OffsetsLog
+
+_log = logging.getLogger(__name__)
 
 S = TypeVar("S", bound=CoordinatorShard)
+
+OnAppended = Callable[[Appended], None]
 
 
 class ShardWriter(Generic[S]):
@@ -24,47 +33,98 @@ class ShardWriter(Generic[S]):
         self._shards = shards
         # The newest append of each partition, until its outcome arrives.
         self._last_writes: dict[int, asyncio.Future[Appended]] = {}
+        self._late = LateWrites(log, shards)
+        self._unwritable: set[int] = set()
 
     def append(
         self,
         shard: S,
         records: Sequence[tuple[bytes, bytes | None]],
         now_ms: int,
-        on_appended: Callable[[Appended], None],
+        on_appended: OnAppended,
+        on_late: Callable[[int], None] | None = None,
     ) -> asyncio.Future[Appended] | None:
         """Append the records, each a key and a value, as one batch: see `append_batch`."""
         builder = RecordBatchBuilder()
         for key, value in records:
             builder.append(now_ms, key, value)
-        return self.append_batch(shard, builder.build(), on_appended)
+        return self.append_batch(shard, builder.build(), on_appended, on_late)
 
     def append_batch(
-        self, shard: S, batch: bytearray, on_appended: Callable[[Appended], None]
+        self,
+        shard: S,
+        batch: bytearray,
+        on_appended: OnAppended,
+        on_late: Callable[[int], None] | None = None,
     ) -> asyncio.Future[Appended] | None:
         """Append a batch and call `on_appended` with the outcome.
 
         Returns None if `on_appended` has already been called, else a future that calls it when
         done. The error is NOT_LEADER_OR_FOLLOWER if the broker has resigned meanwhile.
+
+        A write whose outcome was REQUEST_TIMED_OUT may be replicated later: `on_late` is then
+        called with the offset of its first record.
         """
         outcome = self._log.append(shard.partition, batch)
         if isinstance(outcome, Appended):
-            on_appended(self._outcome(shard, outcome))
+            self._tell(shard, outcome, on_appended, on_late)
             return None
 
         def done(future: asyncio.Future[Appended]) -> None:
             if self._last_writes.get(shard.partition) is future:
                 del self._last_writes[shard.partition]
-            cancelled = Appended(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            on_appended(cancelled if future.cancelled() else self._outcome(shard, future.result()))
+            lost = Appended(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            told = lost if future.cancelled() else future.result()
+            self._tell(shard, told, on_appended, on_late)
 
         self._last_writes[shard.partition] = outcome
         outcome.add_done_callback(done)
         return outcome
 
-    def _outcome(self, shard: S, appended: Appended) -> Appended:
-        # After a resignation the new leader decides what is in the log.
-        is_led = self._shards.is_led(shard)
-        return appended if is_led else Appended(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    def _tell(
+        self,
+        shard: S,
+        appended: Appended,
+        on_appended: OnAppended,
+        on_late: Callable[[int], None] | None,
+    ) -> None:
+        if not self._shards.is_led(shard):
+            # After a resignation the new leader decides what is in the log.
+            on_appended(Appended(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            return
+        error = appended.error
+        if not error:
+            # Everything before it is replicated, too, and comes first.
+            self._late.settle(shard, appended.base_offset)
+        self._note(shard.partition, error)
+        on_appended(appended)
+        if error is ErrorCode.REQUEST_TIMED_OUT and on_late is not None:
+            self._late.add(shard, LateWrite(appended.base_offset, on_late))
+
+    def _note(self, partition: int, error: ErrorCode) -> None:
+        """Log when a partition becomes unwritable, and when it is writable again."""
+        if error in UNAVAILABLE:
+            if partition not in self._unwritable:
+                self._unwritable.add(partition)
+                _log.warning(
+                    "The %s of %s-%d cannot be written: %s. Clients are told to try again.",
+                    self._shards.content,
+                    self._shards.topic,
+                    partition,
+                    error.name,
+                )
+        elif not error and partition in self._unwritable:
+            self._unwritable.discard(partition)
+            _log.info(
+                "The %s of %s-%d can be written again.",
+                self._shards.content,
+                self._shards.topic,
+                partition,
+            )
+
+    def close(self) -> None:
+        """Wait no longer for replicas."""
+        self._late.close()
 
     def after_writes(self, shard: S, then: Callable[[ErrorCode], None]) -> None:
         """Call `then` once every append so far has an outcome: now, or later.

@@ -76,6 +76,7 @@ class Groups:
             config.offsets_commit_timeout_ms,
             self._replica_manager,
             self._log_manager,
+            checks_min_isr=False,
         )
         coordinator = self._coordinator = GroupCoordinator(
             config, self._environment, log, self._supervisor

@@ -117,6 +117,7 @@ class Transactions:
             config.request_timeout_ms,
             self._replica_manager,
             self._log_manager,
+            checks_min_isr=True,
         )
         links = self.links
         markers = self.markers if links is None else links.markers

@@ -42,10 +42,11 @@ from ..partition.fetch_data import (
     FetchResults,
 )
 from ..partition.partition import Partition, PartitionEvent, PartitionRole
-from ..purgatory.purgatory import Purgatory
+from ..purgatory.purgatory import DelayedOperation, Purgatory
 from ..remote_tier import RemoteTier
+from .awaited_watermark import AwaitedWatermark
 from .delayed_list_offsets import OffsetListing, OffsetResults
-from .delayed_produce import DelayedProduce, UnsettledAppend
+from .delayed_produce import UnsettledAppend
 from .delayed_replication import DelayedReplication, ResultT, Unreplicated
 from .delete_records import (
     DelayedDeleteRecords,
@@ -148,7 +149,7 @@ class ReplicaManager:
         """Asks the controller for other ISRs; None where no partition has followers."""
         self.long_work = asyncio.Lock()
         """Held during each part of long work on the event loop, and the pause after it."""
-        self._produce_purgatory: Purgatory[DelayedProduce] = Purgatory("Produce", loop)
+        self._produce_purgatory: Purgatory[DelayedOperation] = Purgatory("Produce", loop)
         self._delete_purgatory: Purgatory[DelayedDeleteRecords] = Purgatory("DeleteRecords", loop)
         self._offsets = OffsetListing(
             self.partition,
@@ -282,6 +283,30 @@ class ReplicaManager:
             return self._wait_for_followers(waiting, request.timeout_ms, entries, unsettled)
         return entries
 
+    def when_replicated(
+        self, name: TopicPartition, offset: int, timeout_ms: int
+    ) -> "ErrorCode | asyncio.Future[ErrorCode]":
+        """NONE once the high watermark of a partition led here has come to `offset`.
+
+        NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR or UNKNOWN_TOPIC_OR_PARTITION if it is not led
+        here any more, REQUEST_TIMED_OUT after `timeout_ms`.
+        """
+        try:
+            partition = self.partition(name)
+        except KafkaError as error:
+            return error.code
+        answer: asyncio.Future[ErrorCode] = self._loop.create_future()
+
+        def respond(error: ErrorCode) -> None:
+            if not answer.done():
+                answer.set_result(error)
+
+        awaited = AwaitedWatermark(timeout_ms, partition, offset, respond)
+        if self._produce_purgatory.try_complete_else_watch(awaited, [partition]):
+            return answer.result()
+        answer.add_done_callback(lambda _: awaited.force_complete())
+        return answer
+
     def needs_long_check(self, entry: AppendEntry) -> bool:
         """Whether checking the entry's records may block the event loop for too long."""
         return may_take_long(entry.records) and self._long_check(entry) is not None
@@ -363,7 +388,7 @@ class ReplicaManager:
 
     def _wait_for_followers(
         self,
-        purgatory: Purgatory[DelayedReplication[ResultT]],
+        purgatory: Purgatory[Any],
         timeout_ms: int,
         results: list[ResultT],
         unsettled: Sequence[Unreplicated],

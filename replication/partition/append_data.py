@@ -12,6 +12,8 @@ from .fetch_data import CurrentLeader
 
 ACKS_ALL = -1
 """acks=all: answer when every in-sync replica has the records."""
+ACKS_LEADER = 1
+"""acks=1: answer when the leader has the records, however few replicas are in sync."""
 
 
 @dataclass(slots=True)

@@ -40,7 +40,7 @@ class Leader:
         files = SimulatedFiles(SimulatedDisk())
         files.mkdirs("/data")
         self.image = ClusterImage("cluster")
-        log_manager = LogManager(files, ["/data"], LogConfig())
+        self.logs = log_manager = LogManager(files, ["/data"], LogConfig())
         self.replicas = ReplicaManager(
             ReplicaManagerConfig(LEADER), self.environment, log_manager, lambda: self.image
         )

@@ -42,7 +42,7 @@ from ..group_actions import (
     Waiter,
 )
 from ..group_config import ConsumerGroupConfig, GroupCoordinatorConfig, consumer_group_config
-from ..offsets_log import MAY_SURVIVE, Appended, append_error_to_client
+from ..offsets_log import MAY_SURVIVE, UNAVAILABLE, Appended, append_error_to_client
 from ..result_or_future import ResultOrFuture
 from . import classic_members
 from .group_partitions import GroupPartitions, shard_error
@@ -284,9 +284,10 @@ class ConsumerProtocol:
             if not outcome.error or outcome.error in MAY_SURVIVE:
                 fold()
             elif not is_folded:
-                _log.warning(
-                    "Group %s: a change could not be written: %s.", group_id, outcome.error.name
-                )
+                if outcome.error not in UNAVAILABLE:
+                    _log.warning(
+                        "Group %s: a change could not be written: %s.", group_id, outcome.error.name
+                    )
                 # A member that sent a request is alive, even if its change failed.
                 self._carry_out(shard, [each for each in change.timers if _is_session(each)])
             then(append_error_to_client(outcome.error))

@@ -45,7 +45,7 @@ from ..group_config import ConsumerGroupConfig, GroupCoordinatorConfig
 from ..group_records import OffsetKey, group_record
 from ..led_shards import SHARD_ERRORS, ShardState
 from ..offsets import NOBODY, CommitRequest, FetchTopic, MemberClaim
-from ..offsets_log import MAY_SURVIVE, Appended, OffsetsLog, append_error_to_client
+from ..offsets_log import UNAVAILABLE, Appended, OffsetsLog, append_error_to_client
 from ..offsets_topic import OFFSETS_TOPIC, creatable_internal_topic
 from ..result_or_future import ResultOrFuture
 from .consumer_protocol import ConsumerProtocol
@@ -112,7 +112,7 @@ class GroupCoordinator:
         if self._sweep is not None:
             self._sweep.cancel()
             self._sweep = None
-        self._partitions.shards.close()
+        self._partitions.close()
         self._consumers.close()
         self._timers.close()
 
@@ -378,13 +378,16 @@ class GroupCoordinator:
         group_id, producer = prepared.request.group_id, prepared.request.producer
         future: asyncio.Future[list[ErrorCode]] = asyncio.get_running_loop().create_future()
 
+        def apply(base_offset: int) -> None:
+            shard.apply_offsets(prepared.entries, base_offset, producer)
+
         def written(outcome: Appended) -> None:
             error = append_error_to_client(outcome.error)
-            if not outcome.error or outcome.error in MAY_SURVIVE:
-                shard.apply_offsets(prepared.entries, outcome.base_offset, producer)
+            if not outcome.error:
+                apply(outcome.base_offset)
             _settle(future, [refused or error for refused in prepared.errors])
 
-        pending = self._partitions.writer.append_batch(shard, prepared.batch, written)
+        pending = self._partitions.writer.append_batch(shard, prepared.batch, written, apply)
         if pending is None:
             return future.result()
         self._last_commits[group_id] = pending
@@ -420,17 +423,25 @@ class GroupCoordinator:
         `then` gets every error, and the outcome of the last batch. Deleting again is harmless.
         """
 
+        def forget(_: int) -> None:
+            shard.forget(forgotten, self._now_ms())
+
         def written(is_last: bool, outcome: Appended) -> None:
             if is_last and not outcome.error:
-                shard.forget(forgotten, self._now_ms())
+                forget(outcome.base_offset)
             if then is not None and (is_last or outcome.error):
                 then(append_error_to_client(outcome.error))
 
         last = len(forgotten.records) - _TOMBSTONES_PER_BATCH
         for start in range(0, len(forgotten.records), _TOMBSTONES_PER_BATCH):
             records = forgotten.records[start : start + _TOMBSTONES_PER_BATCH]
+            is_last = start >= last
             self._partitions.writer.append(
-                shard, records, self._now_ms(), partial(written, start >= last)
+                shard,
+                records,
+                self._now_ms(),
+                partial(written, is_last),
+                forget if is_last else None,
             )
 
     # Actions of the groups.
@@ -458,7 +469,7 @@ class GroupCoordinator:
             group = shard.groups.get(group_id)
             if not self._partitions.shards.is_led(shard):
                 return
-            if outcome.error:
+            if outcome.error and outcome.error not in UNAVAILABLE:
                 _log.warning(
                     "Group %s: its metadata could not be written: %s.",
                     group_id,

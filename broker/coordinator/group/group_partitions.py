@@ -32,6 +32,11 @@ class GroupPartitions:
         self.writer = ShardWriter(log, self.shards)
         self.count = config.offsets_topic_num_partitions
 
+    def close(self) -> None:
+        """Resign from all partitions, and wait for no replica."""
+        self.writer.close()
+        self.shards.close()
+
     def partition_of(self, group_id: str) -> int:
         """The partition of `__consumer_offsets` that a group belongs to."""
         return partition_for(group_id, self.count)

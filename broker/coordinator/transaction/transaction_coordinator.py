@@ -110,6 +110,7 @@ class TransactionCoordinator:
         for handle in (*self._sweeps.values(), *self._retries):
             handle.cancel()
         self._retries.clear()
+        self._writer.close()
         self._shards.close()
 
     def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:

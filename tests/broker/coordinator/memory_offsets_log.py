@@ -19,6 +19,7 @@ class MemoryOffsetsLog:
         self.refuse = ErrorCode.NONE
         self.unreadable: set[int] = set()
         self.replicated_to: int | None = None
+        self.waiting: list[tuple[int, int, asyncio.Future[ErrorCode]]] = []
 
     def append(self, partition: int, batch: bytearray) -> Appended | asyncio.Future[Appended]:
         """Append now; tell of it now or later."""
@@ -47,6 +48,24 @@ class MemoryOffsetsLog:
     def high_watermark(self, partition: int) -> int:
         _, end = self.offsets(partition)
         return end if self.replicated_to is None else self.replicated_to
+
+    def when_replicated(self, partition: int, offset: int) -> ErrorCode | asyncio.Future[ErrorCode]:
+        """Now, or when `replicate` has come to `offset`."""
+        if self.high_watermark(partition) >= offset:
+            return ErrorCode.NONE
+        future: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        self.waiting.append((partition, offset, future))
+        return future
+
+    def replicate(self, end: int | None) -> None:
+        """Move the high watermark; None: to the end, for good."""
+        self.replicated_to = end
+        for waiting in list(self.waiting):
+            partition, offset, future = waiting
+            if self.high_watermark(partition) >= offset or future.done():
+                self.waiting.remove(waiting)
+                if not future.done():
+                    future.set_result(ErrorCode.NONE)
 
     def read(self, partition: int, offset: int, max_bytes: int) -> bytes:
         """From the batch that holds `offset`, at least one batch, within the size."""

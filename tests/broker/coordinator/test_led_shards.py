@@ -130,8 +130,8 @@ def test_nothing_is_served_that_a_failover_may_undo() -> None:
         assert await shards.elect(5) is ShardState.LOADING
         await asyncio.sleep(60)
         assert SHARD_ERRORS[shards.state()] is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        shards.log.replicated_to = 3
-        await asyncio.sleep(0.1)
+        shards.log.replicate(3)
+        await asyncio.sleep(0)
         assert shards.state() is ShardState.ACTIVE
 
     simulate(story)
@@ -143,7 +143,7 @@ def test_a_shard_that_waits_for_its_replicas_can_be_lost() -> None:
         shards.log.replicated_to = 2
         assert await shards.elect(5) is ShardState.LOADING
         shards.led.on_resigned(0)
-        shards.log.replicated_to = 3
+        shards.log.replicate(3)
         await asyncio.sleep(60)
         assert not shards.loaded
         assert len(shards.lost) == 1

@@ -1,0 +1,224 @@
+"""A coordinator whose partition has fewer replicas in sync than `min.insync.replicas`.
+
+Groups and offsets: what the coordinator writes is appended, and waits for the high watermark, which
+does not move meanwhile (KIP-966). The client is told to try again after
+`offsets.commit.timeout.ms`, not at once: it would try for ever, as fast as the network allows.
+
+Transactions: a write is refused at once, as a producer with acks=all would be.
+"""
+
+import asyncio
+import logging
+
+import pytest
+
+from tierlog.broker.coordinator.group.group_coordinator import GroupCoordinator
+from tierlog.broker.coordinator.group.group_shard import GroupShard
+from tierlog.broker.coordinator.group_actions import JoinResult, SyncRequest
+from tierlog.broker.coordinator.group_config import GroupCoordinatorConfig
+from tierlog.broker.coordinator.late_writes import LateWrite, LateWrites
+from tierlog.broker.coordinator.led_shards import LedShards, ShardLog
+from tierlog.broker.coordinator.offsets import FetchTopic
+from tierlog.broker.coordinator.offsets_log import Appended
+from tierlog.broker.coordinator.replicated_offsets_log import ReplicatedOffsetsLog
+from tierlog.clients.errors import ErrorCode
+from tierlog.clients.kafka_uuid import ZERO_UUID
+from tierlog.clients.record.batch import Record
+from tierlog.clients.record.builder import build_batch
+from tierlog.tests.replication.three_replicas import LEADER, SECOND, T0, THIRD, Leader, with_leader
+
+from .group.coordinated_groups import GROUP, commit_request, join_request, later
+from .group_driver import committed
+
+TIMEOUT_MS = 5_000
+TOLD = ErrorCode.COORDINATOR_NOT_AVAILABLE
+ROUND_TRIP_S = 0.005
+
+
+def offsets_log(leader: Leader, *, checks_min_isr: bool = False) -> ReplicatedOffsetsLog:
+    return ReplicatedOffsetsLog(
+        T0.topic, TIMEOUT_MS, leader.replicas, leader.logs, checks_min_isr=checks_min_isr
+    )
+
+
+def coordinator_of(leader: Leader) -> GroupCoordinator:
+    """A coordinator of all groups, over a topic with one partition."""
+    config = GroupCoordinatorConfig(
+        offsets_topic_num_partitions=1, group_initial_rebalance_delay_ms=0
+    )
+    coordinator = GroupCoordinator(config, leader.environment, offsets_log(leader))
+    leader.replicas.listen(T0.topic, coordinator)
+    return coordinator
+
+
+def end_of(leader: Leader) -> int:
+    return leader.replicas.partition(T0).log.log_end_offset
+
+
+def catch_up(leader: Leader) -> None:
+    """Both followers have all that the leader has, and are in sync."""
+    leader.change(isr=[LEADER, SECOND, THIRD])
+    leader.follow(SECOND, end_of(leader))
+    leader.follow(THIRD, end_of(leader))
+
+
+async def joined_and_synced(coordinator: GroupCoordinator, member_id: str) -> ErrorCode:
+    """What a member is told that joins and then syncs."""
+    request = join_request("anna")._replace(member_id=member_id)
+    joined: JoinResult = await later(coordinator.join_group(request))
+    await asyncio.sleep(ROUND_TRIP_S)
+    if joined.error:
+        return joined.error
+    sync = SyncRequest(GROUP, member_id, None, joined.generation, "consumer", "range", {})
+    return (await later(coordinator.sync_group(sync))).error
+
+
+def test_a_write_waits_for_enough_replicas_and_for_no_longer_than_its_timeout() -> None:
+    async def story(leader: Leader) -> None:
+        loop = asyncio.get_running_loop()
+        leader.change(isr=[LEADER])
+        began = loop.time()
+        outcome = offsets_log(leader).append(0, build_batch([Record(0, 0, b"k", b"v", ())]))
+        assert isinstance(outcome, asyncio.Future)
+        assert (await outcome).error is ErrorCode.REQUEST_TIMED_OUT
+        assert loop.time() - began == pytest.approx(TIMEOUT_MS / 1000, abs=0.1)
+        second = offsets_log(leader).append(0, build_batch([Record(0, 0, b"k", b"v", ())]))
+        assert isinstance(second, asyncio.Future)
+        catch_up(leader)
+        assert await second == Appended(ErrorCode.NONE, 1)
+
+    with_leader(story)
+
+
+def test_a_write_whose_broker_no_longer_leads_is_told_so() -> None:
+    async def story(leader: Leader) -> None:
+        leader.change(isr=[LEADER])
+        outcome = offsets_log(leader).append(0, build_batch([Record(0, 0, b"k", b"v", ())]))
+        assert isinstance(outcome, asyncio.Future)
+        leader.change(leader=SECOND)
+        assert (await outcome).error is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    with_leader(story)
+
+
+def test_a_transactions_write_is_refused_at_once() -> None:
+    """As `TransactionStateManager` does, which appends with acks=all."""
+
+    async def story(leader: Leader) -> None:
+        leader.change(isr=[LEADER])
+        log = offsets_log(leader, checks_min_isr=True)
+        outcome = log.append(0, build_batch([Record(0, 0, b"k", b"v", ())]))
+        assert outcome == Appended(ErrorCode.NOT_ENOUGH_REPLICAS)
+        assert end_of(leader) == 0
+
+    with_leader(story)
+
+
+def test_a_member_of_a_classic_group_tries_four_times_in_fifteen_seconds(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "tierlog.broker.coordinator")
+
+    async def story(leader: Leader) -> None:
+        loop = asyncio.get_running_loop()
+        coordinator = coordinator_of(leader)
+        leader.change(isr=[LEADER])
+        tries, until = 0, loop.time() + 15
+        first = coordinator.join_group(join_request("anna"))
+        assert isinstance(first, JoinResult)
+        while loop.time() < until:
+            tries += 1
+            assert tries < 100, "Nothing slows the member down."
+            assert await joined_and_synced(coordinator, first.member_id) is TOLD
+        assert tries <= 4
+        catch_up(leader)
+        synced = asyncio.ensure_future(joined_and_synced(coordinator, first.member_id))
+        await asyncio.sleep(0.1)
+        catch_up(leader)
+        assert await synced is ErrorCode.NONE
+        coordinator.stop()
+
+    with_leader(story)
+    told = [each.getMessage() for each in caplog.records]
+    assert told == [
+        "The groups of __consumer_offsets-0 cannot be written: REQUEST_TIMED_OUT. Clients are "
+        "told to try again.",
+        "The groups of __consumer_offsets-0 can be written again.",
+    ]
+
+
+def test_a_commit_that_came_too_late_is_seen_once_the_replicas_have_it() -> None:
+    """Its client was told to try again. Whoever asks must not see an offset that may be lost."""
+
+    async def story(leader: Leader) -> None:
+        coordinator = coordinator_of(leader)
+
+        async def commit(offset: int) -> list[ErrorCode]:
+            return await later(committed(coordinator, commit_request(offset)))
+
+        async def seen() -> int:
+            asked = [FetchTopic("topic", ZERO_UUID, [0])]
+            answer = coordinator.fetch_offsets(GROUP, asked, False)
+            error, topics = await later(answer)
+            assert not error
+            return topics[0].partitions[0][1].offset
+
+        leader.change(isr=[LEADER])
+        assert await commit(41) == [TOLD]
+        assert await commit(42) == [TOLD]
+        assert await seen() == -1
+        catch_up(leader)
+        await asyncio.sleep(0.01)
+        assert await seen() == 42
+        leader.change(isr=[LEADER])
+        assert await commit(43) == [TOLD]
+        newest = asyncio.ensure_future(commit(44))
+        await asyncio.sleep(0)
+        catch_up(leader)
+        assert await newest == [ErrorCode.NONE]
+        assert await seen() == 44, "The late commit is the older one."
+        coordinator.stop()
+
+    with_leader(story)
+
+
+def test_a_late_commit_of_a_broker_that_no_longer_leads_is_forgotten() -> None:
+    async def story(leader: Leader) -> None:
+        coordinator = coordinator_of(leader)
+        leader.change(isr=[LEADER])
+        assert await later(committed(coordinator, commit_request(41))) == [TOLD]
+        leader.change(leader=SECOND)
+        await asyncio.sleep(60)
+        assert coordinator.shards() == []
+        assert not any(leader.replicas.purgatory_sizes.values())
+        coordinator.stop()
+
+    with_leader(story)
+
+
+def test_the_oldest_of_too_many_late_writes_takes_effect_early() -> None:
+    async def story(leader: Leader) -> None:
+        leader.change(isr=[LEADER])
+        log = offsets_log(leader)
+        shards = LedShards(
+            ShardLog(log, "__consumer_offsets", "groups", 1_000),
+            lambda partition, epoch: GroupShard(partition, epoch, GroupCoordinatorConfig()),
+            lambda _: None,
+            lambda _: None,
+        )
+        shards.on_elected(0, 0)
+        shard = shards.get(0)
+        assert shard is not None
+        await asyncio.sleep(0)
+        log.append(0, build_batch([Record(0, 0, b"k", b"v", ())] * 3))
+        late, effects = LateWrites(log, shards, writes_max=2), list[int]()
+        for offset in range(3):
+            late.add(shard, LateWrite(offset, effects.append))
+        assert effects == [0]
+        catch_up(leader)
+        await asyncio.sleep(0.01)
+        assert effects == [0, 1, 2]
+        late.close()
+        shards.close()
+
+    with_leader(story)
