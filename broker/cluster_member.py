@@ -163,13 +163,16 @@ class ClusterMember:
                         return 1_000 * since
         return None
 
-    def _open_channel(self, purpose: str) -> ControllerChannel:
+    def _open_channel(
+        self, purpose: str, *, keeps_late_connections: bool = False
+    ) -> ControllerChannel:
         return ControllerChannel(
             self.quorum,
             self._environment,
             client_id=f"{purpose}-{self._config.node_id}",
             request_timeout_ms=self._config.values.integer("controller.socket.timeout.ms"),
             security=self._security,
+            keeps_late_connections=keeps_late_connections,
         )
 
     @property
@@ -266,7 +269,7 @@ class ClusterMember:
                 previous_broker_epoch=self._storage.previous_broker_epoch,
             ),
             lifecycle_config(self._config.values),
-            self._open_channel("heartbeat"),
+            self._open_channel("heartbeat", keeps_late_connections=True),
             lambda: self.controller.image.offset,
             self._supervisor,
         )

@@ -66,9 +66,12 @@ class ControllerChannel:
         client_id: str,
         request_timeout_ms: int,
         security: ConnectionSecurity = UNSECURED,
+        keeps_late_connections: bool = False,
     ) -> None:
         """`request_timeout_ms` is the longest time of one try (`controller.socket.timeout.ms`);
         without `security`, connections are in plain text and without a login.
+        With `keeps_late_connections`, one without a response in time ends when another has one:
+        an active controller may take its end for the end of this process.
         """
         self._member = member
         self._request_timeout_ms = request_timeout_ms
@@ -83,6 +86,7 @@ class ControllerChannel:
                 max_in_flight_requests_per_connection=IN_FLIGHT_MAX,
                 response_bytes_max=_RESPONSE_BYTES_MAX,
                 security=security,
+                keeps_late_connections=keeps_late_connections,
             ),
         )
         self._slots = asyncio.Semaphore(IN_FLIGHT_MAX)

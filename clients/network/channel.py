@@ -5,7 +5,8 @@ request in flight and must carry its correlation id. Any other id means that cli
 out of sync: the connection is closed and all its requests in flight fail, as they do when the
 broker disconnects. A request that times out closes the connection too: later responses cannot
 overtake the missing one, so they might never arrive. It does so also where the caller has given up
-earlier, who himself breaks nothing for the others on the connection.
+earlier, who himself breaks nothing for the others on the connection. With `is_kept_when_late`, such
+a connection serves no request any more, but stays connected until `hang_up`.
 
 Each read has its own buffer, which is never overwritten, so records in a decoded response may be
 views of it for as long as the response is kept.
@@ -68,6 +69,7 @@ class Channel(asyncio.Protocol):
         self._closed_because: KafkaError | None = None
         # Set while all requests but those of a login wait.
         self._resumed: asyncio.Event | None = None
+        self.is_kept_when_late = False
         self.log_in_again: Callable[[], Awaitable[None]] | None = None
         """Renews the session, within `paused`, or closes the connection; None without a login."""
         self.log_in_again_at = math.inf
@@ -110,7 +112,9 @@ class Channel(asyncio.Protocol):
             ErrorCode.REQUEST_TIMED_OUT,
             f"No {response_class.__name__} arrived within {timeout_seconds:g} s.",
         )
-        self.close(late)
+        self._end(late)
+        if not self.is_kept_when_late:
+            self.hang_up()
         return late
 
     def _watch(
@@ -172,15 +176,24 @@ class Channel(asyncio.Protocol):
 
     def close(self, reason: KafkaError | None = None) -> None:
         """Close the connection; requests in flight fail with `reason`."""
-        if self._closed_because is not None:
-            return
-        self._closed_because = reason or KafkaError(
-            ErrorCode.NETWORK_EXCEPTION, "The connection was closed by this client."
+        self._end(
+            reason
+            or KafkaError(ErrorCode.NETWORK_EXCEPTION, "The connection was closed by this client.")
         )
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Disconnect, now that no request needs the connection."""
+        assert self._closed_because is not None, "requests in flight must be told"
         if self._transport is not None:
             self._transport.abort()
+
+    def _end(self, reason: KafkaError) -> None:
+        if self._closed_because is not None:
+            return
+        self._closed_because = reason
         while self._in_flight:
-            self._settle(self._in_flight.popleft(), self._closed_because)
+            self._settle(self._in_flight.popleft(), reason)
 
     def _send(
         self, message: Message, version: int, response_class: type[R], *, has_slot: bool = True
@@ -223,6 +236,8 @@ class Channel(asyncio.Protocol):
         self.close(error)
 
     def data_received(self, data: bytes) -> None:
+        if self._closed_because is not None:
+            return  # it comes too late
         try:
             for response in self._frames.feed(memoryview(data)):
                 self._answer(response)

@@ -38,6 +38,9 @@ T = TypeVar("T")
 _TASKS_MAX = 10_000
 """Nodes that one client connects to at the same time, or renews its login at."""
 
+DESERTED_MAX = 8
+"""Late connections of a node that are kept; of more, the oldest is closed."""
+
 SOFTWARE_NAME = "tierlog"
 
 
@@ -63,6 +66,10 @@ class NetworkConfig:
     max_in_flight_requests_per_connection: int = 5
     response_bytes_max: int = 256 * 1024 * 1024
     security: ConnectionSecurity = UNSECURED
+    keeps_late_connections: bool = False
+    """Whether a connection whose response is late stays open until another one has a response.
+
+    A peer that takes the end of all connections for the end of this process is right then."""
 
 
 def parse_bootstrap(servers: str | Sequence[str]) -> list[Address]:
@@ -98,6 +105,8 @@ class _Node:
     attempted_at: float = 0.0
     connecting: asyncio.Task[Channel] | None = None
     renewing: asyncio.Task[None] | None = None
+    deserted: list[Channel] = field(default_factory=list[Channel])
+    """Connections whose responses were late, and that are kept; the oldest first."""
 
     @property
     def preference(self) -> tuple[bool, float]:
@@ -182,7 +191,10 @@ class NetworkClient:
         channel = await self._connected(node, deadline)
         version = _negotiated(node, message, version_max)
         remaining = deadline - asyncio.get_running_loop().time()
-        return await channel.request(message, version, response_class, remaining)
+        answer = await channel.request(message, version, response_class, remaining)
+        if node.deserted:
+            _hang_up_deserted(node)
+        return answer
 
     async def send_unanswered(self, node_id: int, message: Message) -> None:
         """Send a Produce request with acks=0, which has no response. Raises like `request`."""
@@ -292,6 +304,11 @@ class NetworkClient:
             raise KafkaError(
                 self._code(error), f"Cannot connect to {node.address}: {self._reason(error)}"
             ) from error
+        if self._config.keeps_late_connections:
+            channel.is_kept_when_late = True
+            if node.channel is not None:
+                node.deserted.append(node.channel)
+                _hang_up_deserted(node, DESERTED_MAX)
         node.channel = channel
         node.failures = 0
         return channel
@@ -395,6 +412,12 @@ def _disconnect(node: _Node) -> None:
     if node.channel is not None:
         node.channel.close()
         node.channel = None
+    _hang_up_deserted(node)
+
+
+def _hang_up_deserted(node: _Node, kept_max: int = 0) -> None:
+    while len(node.deserted) > kept_max:
+        node.deserted.pop(0).hang_up()
 
 
 def _late(node: _Node) -> KafkaError:

@@ -45,6 +45,8 @@ class ScriptedController:
         self.finalized: dict[str, int] = {}
         """The levels of features that its ApiVersions tells."""
         self.connections = 0
+        self.hung_up = 0
+        """Connections that have ended."""
         self._moved = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self.address = ("127.0.0.1", 0)
@@ -68,6 +70,13 @@ class ScriptedController:
                 self._moved.clear()
                 await self._moved.wait()
 
+    async def until_hung_up(self, count: int) -> None:
+        """Wait until so many connections have ended."""
+        async with asyncio.timeout(TIMEOUT_S):
+            while self.hung_up < count:
+                self._moved.clear()
+                await self._moved.wait()
+
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
@@ -76,17 +85,35 @@ class ScriptedController:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         frames = FrameReader(64 << 20)
+        coming = asyncio.ensure_future(reader.read(1 << 16))
         try:
             with suppress(ConnectionError, KafkaError):
-                while data := await reader.read(1 << 16):
+                while data := await coming:
+                    coming = asyncio.ensure_future(reader.read(1 << 16))
                     for request in frames.feed(memoryview(data)):
-                        answer = await self._answer(memoryview(bytes(request)))
+                        answer = await self._answer_unless_hung_up(bytes(request), coming)
                         if answer is None:
                             return
                         writer.writelines(answer)
                         await writer.drain()
         finally:
+            coming.cancel()
+            self.hung_up += 1
+            self._moved.set()
             writer.transport.abort()
+
+    async def _answer_unless_hung_up(
+        self, request: bytes, coming: "asyncio.Future[bytes]"
+    ) -> list[bytes] | None:
+        """The response; None to cut the connection, or if it has ended meanwhile."""
+        answering = asyncio.ensure_future(self._answer(memoryview(request)))
+        try:
+            await asyncio.wait({answering, coming}, return_when=asyncio.FIRST_COMPLETED)
+            if not answering.done() and not await coming:
+                return None
+            return await answering
+        finally:
+            answering.cancel()
 
     @property
     def _announced(self) -> dict[int, Api]:

@@ -10,6 +10,7 @@ from tierlog.broker.cluster import controller_channel
 from tierlog.broker.cluster.controller_channel import ControllerChannel
 from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.errors import ErrorCode, KafkaError
+from tierlog.clients.network.network import DESERTED_MAX
 from tierlog.clients.protocol.api import ApiKey
 from tierlog.clients.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
@@ -59,10 +60,17 @@ async def _controllers(*answers: Answer) -> AsyncGenerator[list[ScriptedControll
 
 @asynccontextmanager
 async def _channel(
-    leader: LeaderInTest, request_timeout_ms: int = _TIMEOUT_MS
+    leader: LeaderInTest,
+    request_timeout_ms: int = _TIMEOUT_MS,
+    *,
+    keeps_late_connections: bool = False,
 ) -> AsyncGenerator[ControllerChannel]:
     channel = ControllerChannel(
-        leader, SystemEnvironment(), client_id="test", request_timeout_ms=request_timeout_ms
+        leader,
+        SystemEnvironment(),
+        client_id="test",
+        request_timeout_ms=request_timeout_ms,
+        keeps_late_connections=keeps_late_connections,
     )
     try:
         yield channel
@@ -130,6 +138,40 @@ async def test_a_try_without_a_response_is_followed_by_another() -> None:
         await node.until_requests(2)
         node.script[ApiKey.ALLOCATE_PRODUCER_IDS] = _ids(9)
         assert await allocation == 9
+
+
+@story
+async def test_a_connection_without_a_response_is_kept_until_another_has_one() -> None:
+    """A controller may take the end of a connection for the end of its broker's process."""
+    leader = LeaderInTest()
+    async with (
+        _controllers(never) as [node],
+        _channel(leader, 50, keeps_late_connections=True) as channel,
+    ):
+        leader.names(3, node)
+        allocation = asyncio.ensure_future(_allocate(channel))
+        await node.until_requests(3)
+        assert (node.connections, node.hung_up) == (3, 0)
+        node.script[ApiKey.ALLOCATE_PRODUCER_IDS] = _ids(9)
+        assert await allocation == 9
+        await node.until_hung_up(3)
+        assert await _allocate(channel) == 9
+        assert node.connections == 4
+
+
+@story
+async def test_of_many_connections_without_a_response_the_oldest_is_closed() -> None:
+    leader = LeaderInTest()
+    async with (
+        _controllers(never) as [node],
+        _channel(leader, 50, keeps_late_connections=True) as channel,
+    ):
+        leader.names(3, node)
+        allocation = asyncio.ensure_future(_allocate(channel))
+        await node.until_requests(DESERTED_MAX + 2)
+        await node.until_hung_up(1)
+        assert node.connections - node.hung_up <= DESERTED_MAX + 1
+        allocation.cancel()
 
 
 @story
