@@ -127,15 +127,21 @@ class IsrSender:
                 batch[name] = (partition, proposal)
         if not batch:
             return
-        answers: Answers = {}
         try:
             answers = await self._requests.alter({name: each for name, (_, each) in batch.items()})
         except KafkaError as error:
             _log.info("Could not ask for changes of %d ISRs, trying again: %s", len(batch), error)
+            self._send_again(batch)
+            return
         for name, (partition, proposal) in batch.items():
             answer = answers.get(name, ErrorCode.UNKNOWN_SERVER_ERROR)
             if self._must_retry(partition, proposal, answer):
                 self._pending.setdefault(name, (partition, proposal))
+
+    def _send_again(self, batch: Mapping[TopicIdPartition, tuple[Partition, IsrProposal]]) -> None:
+        """Let what had no answer wait on; `_send_once` drops what metadata has overtaken."""
+        for name, unanswered in batch.items():
+            self._pending.setdefault(name, unanswered)
 
     def _must_retry(
         self, partition: Partition, proposal: IsrProposal, answer: IsrAnswer | ErrorCode

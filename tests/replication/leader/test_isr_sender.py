@@ -4,7 +4,10 @@ The controller answers when the story lets it; followers are their fetches.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
+
+import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.supervisor import Supervisor
@@ -150,7 +153,10 @@ def test_a_refused_follower_is_proposed_again_by_its_next_fetch() -> None:
     with_sender(story)
 
 
-def test_what_metadata_has_overtaken_is_not_sent_again() -> None:
+def test_what_metadata_has_overtaken_is_not_sent_again(caplog: pytest.LogCaptureFixture) -> None:
+    """And nobody has refused it: one line says that the request had no answer."""
+    caplog.set_level(logging.INFO, "tierlog.replication.leader.isr_sender")
+
     async def story(leader: Leader, controller: HeldController) -> None:
         await lose_third(leader, controller)
         leader.follow(THIRD, 1, broker_epoch=30)
@@ -162,3 +168,6 @@ def test_what_metadata_has_overtaken_is_not_sent_again() -> None:
         assert leader.replicas.partition(T0).isr_state.isr == (LEADER, SECOND, THIRD)
 
     with_sender(story)
+    told = [each.getMessage() for each in caplog.records]
+    assert not [each for each in told if "refused" in each]
+    assert len([each for each in told if each.startswith("Could not ask for changes of")]) == 1
