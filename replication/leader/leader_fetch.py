@@ -76,7 +76,7 @@ class LeaderFetch:
         def read_again() -> None:
             if answer.done():
                 return
-            outcome = self._reader.read(params, partitions)
+            outcome = self._reader.read(params, partitions, has_waited=True)
             if outcome.remote:
                 # Retention has moved local data to the remote tier while we waited.
                 self._fetch_remote(outcome, answer)

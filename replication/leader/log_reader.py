@@ -66,6 +66,8 @@ class ReadOutcome:
     """The results of one pass over the partitions."""
 
     results: FetchResults
+    # Whether the fetch has waited: what it tells of a follower is known already.
+    has_waited: bool = False
     readable_bytes: int = 0
     # Whether to answer at once, because of an error, a diverging epoch or another replica to read.
     must_answer: bool = False
@@ -96,9 +98,19 @@ class LogReader:
         self._damage: dict[TopicPartition, str] = {}
         """The last error logged for each partition whose log is damaged."""
 
-    def read(self, params: FetchParams, partitions: Sequence[FetchPartition]) -> ReadOutcome:
-        """Read what is available now, without waiting."""
-        outcome = ReadOutcome([])
+    def read(
+        self,
+        params: FetchParams,
+        partitions: Sequence[FetchPartition],
+        *,
+        has_waited: bool = False,
+    ) -> ReadOutcome:
+        """Read what is available now, without waiting.
+
+        The first read of a follower's fetch notes how far it is. `has_waited`, Kafka's
+        `readFromPurgatory`, is for another read of the same fetch.
+        """
+        outcome = ReadOutcome([], has_waited)
         bytes_left = params.max_bytes
         may_exceed = True
         for fetch_partition in partitions:
@@ -147,8 +159,9 @@ class LogReader:
                     f"Offset {offset} of {partition.topic_partition} is only in the remote "
                     f"tier; the local log starts at {log.local_log_start_offset}.",
                 )
-            follower = ReplicaEpoch(params.replica_id, params.replica_epoch)
-            self._on_follower_fetch(partition, follower, fetch_partition)
+            if not outcome.has_waited:
+                follower = ReplicaEpoch(params.replica_id, params.replica_epoch)
+                self._on_follower_fetch(partition, follower, fetch_partition)
             if self.holds_back(partition, params.replica_id):
                 outcome.results.append(_without_records(fetch_partition, log, isolation, None))
                 return 0

@@ -253,3 +253,26 @@ def test_a_replica_that_moves_away_takes_its_log_along() -> None:
         assert not leader.replicas.partitions
 
     with_leader(story)
+
+
+def test_the_answer_to_a_fetch_that_waited_tells_nothing_new_of_the_follower() -> None:
+    """Only its fetches do (`readFromPurgatory`): it was caught up when it asked."""
+
+    async def story(leader: Leader) -> None:
+        replica = leader.replicas.partition(T0).follower(SECOND)
+        assert replica is not None
+        partition = TopicIdPartition(TOPIC_ID, "t", 0)
+        params = FetchParams(SECOND, max_wait_ms=500, min_bytes=1, isolation=FetchIsolation.LOG_END)
+        asked_ms = leader.environment.wall_clock_ms()
+        asked = FetchPartition(partition, 0, 1 << 20, 0, log_start_offset=0)
+        waiting = leader.replicas.fetch(params, [asked])
+        assert isinstance(waiting, asyncio.Future)
+        await asyncio.sleep(0.3)
+        leader.append(b"a", acks=1)
+        (answer,) = await waiting
+        assert answer.records
+        leader.append(b"b", acks=1)
+        leader.follow(SECOND, 1)
+        assert replica.last_caught_up_ms == asked_ms
+
+    with_leader(story)
