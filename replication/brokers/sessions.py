@@ -10,7 +10,8 @@ and could elect it (KAFKA-13173). The broker that has been silent longest goes f
 
 Time in which the controller itself did not run does not count: the heartbeats of that time are
 still in its sockets. A look that comes later than one interval after it was due extends all
-sessions by the delay. Apache Kafka fences a broker in this case.
+sessions by the delay, and is held at once: time between pauses counts, however short. Apache Kafka
+fences a broker in this case.
 
 Correctness does not depend on sessions, since fencing works by records and epochs. Two switches
 that Kafka doesn't have trade false positives for a faster reaction; both are off by default. Where
@@ -148,9 +149,10 @@ class BrokerSessions:
     def _forgive_pause(self, now_ms: int) -> None:
         delay_ms = now_ms - self._next_look_ms
         if delay_ms > self._config.look_interval_ms:
-            self._next_look_ms = now_ms + self._config.look_interval_ms
-            for broker in self._contacts:
-                self._contacts[broker] += delay_ms
+            # Due at once: a controller that stands still again before its next look must look, too.
+            self._next_look_ms = now_ms
+            for broker, contact_ms in self._contacts.items():
+                self._contacts[broker] = min(now_ms, contact_ms + delay_ms)
 
 
 def is_stale(image: ClusterImage, broker: BrokerIdAndEpoch) -> bool:

@@ -1,5 +1,6 @@
 """Brokers that fall silent are fenced, one a look, and only while the controller runs."""
 
+import pytest
 from hypothesis import given, strategies as st
 
 from tierlog.clients.kafka_uuid import ZERO_UUID
@@ -75,6 +76,28 @@ def test_nobody_is_fenced_for_a_pause_of_the_controller() -> None:
     table.touch(ONE, 0)
     assert table.look(10 * SESSION_MS) is None
     assert table.has_valid_session(ONE, 10 * SESSION_MS)
+
+
+@pytest.mark.parametrize("stall_ms", [1_500, 3_000, 20_000])
+@pytest.mark.parametrize("running_ms", [100, 1_000, 5_000])
+@pytest.mark.parametrize("is_heard_first", [True, False])
+def test_a_controller_that_stands_still_again_and_again_finds_the_silent_one(
+    stall_ms: int, running_ms: int, is_heard_first: bool
+) -> None:
+    """Each pause is forgiven, the time between them is not. TWO is heard between all pauses."""
+    table = sessions()
+    table.touch(ONE, 0)
+    table.touch(TWO, 0)
+    pauses = SESSION_MS // min(running_ms, LOOK_MS) + 2
+    expired: list[BrokerIdAndEpoch] = []
+    for end_ms in range(stall_ms, (pauses + 1) * (stall_ms + running_ms), stall_ms + running_ms):
+        if is_heard_first:
+            table.touch(TWO, end_ms)
+        broker = table.look(end_ms)
+        expired += [] if broker is None else [broker]
+        table.touch(TWO, end_ms)
+        expired += [each for _, each in looks_until(table, end_ms + running_ms)]
+    assert expired == [ONE]
 
 
 def test_a_reset_connection_shortens_the_session_only_where_that_is_on() -> None:
