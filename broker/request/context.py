@@ -28,7 +28,7 @@ from .transactions import Transactions
 if TYPE_CHECKING:
     from ...replication.authorizer.authorizer import Authorizer
     from ...replication.cluster.cluster_control import ClusterControl
-    from ...replication.cluster.heartbeat_connections import HeartbeatConnection
+    from ...replication.cluster.death_hint import HeartbeatConnection
     from ...replication.metadata.quorum_member import QuorumMember
     from ..cluster.controller_channel import ControllerChannel
     from ..coordinator.group.group_coordinator import GroupCoordinator

@@ -40,7 +40,7 @@ class SessionConfig:
     """The timing of sessions; the last two fields are off by default, as in Kafka."""
 
     session_timeout_ms: int = 9000
-    # How long a session lasts at most after the connection of its heartbeats was reset.
+    # How long a session lasts at most after its process has probably ended.
     session_after_reset_ms: int | None = None
     # Whether a broker that was told to shut down has no session any longer, so that its next
     # incarnation can register at once.
@@ -100,12 +100,10 @@ class BrokerSessions:
         for broker in [each for each in self._contacts if each.broker_id == broker_id]:
             del self._contacts[broker]
 
-    def on_connection_reset(self, broker: BrokerIdAndEpoch, now_ms: int) -> None:
-        """Shorten a session: its process has probably ended. A heartbeat renews it."""
-        self.on_process_ended(broker, now_ms, now_ms)
-
     def on_process_ended(self, broker: BrokerIdAndEpoch, since_ms: int, now_ms: int) -> None:
-        """As `on_connection_reset`, which came at `since_ms`, perhaps before this session."""
+        """Shorten a session whose process has probably ended at `since_ms`, perhaps before the
+        session began. A heartbeat renews it.
+        """
         self._forgive_pause(now_ms)
         rest_ms = self._config.session_after_reset_ms
         contact_ms = self._contacts.get(broker)

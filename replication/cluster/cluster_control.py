@@ -39,9 +39,8 @@ from ..metadata.cluster_image import ClusterDelta, ClusterImage
 from ..metadata.metadata_records import NoOpRecord
 from .broker_transitions import fence_records, first_part, removal_records, restart_records
 from .controller_duties import ControllerDuties, Duty, loop_ms
-from .heartbeat_connections import HeartbeatConnection, HeartbeatConnections
+from .death_hint import DeathHint, EndedSince, HeartbeatConnection
 from .heartbeat_decision import HeartbeatDecision, offline_directories, registered_broker
-from .unheard_brokers import LOOK_MS, EndedSince, UnheardBrokers
 
 if TYPE_CHECKING:
     from ...clients.protocol.messages.alter_partition import (
@@ -88,22 +87,23 @@ class ClusterControl:
         self._offsets = BrokerOffsets()
         # Heartbeats of brokers that stop, which are being answered.
         self._farewells = 0
-        self._has_death_hint = config.session_after_reset_ms is not None
-        self._connections = HeartbeatConnections(self._on_connection_lost)
-        self._unheard = UnheardBrokers(ended_since)
         # The end of the log at the last look for whether it grows.
         self._end_offset = -1
         self._look = Duty("look for silent brokers", timing.look_interval_ms, self._fence_silent)
-        self._first_look = Duty(
-            "look for brokers that ended with a controller",
-            config.session_timeout_ms,
-            self._shorten_ended,
-        )
         duties = [
             self._look,
-            self._first_look,
             Duty("hold unclean elections", _UNCLEAN_INTERVAL_MS, self._elect_uncleanly),
         ]
+        self._death_hint: DeathHint | None = None
+        if config.session_after_reset_ms is not None:
+            self._death_hint = DeathHint(
+                self._sessions,
+                lambda broker: controller.is_active and is_stale(controller.image, broker),
+                ended_since,
+                self._plan_look,
+                lambda duty, due_ms: self._duties.hasten(duty, due_ms),
+            )
+            duties.append(self._death_hint.duty)
         if config.max_idle_interval_ms > 0:
             duties.append(
                 Duty("append a no-op record", config.max_idle_interval_ms, self._append_no_op)
@@ -119,7 +119,7 @@ class ClusterControl:
         self._controller.on_role_change(self._on_role_change)
         self._begin()
         self._duties.start()
-        self._wait_for_all()
+        self._expect_all()
 
     async def stop(self) -> None:
         """End the duties. Requests are still decided as long as the controller does."""
@@ -174,9 +174,8 @@ class ClusterControl:
         registered = self._controller.image.brokers.get(broker_id)
         if registered is not None and registered.epoch == broker_epoch:
             self._sessions.touch(broker, _now_ms())
-            self._unheard.heard(broker)
-            if connection is not None and self._has_death_hint:
-                self._connections.heard(broker, connection)
+            if self._death_hint is not None:
+                self._death_hint.heard(broker, connection)
         if offline:
             await self._decide_on_time(offline_directories(broker, offline, self._defaults))
         decision = HeartbeatDecision(
@@ -280,7 +279,7 @@ class ClusterControl:
     def _on_role_change(self) -> None:
         self._begin()
         self._duties.on_role_change()
-        self._wait_for_all()
+        self._expect_all()
 
     def _begin(self) -> None:
         """Hear all brokers anew: their heartbeats went to another controller before."""
@@ -288,35 +287,12 @@ class ClusterControl:
         self._offsets.on_takeover()
         self._end_offset = -1
 
-    def _wait_for_all(self) -> None:
-        if self._has_death_hint and self._controller.is_active:
-            self._unheard.take_over(self._controller.image.brokers.values())
-            self._duties.hasten(self._first_look, _now_ms() + LOOK_MS)
+    def _expect_all(self) -> None:
+        if self._death_hint is not None and self._controller.is_active:
+            self._death_hint.take_over(self._controller.image.brokers.values())
 
-    def _on_connection_lost(self, broker: BrokerIdAndEpoch) -> None:
-        """Expect the next heartbeat of a broker soon: its process has probably ended."""
-        if not (self._controller.is_active and is_stale(self._controller.image, broker)):
-            return
-        _log.info(
-            "The connection of the heartbeats of broker %d was lost: its session is shortened",
-            broker.broker_id,
-        )
-        self._sessions.on_connection_reset(broker, _now_ms())
+    def _plan_look(self) -> None:
         self._duties.hasten(self._look, self._sessions.next_look_ms)
-
-    async def _shorten_ended(self) -> bool:
-        """Shorten the sessions of brokers that have ended together with another controller."""
-        self._unheard.retain(lambda broker: is_stale(self._controller.image, broker))
-        for broker, since_ms in self._unheard.ended():
-            _log.info(
-                "The process of controller and broker %d has ended: its session is shortened",
-                broker.broker_id,
-            )
-            self._sessions.on_process_ended(broker, since_ms, _now_ms())
-            self._duties.hasten(self._look, self._sessions.next_look_ms)
-        if self._unheard:
-            self._duties.hasten(self._first_look, _now_ms() + LOOK_MS)
-        return False
 
     async def _decide_in_parts(
         self, decide: Callable[[ClusterImage], Decision[AnswerT | None]]
@@ -352,7 +328,7 @@ class ClusterControl:
         now_ms = _now_ms()
         self._sessions.adopt(self._controller.image.brokers.values(), now_ms)
         broker = self._sessions.look(now_ms)
-        self._duties.hasten(self._look, self._sessions.next_look_ms)
+        self._plan_look()
         if broker is None:
             return False
         has_begun = False

@@ -100,11 +100,11 @@ def test_a_controller_that_stands_still_again_and_again_finds_the_silent_one(
     assert expired == [ONE]
 
 
-def test_a_reset_connection_shortens_the_session_only_where_that_is_on() -> None:
+def test_the_end_of_a_process_shortens_the_session_only_where_that_is_on() -> None:
     off, on = sessions(), sessions(SessionConfig(session_after_reset_ms=2000))
     for table in (off, on):
         table.touch(ONE, 0)
-        table.on_connection_reset(ONE, 0)
+        table.on_process_ended(ONE, 0, 0)
     assert looks_until(on, SESSION_MS) == [(2001, ONE)]
     assert looks_until(off, SESSION_MS) == []
 
@@ -112,7 +112,7 @@ def test_a_reset_connection_shortens_the_session_only_where_that_is_on() -> None
 def test_a_live_broker_renews_a_shortened_session() -> None:
     table = sessions(SessionConfig(session_after_reset_ms=2000))
     table.touch(ONE, 0)
-    table.on_connection_reset(ONE, 0)
+    table.on_process_ended(ONE, 0, 0)
     table.touch(ONE, 1000)
     assert looks_until(table, SESSION_MS) == []
 

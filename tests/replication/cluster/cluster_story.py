@@ -10,7 +10,7 @@ from tierlog.replication.brokers.broker_states import Heartbeat, HeartbeatAnswer
 from tierlog.replication.brokers.registration import BrokerRegistrationData
 from tierlog.replication.cluster.cluster_control import ClusterControl
 from tierlog.replication.cluster.cluster_control_config import ClusterControlConfig
-from tierlog.replication.cluster.unheard_brokers import EndedSince
+from tierlog.replication.cluster.death_hint import EndedSince
 from tierlog.replication.controller.controller import Controller
 from tierlog.replication.controller.controller_config import Decision
 from tierlog.replication.metadata.cluster_image import (
