@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
-from ...clients.errors import ErrorCode
+from ...clients.errors import ErrorCode, KafkaError
 from .led_shards import CoordinatorShard, LedShards
 from .offsets_log import OffsetsLog
 from .replication_wait import ReplicationWait
@@ -49,10 +49,21 @@ class LateWrites(Generic[S]):
         if shard not in self._waits:
             self._wait(shard, writes[0].base_offset)
 
-    def settle(self, shard: S, end: int) -> None:
-        """All records of the shard's log below `end` are replicated."""
+    def newest(self, shard: S) -> int | None:
+        """The base offset of the newest late write; None if the replicas have all of them."""
+        self.settle(shard)
+        writes = self._waiting.get(shard)
+        return writes[-1].base_offset if writes else None
+
+    def settle(self, shard: S) -> None:
+        """Let what is below the high watermark now take effect, before anything that follows it."""
         writes = self._waiting.get(shard)
         if writes is None:
+            return
+        try:
+            end = self._log.high_watermark(shard.partition)
+        except KafkaError:
+            self._drop(shard)
             return
         while writes and writes[0].base_offset < end:
             write = writes.popleft()
@@ -71,7 +82,7 @@ class LateWrites(Generic[S]):
             if error or not self._shards.is_led(shard):
                 self._drop(shard)
                 return
-            self.settle(shard, max(base_offset + 1, self._log.high_watermark(shard.partition)))
+            self.settle(shard)
             if writes := self._waiting.get(shard):
                 self._wait(shard, writes[0].base_offset)
 

@@ -16,7 +16,7 @@ from ...clients.errors import ErrorCode
 from ...clients.record.builder import RecordBatchBuilder
 from .late_writes import LateWrite, LateWrites
 from .led_shards import CoordinatorShard, LedShards
-from .offsets_log import UNAVAILABLE, Appended, OffsetsLog
+from .offsets_log import UNAVAILABLE, Appended, OffsetsLog, append_error_to_client
 
 _log = logging.getLogger(__name__)
 
@@ -95,11 +95,11 @@ class ShardWriter(Generic[S]):
         error = appended.error
         if not error:
             # Everything before it is replicated, too, and comes first.
-            self._late.settle(shard, appended.base_offset)
+            self._late.settle(shard)
         self._note(shard.partition, error)
         on_appended(appended)
-        if error is ErrorCode.REQUEST_TIMED_OUT and on_late is not None:
-            self._late.add(shard, LateWrite(appended.base_offset, on_late))
+        if error is ErrorCode.REQUEST_TIMED_OUT:
+            self._late.add(shard, LateWrite(appended.base_offset, on_late or _nothing))
 
     def _note(self, partition: int, error: ErrorCode) -> None:
         """Log when a partition becomes unwritable, and when it is writable again."""
@@ -127,16 +127,60 @@ class ShardWriter(Generic[S]):
         self._late.close()
 
     def after_writes(self, shard: S, then: Callable[[ErrorCode], None]) -> None:
-        """Call `then` once every append so far has an outcome: now, or later.
+        """Call `then` once every append so far is replicated: now, or later.
 
-        An answer without a write may still depend on records that are not yet replicated.
+        An answer without a write may still depend on records that are not yet replicated. The error
+        is COORDINATOR_NOT_AVAILABLE if they are not in time, NOT_COORDINATOR after a resignation.
         """
         last = self._last_writes.get(shard.partition)
         if last is None:
-            then(ErrorCode.NONE)
+            self._after_late_writes(shard, then)
             return
 
         def done(_: object) -> None:
-            then(ErrorCode.NONE if self._shards.is_led(shard) else ErrorCode.NOT_COORDINATOR)
+            if not self._shards.is_led(shard):
+                then(ErrorCode.NOT_COORDINATOR)
+            elif self._late.newest(shard) is not None:
+                then(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            else:
+                then(ErrorCode.NONE)
 
         last.add_done_callback(done)
+
+    def after_outcomes(self, shard: S, then: Callable[[], None]) -> None:
+        """Call `then` once what was appended so far has taken effect, as far as it is replicated:
+        now, or later, and not after a resignation.
+        """
+
+        def done(_: object) -> None:
+            if self._shards.is_led(shard):
+                self._late.settle(shard)
+                then()
+
+        last = self._last_writes.get(shard.partition)
+        if last is None:
+            done(None)
+        else:
+            last.add_done_callback(done)
+
+    def _after_late_writes(self, shard: S, then: Callable[[ErrorCode], None]) -> None:
+        newest = self._late.newest(shard)
+        if newest is None:
+            then(ErrorCode.NONE)
+            return
+        replicated = self._log.when_replicated(shard.partition, newest + 1)
+        if not isinstance(replicated, asyncio.Future):
+            then(append_error_to_client(replicated))
+            return
+
+        def done(answer: asyncio.Future[ErrorCode]) -> None:
+            self._late.settle(shard)
+            is_led = self._shards.is_led(shard) and not answer.cancelled()
+            error = answer.result() if is_led else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            then(append_error_to_client(error))
+
+        replicated.add_done_callback(done)
+
+
+def _nothing(_: int) -> None:
+    """What a late write does that took effect when it was appended."""

@@ -347,11 +347,10 @@ class GroupCoordinator:
         if shard is None:
             return
 
-        def end(error: ErrorCode) -> None:
-            if not error:
-                shard.end_transaction(producer_id, is_commit, self._now_ms())
+        def end() -> None:
+            shard.end_transaction(producer_id, is_commit, self._now_ms())
 
-        self._partitions.writer.after_writes(shard, end)
+        self._partitions.writer.after_outcomes(shard, end)
 
     # Offsets.
 

@@ -12,16 +12,18 @@ import logging
 
 import pytest
 
+from tierlog.broker.coordinator.consumer.consumer_heartbeat import ConsumerHeartbeat
+from tierlog.broker.coordinator.consumer.topic_partitions import NOTHING
 from tierlog.broker.coordinator.group.group_coordinator import GroupCoordinator
 from tierlog.broker.coordinator.group.group_shard import GroupShard
 from tierlog.broker.coordinator.group_actions import JoinResult, SyncRequest
 from tierlog.broker.coordinator.group_config import GroupCoordinatorConfig
 from tierlog.broker.coordinator.late_writes import LateWrite, LateWrites
 from tierlog.broker.coordinator.led_shards import LedShards, ShardLog
-from tierlog.broker.coordinator.offsets import FetchTopic
+from tierlog.broker.coordinator.offsets import UNSTABLE_OFFSET, FetchTopic, OffsetsProducer
 from tierlog.broker.coordinator.offsets_log import Appended
 from tierlog.broker.coordinator.replicated_offsets_log import ReplicatedOffsetsLog
-from tierlog.clients.errors import ErrorCode
+from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.kafka_uuid import ZERO_UUID
 from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch
@@ -147,6 +149,36 @@ def test_a_member_of_a_classic_group_tries_four_times_in_fifteen_seconds(
     ]
 
 
+def test_a_member_of_a_consumer_group_is_told_after_the_same_time() -> None:
+    async def story(leader: Leader) -> None:
+        loop = asyncio.get_running_loop()
+        coordinator = coordinator_of(leader)
+        leader.change(isr=[LEADER])
+        heartbeat = ConsumerHeartbeat(
+            GROUP,
+            "anna",
+            0,
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_names=("red",),
+            owned=NOTHING,
+        )
+        for _ in range(2):
+            began = loop.time()
+            told = await later(coordinator.consumer_group_heartbeat(heartbeat, True))
+            assert isinstance(told, KafkaError)
+            assert told.code is TOLD
+            assert loop.time() - began == pytest.approx(TIMEOUT_MS / 1000, abs=0.1)
+        catch_up(leader)
+        await asyncio.sleep(0.1)
+        joined = asyncio.ensure_future(later(coordinator.consumer_group_heartbeat(heartbeat, True)))
+        await asyncio.sleep(0.1)
+        catch_up(leader)
+        assert not isinstance(await joined, KafkaError)
+        coordinator.stop()
+
+    with_leader(story)
+
+
 def test_a_commit_that_came_too_late_is_seen_once_the_replicas_have_it() -> None:
     """Its client was told to try again. Whoever asks must not see an offset that may be lost."""
 
@@ -177,6 +209,28 @@ def test_a_commit_that_came_too_late_is_seen_once_the_replicas_have_it() -> None
         catch_up(leader)
         assert await newest == [ErrorCode.NONE]
         assert await seen() == 44, "The late commit is the older one."
+        coordinator.stop()
+
+    with_leader(story)
+
+
+@pytest.mark.parametrize(("is_commit", "shown"), [(True, 42), (False, -1)])
+def test_a_marker_ends_the_transaction_of_a_late_commit(is_commit: bool, shown: int) -> None:
+    """What is replicated together with its marker was written before it."""
+
+    async def story(leader: Leader) -> None:
+        coordinator = coordinator_of(leader)
+        leader.change(isr=[LEADER])
+        request = commit_request(42)._replace(producer=OffsetsProducer(7, 0))
+        assert await later(committed(coordinator, request)) == [TOLD]
+        catch_up(leader)
+        coordinator.transaction_ended(0, 7, is_commit)
+        await asyncio.sleep(0.01)
+        asked = [FetchTopic("topic", ZERO_UUID, [0])]
+        error, topics = await later(coordinator.fetch_offsets(GROUP, asked, require_stable=True))
+        assert not error
+        answer = topics[0].partitions[0][1]
+        assert (answer.offset, answer == UNSTABLE_OFFSET) == (shown, False)
         coordinator.stop()
 
     with_leader(story)
