@@ -19,7 +19,7 @@ from tierlog.broker.request import transactional_append
 from tierlog.broker.request.transaction_membership import Attempt
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.topic_partition import TopicPartition
-from tierlog.replication.partition.append_data import AppendRequest
+from tierlog.replication.partition.append_data import ACKS_LEADER, AppendRequest
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 Loose: TypeAlias = Any
@@ -136,9 +136,13 @@ def answers_before_others_have_it(patch: pytest.MonkeyPatch) -> None:
     """A coordinator answers when its own log has the record."""
 
     def one_ack(entries: Loose, **rest: Loose) -> AppendRequest:
-        return AppendRequest(entries, acks=1, **rest)
+        return AppendRequest(entries, **{**rest, "acks": ACKS_LEADER})
+
+    def at_once(*_: object) -> ErrorCode:
+        return ErrorCode.NONE
 
     patch.setattr(replicated_offsets_log, "AppendRequest", one_ack)
+    patch.setattr(ReplicatedOffsetsLog, "when_replicated", at_once)
 
 
 def keeps_its_memory_of_a_former_term(patch: pytest.MonkeyPatch) -> None:
