@@ -47,7 +47,7 @@ from ..metadata.cluster_image import (
 from ..partition.partition import BrokerOf, Partition, PartitionRole
 from ..remote_tier import RemoteTier
 from ..topic_names import NEVER_TIERED
-from .partition_backlog import PartitionBacklog
+from .partition_backlog import CHANGED_AT_ONCE, PartitionBacklog
 
 if TYPE_CHECKING:
     from ...tiering.remote_log_manager import LeaderPartition
@@ -157,7 +157,9 @@ class HostedPartitions:
         # Partitions with a failed step: when they are published again, all steps are repeated.
         self._unfinished: set[TopicPartition] = set()
         self._image = ClusterImage("")
-        self._backlog = PartitionBacklog(self._make_waiting, self._delete_logs)
+        self._backlog = PartitionBacklog(
+            self._make_waiting, self._delete_logs, self._change_waiting
+        )
 
     def listen(self, topic: str, listener: LeadershipListener) -> None:
         """Notify `listener` of this broker's leaderships in the topic, current and later ones."""
@@ -169,7 +171,8 @@ class HostedPartitions:
     def publish(self, image: ClusterImage, delta: ClusterDelta) -> None:
         """Apply the image: deletions, then new and changed partitions, then configuration.
 
-        If there are many new partitions or deleted logs, most wait for later event loop turns.
+        If there are many new or changed partitions or deleted logs, most wait for later turns of
+        the event loop.
         """
         self._image = image
         is_start = delta.base.offset < 0
@@ -177,13 +180,7 @@ class HostedPartitions:
         for topic in delta.deleted_topics.values():
             with self._attempt(topic.name, self):
                 self._remove_all(topic)
-        for changed in delta.changed_topics.values():
-            for number, partition_image in changed.changed_partitions.items():
-                name = TopicPartition(changed.name, number)
-                if is_start or name in self.by_name or self._backlog.has_room():
-                    self._publish_partition(image, changed, number, partition_image, changes)
-                else:
-                    self._backlog.make_later(name)
+        self._publish_changed(image, delta, changes)
         if any(resource.type == ConfigResourceType.BROKER for resource in delta.changed_configs):
             # The defaults of every topic may have changed.
             for topic_name in image.topics_by_name:
@@ -197,21 +194,49 @@ class HostedPartitions:
             with self._attempt("unclaimed logs", self):
                 self._settle_unclaimed(image)
 
+    def _publish_changed(
+        self, image: ClusterImage, delta: ClusterDelta, changes: _RoleChanges
+    ) -> None:
+        is_start, room = delta.base.offset < 0, CHANGED_AT_ONCE
+        for changed in delta.changed_topics.values():
+            for number, partition_image in changed.changed_partitions.items():
+                name = TopicPartition(changed.name, number)
+                if is_start or (name not in self.by_name and self._backlog.has_room()):
+                    self._publish_partition(image, changed, number, partition_image, changes)
+                elif name not in self.by_name:
+                    self._backlog.make_later(name)
+                elif room > 0:
+                    room -= 1
+                    self._publish_partition(image, changed, number, partition_image, changes)
+                else:
+                    self._backlog.change_later(name)
+
     def stop(self) -> None:
         """Delete the logs that are queued for deletion, and create no more partitions."""
         self._backlog.stop()
 
     def _make_waiting(self, name: TopicPartition) -> None:
         """Create a partition that was queued, if the image still assigns it to this broker."""
-        image, changes = self._image, _RoleChanges()
-        topic = image.topics_by_name.get(name.topic)
+        changes = _RoleChanges()
+        self._publish_newest(name, changes)
+        self._tell_fetchers(changes)
+        self._tell_remote_tier(changes, str(name))
+
+    def _change_waiting(self, names: list[TopicPartition]) -> None:
+        """Change partitions that were queued, as the newest image says."""
+        changes = _RoleChanges()
+        for name in names:
+            self._publish_newest(name, changes)
+        self._tell_fetchers(changes)
+        self._tell_remote_tier(changes)
+
+    def _publish_newest(self, name: TopicPartition, changes: _RoleChanges) -> None:
+        topic = self._image.topics_by_name.get(name.topic)
         partition_image = None if topic is None else topic.partitions.get(name.partition)
         if topic is None or partition_image is None:
             self._resign(name)
         else:
-            self._publish_partition(image, topic, name.partition, partition_image, changes)
-            self._tell_fetchers(changes)
-            self._tell_remote_tier(changes, str(name))
+            self._publish_partition(self._image, topic, name.partition, partition_image, changes)
 
     def _attempt(self, subject: object, receiver: object) -> Attempt:
         """Contain an unexpected failure of a step, so that the others still run."""
@@ -272,7 +297,7 @@ class HostedPartitions:
         changes: _RoleChanges,
     ) -> None:
         name = TopicPartition(topic.name, number)
-        self._backlog.discard_new(name)
+        self._backlog.discard(name)
         with self._attempt(name, self) as attempt:
             if self._config.node_id not in partition_image.replicas:
                 self._remove(name, topic.topic_id)
@@ -455,7 +480,7 @@ class HostedPartitions:
         self.offline.discard(name)
         is_unfinished = name in self._unfinished
         self._unfinished.discard(name)
-        self._backlog.discard_new(name)
+        self._backlog.discard(name)
         if self.mover is not None:
             with self._attempt(name, self.mover):
                 self.mover.forget(name)

@@ -1,4 +1,4 @@
-"""A queue of partitions whose files the event loop has yet to create or delete.
+"""A queue of partitions that the event loop has yet to create, to delete or to change.
 
 A request of fifty bytes may create ten thousand partitions, each with a directory and two files:
 creating all of them at once would block every client for many seconds. So one turn of the loop
@@ -6,6 +6,10 @@ creates a few right away, which is enough for most requests; the rest wait here 
 few per turn, with other requests served in between. Kafka's brokers, too, answer CreateTopics when
 the topic is recorded and create the logs when they get the record; until then clients must retry
 (NOT_LEADER_OR_FOLLOWER).
+
+A broker that is fenced may change thousands of partitions at once. Most of those changes wait here,
+too: the same loop answers the heartbeats and the quorum's requests, and whoever is not answered in
+time is fenced next. Until its turn a partition is as if this broker had heard of the change later.
 
 Each turn is limited by counts, not by time, so that a simulation can replay it.
 """
@@ -21,28 +25,35 @@ AT_ONCE = 64
 _MADE_PER_TURN = 4
 _DELETED_PER_TURN = 64
 """More than for creation: a deletion is a rename, with one fsync of the directory per turn."""
+CHANGED_AT_ONCE = 512
+"""The most partitions whose leader, replicas or ISR change without waiting for a later turn."""
+CHANGED_PER_TURN = 256
 _RETRY_S = 1.0
 
 Make = Callable[[TopicPartition], None]
 Delete = Callable[[list[TopicPartition]], None]
+Change = Callable[[list[TopicPartition]], None]
 
 
 class PartitionBacklog:
-    """See the top of this file. `make` creates one partition, `delete` deletes several."""
+    """See the top of this file. `make` creates one partition; `delete` deletes several, and
+    `change` changes them."""
 
-    def __init__(self, make: Make, delete: Delete) -> None:
+    def __init__(self, make: Make, delete: Delete, change: Change) -> None:
         self._make = make
         self._delete = delete
+        self._change = change
         self._new: dict[TopicPartition, None] = {}
         self._again: dict[TopicPartition, None] = {}
         self._deleted: dict[TopicPartition, None] = {}
+        self._changed: dict[TopicPartition, None] = {}
         self._room = AT_ONCE
         self._turn: asyncio.Handle | None = None
         self._retry: asyncio.Handle | None = None
         self._is_stopped = False
 
     def __len__(self) -> int:
-        return len(self._new) + len(self._again) + len(self._deleted)
+        return len(self._new) + len(self._again) + len(self._deleted) + len(self._changed)
 
     def has_room(self) -> bool:
         """Take the room for one more creation or deletion in this turn; False if none is left."""
@@ -54,6 +65,12 @@ class PartitionBacklog:
         if self._is_stopped:
             return
         self._new[name] = None
+        self._wake()
+
+    def change_later(self, name: TopicPartition) -> None:
+        if self._is_stopped:
+            return
+        self._changed[name] = None
         self._wake()
 
     def make_again(self, name: TopicPartition) -> None:
@@ -72,9 +89,10 @@ class PartitionBacklog:
         """Whether the partition's log is queued for deletion."""
         return name in self._deleted
 
-    def discard_new(self, name: TopicPartition) -> None:
-        """Remove a partition that has been created or is no longer wanted."""
+    def discard(self, name: TopicPartition) -> None:
+        """Remove a partition that has been created or changed, or is no longer wanted."""
         self._new.pop(name, None)
+        self._changed.pop(name, None)
         self._again.pop(name, None)
 
     def settle_deletion(self, name: TopicPartition) -> None:
@@ -95,6 +113,7 @@ class PartitionBacklog:
         self._turn = self._retry = None
         self._new.clear()
         self._again.clear()
+        self._changed.clear()
         if self._deleted:
             self._delete(_take(self._deleted, len(self._deleted)))
 
@@ -106,7 +125,9 @@ class PartitionBacklog:
         self._turn = None
         self._room = AT_ONCE
         try:
-            if self._deleted:
+            if self._changed:
+                self._change(_take(self._changed, CHANGED_PER_TURN))
+            elif self._deleted:
                 self._delete(_take(self._deleted, _DELETED_PER_TURN))
             elif self._new:
                 for _ in range(min(_MADE_PER_TURN, len(self._new))):
@@ -114,7 +135,7 @@ class PartitionBacklog:
                     self._make(*_take(self._new, 1))
         finally:
             # Even after such a failure, so that the others don't wait forever.
-            if self._deleted or self._new:
+            if self._changed or self._deleted or self._new:
                 self._wake()
 
     def _try_again(self) -> None:

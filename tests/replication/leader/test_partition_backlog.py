@@ -20,7 +20,7 @@ def test_one_partition_that_cannot_be_made_is_the_only_one_that_is_not() -> None
     async def story() -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, told: failures.append(told["exception"]))
-        backlog = PartitionBacklog(make, lambda names: None)
+        backlog = PartitionBacklog(make, lambda names: None, lambda names: None)
         for number in range(COUNT):
             backlog.make_later(TopicPartition("orders", number))
         for _ in range(2 * COUNT):
@@ -34,10 +34,11 @@ def test_one_partition_that_cannot_be_made_is_the_only_one_that_is_not() -> None
 
 def test_nothing_is_queued_after_the_stop() -> None:
     async def story() -> None:
-        backlog = PartitionBacklog(lambda name: None, lambda names: None)
+        backlog = PartitionBacklog(lambda name: None, lambda names: None, lambda names: None)
         backlog.stop()
         backlog.make_later(TopicPartition("orders", 0))
         backlog.make_again(TopicPartition("orders", 1))
+        backlog.change_later(TopicPartition("orders", 2))
         assert len(backlog) == 0
 
     asyncio.run(story())

@@ -1,0 +1,104 @@
+"""A broker is fenced that led thousands of partitions: the change of all of them comes in turns.
+
+The event loop that applies it also answers the heartbeats and the quorum's requests.
+"""
+
+import asyncio
+
+from tierlog.clients.kafka_uuid import Uuid
+from tierlog.clients.topic_partition import TopicPartition
+from tierlog.replication.leader.partition_backlog import CHANGED_AT_ONCE, CHANGED_PER_TURN
+from tierlog.replication.metadata.metadata_records import (
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from tierlog.tests.replication.three_replicas import LEADER, SECOND, Leader, with_leader
+
+MANY = CHANGED_AT_ONCE + 3 * CHANGED_PER_TURN
+MANY_ID = Uuid(b"m" * 16)
+
+
+def led(leader: Leader, leader_epoch: int) -> int:
+    """How many of the many partitions this broker leads in that epoch."""
+    return sum(
+        each.is_leader and each.leader_epoch == leader_epoch
+        for name, each in leader.replicas.partitions.items()
+        if name.topic == "many"
+    )
+
+
+async def follow_many(leader: Leader) -> None:
+    """Another broker leads them, and this one follows."""
+    leader.publish(
+        TopicRecord(name="many", topic_id=MANY_ID),
+        *(
+            PartitionRecord(
+                partition_id=number,
+                topic_id=MANY_ID,
+                replicas=[LEADER, SECOND],
+                isr=[LEADER, SECOND],
+                leader=SECOND,
+                leader_epoch=0,
+                partition_epoch=0,
+            )
+            for number in range(MANY)
+        ),
+    )
+    for _ in range(MANY):
+        await asyncio.sleep(0)
+    assert len(leader.replicas.partitions) == MANY + 1
+
+
+def elect(leader: Leader, *numbers: int) -> None:
+    leader.publish(
+        *(
+            PartitionChangeRecord(
+                partition_id=number, topic_id=MANY_ID, isr=[LEADER], leader=LEADER
+            )
+            for number in numbers
+        )
+    )
+
+
+def test_the_change_of_very_many_partitions_leaves_the_loop_to_others() -> None:
+    async def story(leader: Leader) -> None:
+        await follow_many(leader)
+        elect(leader, *range(MANY))
+        counts = [led(leader, 1)]
+        assert counts == [CHANGED_AT_ONCE]
+        for _ in range(20):
+            await asyncio.sleep(0)
+            counts.append(led(leader, 1))
+            assert counts[-1] - counts[-2] <= CHANGED_PER_TURN
+        assert counts[-1] == MANY
+
+    with_leader(story)
+
+
+def test_what_waits_gets_the_newest_change() -> None:
+    async def story(leader: Leader) -> None:
+        await follow_many(leader)
+        elect(leader, *range(MANY))
+        last = MANY - 1
+        elect(leader, last)
+        assert leader.replicas.partition(TopicPartition("many", last)).leader_epoch == 2
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert (led(leader, 1), led(leader, 2)) == (MANY - 1, 1)
+
+    with_leader(story)
+
+
+def test_a_topic_that_is_deleted_meanwhile_is_gone_at_once() -> None:
+    async def story(leader: Leader) -> None:
+        await follow_many(leader)
+        elect(leader, *range(MANY))
+        leader.publish(RemoveTopicRecord(topic_id=MANY_ID))
+        assert len(leader.replicas.partitions) == 1
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(leader.replicas.partitions) == 1
+
+    with_leader(story)
