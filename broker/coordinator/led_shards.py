@@ -26,8 +26,7 @@ from ...clients.errors import ErrorCode, KafkaError
 from ...clients.record.batch import Record, RecordBatch, batches
 from ...clients.skipped_records import SkippedRecords
 from ...clients.steps import finished
-from .offsets_log import OffsetsLog
-from .replication_wait import ReplicationWait
+from .offsets_log import OffsetsLog, ReplicationWait
 
 _log = logging.getLogger(__name__)
 

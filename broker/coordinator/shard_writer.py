@@ -9,18 +9,21 @@ its groups, or transactional ids, may be thousands, and each of them tries again
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
-from ...clients.errors import ErrorCode
+from ...clients.errors import ErrorCode, KafkaError
 from ...clients.record.builder import RecordBatchBuilder
-from .late_writes import LateWrite, LateWrites
 from .led_shards import CoordinatorShard, LedShards
-from .offsets_log import UNAVAILABLE, Appended, OffsetsLog, append_error_to_client
+from .offsets_log import UNAVAILABLE, Appended, OffsetsLog, ReplicationWait, append_error_to_client
 
 _log = logging.getLogger(__name__)
 
 S = TypeVar("S", bound=CoordinatorShard)
+
+LATE_WRITES_MAX = 10_000
+"""How many late writes of a partition may wait; the oldest take effect early above it."""
 
 OnAppended = Callable[[Appended], None]
 
@@ -74,8 +77,8 @@ class ShardWriter(Generic[S]):
             if self._last_writes.get(shard.partition) is future:
                 del self._last_writes[shard.partition]
             lost = Appended(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            told = lost if future.cancelled() else future.result()
-            self._tell(shard, told, on_appended, on_late)
+            appended = lost if future.cancelled() else future.result()
+            self._tell(shard, appended, on_appended, on_late)
 
         self._last_writes[shard.partition] = outcome
         outcome.add_done_callback(done)
@@ -90,6 +93,7 @@ class ShardWriter(Generic[S]):
     ) -> None:
         if not self._shards.is_led(shard):
             # After a resignation the new leader decides what is in the log.
+            self._unwritable.discard(shard.partition)
             on_appended(Appended(ErrorCode.NOT_LEADER_OR_FOLLOWER))
             return
         error = appended.error
@@ -180,6 +184,89 @@ class ShardWriter(Generic[S]):
             then(append_error_to_client(error))
 
         replicated.add_done_callback(done)
+
+
+class LateWrite(NamedTuple):
+    """A batch at `base_offset`, and what it does once it is replicated."""
+
+    base_offset: int
+    take_effect: Callable[[int], None]
+
+
+class LateWrites(Generic[S]):
+    """The writes of all shards that were answered as timed out, in the order of their logs.
+
+    Their clients were told to try again, but the records are in the log. They take effect when the
+    high watermark passes them, and not before: until then a failover may lose them, and nobody must
+    have seen them. If this broker no longer leads, the next leader reads them from the log, or not.
+    """
+
+    def __init__(
+        self, log: OffsetsLog, shards: LedShards[S], writes_max: int = LATE_WRITES_MAX
+    ) -> None:
+        self._log = log
+        self._shards = shards
+        self._writes_max = writes_max
+        self._waiting: dict[S, deque[LateWrite]] = {}
+        self._waits: dict[S, ReplicationWait] = {}
+
+    def add(self, shard: S, write: LateWrite) -> None:
+        """Let a write take effect when the high watermark has passed it."""
+        writes = self._waiting.setdefault(shard, deque())
+        writes.append(write)
+        if len(writes) > self._writes_max:
+            oldest = writes.popleft()
+            oldest.take_effect(oldest.base_offset)
+        if shard not in self._waits:
+            self._wait(shard, writes[0].base_offset)
+
+    def newest(self, shard: S) -> int | None:
+        """The base offset of the newest late write; None if the replicas have all of them."""
+        self.settle(shard)
+        writes = self._waiting.get(shard)
+        return writes[-1].base_offset if writes else None
+
+    def settle(self, shard: S) -> None:
+        """Let what is below the high watermark now take effect, before anything that follows it."""
+        writes = self._waiting.get(shard)
+        if writes is None:
+            return
+        try:
+            end = self._log.high_watermark(shard.partition)
+        except KafkaError:
+            self._drop(shard)
+            return
+        while writes and writes[0].base_offset < end:
+            write = writes.popleft()
+            write.take_effect(write.base_offset)
+        if not writes:
+            self._drop(shard)
+
+    def close(self) -> None:
+        """Forget all of them: the next load reads them from the log."""
+        for shard in list(self._waiting):
+            self._drop(shard)
+
+    def _wait(self, shard: S, base_offset: int) -> None:
+        def replicated(error: ErrorCode) -> None:
+            self._waits.pop(shard, None)
+            if error or not self._shards.is_led(shard):
+                self._drop(shard)
+                return
+            self.settle(shard)
+            if writes := self._waiting.get(shard):
+                self._wait(shard, writes[0].base_offset)
+
+        wait = self._waits[shard] = ReplicationWait(
+            self._log, shard.partition, base_offset + 1, replicated
+        )
+        wait.start()
+
+    def _drop(self, shard: S) -> None:
+        self._waiting.pop(shard, None)
+        wait = self._waits.pop(shard, None)
+        if wait is not None:
+            wait.cancel()
 
 
 def _nothing(_: int) -> None:

@@ -108,7 +108,8 @@ class ScriptedController:
         """The response; None to cut the connection, or if it has ended meanwhile."""
         answering = asyncio.ensure_future(self._answer(memoryview(request)))
         try:
-            await asyncio.wait({answering, coming}, return_when=asyncio.FIRST_COMPLETED)
+            either: set[asyncio.Future[object]] = {answering, coming}  # type: ignore[arg-type]  # only waited for
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not answering.done() and not await coming:
                 return None
             return await answering

@@ -18,11 +18,11 @@ from tierlog.broker.coordinator.group.group_coordinator import GroupCoordinator
 from tierlog.broker.coordinator.group.group_shard import GroupShard
 from tierlog.broker.coordinator.group_actions import JoinResult, SyncRequest
 from tierlog.broker.coordinator.group_config import GroupCoordinatorConfig
-from tierlog.broker.coordinator.late_writes import LateWrite, LateWrites
 from tierlog.broker.coordinator.led_shards import LedShards, ShardLog
 from tierlog.broker.coordinator.offsets import UNSTABLE_OFFSET, FetchTopic, OffsetsProducer
 from tierlog.broker.coordinator.offsets_log import Appended
 from tierlog.broker.coordinator.replicated_offsets_log import ReplicatedOffsetsLog
+from tierlog.broker.coordinator.shard_writer import LateWrite, LateWrites
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.kafka_uuid import ZERO_UUID
 from tierlog.clients.record.batch import Record
