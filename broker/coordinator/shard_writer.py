@@ -100,7 +100,8 @@ class ShardWriter(Generic[S]):
         if not error:
             # Everything before it is replicated, too, and comes first.
             self._late.settle(shard)
-        self._note(shard.partition, error)
+        if error or self._unwritable:
+            self._note(shard.partition, error)
         on_appended(appended)
         if error is ErrorCode.REQUEST_TIMED_OUT:
             self._late.add(shard, LateWrite(appended.base_offset, on_late or _nothing))

@@ -295,6 +295,8 @@ class ReplicaManager:
             partition = self.partition(name)
         except KafkaError as error:
             return error.code
+        if partition.is_leader and partition.log.high_watermark >= offset:
+            return _NONE
         answer: asyncio.Future[ErrorCode] = self._loop.create_future()
 
         def respond(error: ErrorCode) -> None:
