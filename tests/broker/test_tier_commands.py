@@ -179,7 +179,10 @@ def test_a_verification_that_ctrl_c_ends_has_found_nothing_sound() -> None:
                 assert asking.recv(1)
                 verification.send_signal(signal.SIGINT)
                 said = verification.communicate(timeout=60)
-    assert (verification.returncode, *said) == (130, b"", b"")
+    output, errors = said
+    # A slow machine gets so far as to say that it waits.
+    results = [line for line in errors.splitlines() if b"has not answered for" not in line]
+    assert (verification.returncode, output, results) == (130, b"", [])
 
 
 def meta(directory: Path, cluster_id: str) -> tuple[str, str]:
