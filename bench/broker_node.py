@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from .probe import NotUpError, free_port, wait_until_up
+from .sasl_listener import with_sasl
 from .tls.listener import TlsIdentity, with_tls
 
 
@@ -24,6 +25,7 @@ class BrokerNode:
         self.port = port or free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self._tls: tuple[int, TlsIdentity] | None = None
+        self._sasl_port: int | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -32,6 +34,16 @@ class BrokerNode:
     def listen_with_tls(self, identity: TlsIdentity) -> None:
         """Before its start: have a listener with TLS as well."""
         self._tls = free_port(), identity
+
+    def listen_with_sasl(self) -> None:
+        """Before its start: have a listener with SASL as well, without TLS."""
+        self._sasl_port = free_port()
+
+    @property
+    def sasl_bootstrap(self) -> str:
+        """HOST:PORT of the listener with SASL."""
+        assert self._sasl_port is not None, "The node has no listener with SASL."
+        return f"127.0.0.1:{self._sasl_port}"
 
     @property
     def tls_bootstrap(self) -> str:
@@ -97,6 +109,8 @@ class BrokerNode:
         properties = self.properties()
         if self._tls is not None:
             properties = with_tls(properties, *self._tls)
+        if self._sasl_port is not None:
+            properties = with_sasl(properties, self._sasl_port)
         lines = [f"{name}={value}\n" for name, value in properties.items()]
         configuration.write_text("".join(lines))
         return configuration

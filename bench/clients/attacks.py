@@ -1,14 +1,9 @@
-"""The bytes that hostile clients send in each attack of the scenario `hostile`.
-
-They are created once, before anything is sent. No attack needs a password, and each is small
-compared with the work that it causes for an unprepared broker.
-"""
+"""The attacks of the scenario `hostile` that send much, and the names of all."""
 
 import random
 import zlib
 from collections.abc import Callable
 from struct import Struct, pack
-from typing import NamedTuple
 
 from crc32c import crc32c
 
@@ -37,6 +32,8 @@ from ...clients.protocol.messages.produce import (
 )
 from ...clients.record.layout import HEADER
 from ..wire import prepare
+from .attack import Again, Attack, Pace, always, many
+from .silent_attacks import SILENT_ATTACKS
 
 TOPIC = "hostile-compacted"
 """The topic of the attacks: compacted, so that a broker must inspect its records."""
@@ -52,43 +49,15 @@ _EMPTY_RECORD = bytes([12, 0, 0, 0, 0, 0, 0])
 _RECORDS_A_BLOCK = 65_536
 
 
-class Attack(NamedTuple):
-    """The number of connections of an attack, and the bytes that each sends, by its number.
-
-    A connection that the broker closes is opened again. With `stays_s` the attacker closes each
-    connection after this time and opens another. With `is_trickle` it sends one byte at a time.
-    """
-
-    connections: int
-    content: Callable[[int], bytes]
-    repeats: bool = False
-    reads: bool = True
-    stays_s: float | None = None
-    is_trickle: bool = False
-
-
 def attack_named(name: str, weight: float) -> Attack:
     """The attack with this name; a `weight` below 1 makes it smaller. Raises KeyError."""
     return _ATTACKS[name](weight)
 
 
-def _many(count: int, weight: float) -> int:
-    return max(1, int(count * weight))
-
-
-def _always(content: bytes) -> Callable[[int], bytes]:
-    """The same bytes for each connection."""
-
-    def of_connection(_number: int) -> bytes:
-        return content
-
-    return of_connection
-
-
 def _pipelined(connections: int) -> Callable[[float], Attack]:
     def attack(weight: float) -> Attack:
-        ask = prepare(ApiVersionsRequest(), 0).frame * _many(24_000, weight)
-        return Attack(connections, _always(ask), repeats=True)
+        ask = prepare(ApiVersionsRequest(), 0).frame * many(24_000, weight)
+        return Attack(connections, always(ask), again=Again.ALWAYS)
 
     return attack
 
@@ -102,23 +71,27 @@ def _parked(weight: float) -> Attack:
     )
     behind = prepare(ApiVersionsRequest(), 0).frame * 10_000
     content = prepare(request, 11).frame + behind
-    return Attack(_many(200, weight), _always(content), stays_s=0.5)
+    return Attack(many(200, weight), always(content), stays_s=0.5)
 
 
 def _never_reading(weight: float) -> Attack:
     ask = prepare(ApiVersionsRequest(), 0).frame * 24_000
-    return Attack(_many(200, weight), _always(ask), repeats=True, reads=False)
+    return Attack(many(200, weight), always(ask), again=Again.ALWAYS, reads=False)
 
 
 def _unfinished(weight: float) -> Attack:
-    size = _many(99 * _MEBIBYTE, weight)
+    size = many(99 * _MEBIBYTE, weight)
     content = pack(">i", size) + bytes(size - 1)
-    return Attack(30, _always(content))
+    return Attack(30, always(content))
 
 
 def _slowloris(weight: float) -> Attack:
     size = pack(">i", _MEBIBYTE)
-    return Attack(_many(1_000, weight), _always(size + bytes(_MEBIBYTE - 1)), is_trickle=True)
+    return Attack(
+        many(1_000, weight),
+        always(size + bytes(_MEBIBYTE - 1)),
+        pace=Pace(at_once=0, then=1, every_s=0),
+    )
 
 
 def _junk(weight: float) -> Attack:
@@ -130,7 +103,7 @@ def _junk(weight: float) -> Attack:
         size = len(body) if number % 3 else chance.randrange(2**31)
         return pack(">ihh", size, number % 80, number % 12) + body
 
-    return Attack(_many(50, weight), content, stays_s=1.0)
+    return Attack(many(50, weight), content, stays_s=1.0)
 
 
 def _regex(_weight: float) -> Attack:
@@ -145,13 +118,13 @@ def _regex(_weight: float) -> Attack:
     )
     subscribe = prepare(IncrementalAlterConfigsRequest(resources=[change]), 1).frame
     ask = prepare(GetTelemetrySubscriptionsRequest(), 0, client_id="a" * 45).frame
-    return Attack(2, _always(subscribe + ask), stays_s=1.0)
+    return Attack(2, always(subscribe + ask), stays_s=1.0)
 
 
 def _partitions(weight: float) -> Attack:
     def content(number: int) -> bytes:
         topic = CreatableTopic(
-            name=f"hostile-{number}", num_partitions=_many(5_000, weight), replication_factor=1
+            name=f"hostile-{number}", num_partitions=many(5_000, weight), replication_factor=1
         )
         return prepare(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 5).frame
 
@@ -161,23 +134,23 @@ def _partitions(weight: float) -> Attack:
 def _arrays(weight: float) -> Attack:
     """Requests of up to 5 MB that repeat the same entry many times."""
     configs = DescribeConfigsResource(resource_type=_BROKER_RESOURCE, resource_name=_BROKER)
-    names = [MetadataRequestTopic(name=f"t{number}") for number in range(_many(200_000, weight))]
+    names = [MetadataRequestTopic(name=f"t{number}") for number in range(many(200_000, weight))]
     frames = [
-        prepare(DescribeConfigsRequest(resources=[configs] * _many(5_000, weight)), 1).frame,
-        prepare(DescribeGroupsRequest(groups=[""] * _many(1_000_000, weight)), 4).frame,
+        prepare(DescribeConfigsRequest(resources=[configs] * many(5_000, weight)), 1).frame,
+        prepare(DescribeGroupsRequest(groups=[""] * many(1_000_000, weight)), 4).frame,
         prepare(MetadataRequest(topics=names, allow_auto_topic_creation=False), 4).frame,
-        prepare(FindCoordinatorRequest(coordinator_keys=["g"] * _many(500_000, weight)), 4).frame,
+        prepare(FindCoordinatorRequest(coordinator_keys=["g"] * many(500_000, weight)), 4).frame,
     ]
 
     def content(number: int) -> bytes:
         return frames[number % len(frames)]
 
-    return Attack(len(frames), content, repeats=True)
+    return Attack(len(frames), content, again=Again.ALWAYS)
 
 
 def _bombs(weight: float) -> Attack:
     """A produce request of 130 KB with 128 MiB of decompressed records, to a compacted topic."""
-    blocks = max(1, _many(128 * _MEBIBYTE, weight) // (_RECORDS_A_BLOCK * len(_EMPTY_RECORD)))
+    blocks = max(1, many(128 * _MEBIBYTE, weight) // (_RECORDS_A_BLOCK * len(_EMPTY_RECORD)))
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     block = _EMPTY_RECORD * _RECORDS_A_BLOCK
     packed = b"".join(packer.compress(block) for _ in range(blocks)) + packer.flush()
@@ -189,7 +162,7 @@ def _bombs(weight: float) -> Attack:
     partition = PartitionProduceData(index=0, records=bytes(batch))
     topic = TopicProduceData(name=TOPIC, partition_data=[partition])
     frame = prepare(ProduceRequest(acks=1, timeout_ms=1_000, topic_data=[topic]), 7).frame
-    return Attack(2, _always(frame), repeats=True)
+    return Attack(2, always(frame), again=Again.ALWAYS)
 
 
 _ATTACKS: dict[str, Callable[[float], Attack]] = {
@@ -204,5 +177,6 @@ _ATTACKS: dict[str, Callable[[float], Attack]] = {
     "partitions": _partitions,
     "arrays": _arrays,
     "bombs": _bombs,
+    **SILENT_ATTACKS,
 }
 ATTACKS = tuple(_ATTACKS)

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import cast
 
-from .attacks import ATTACKS, Attack, attack_named
+from .attack import Again, Attack
+from .attacks import ATTACKS, attack_named
 
 _RECEIVE_BYTES = 1 << 20
 _SEND_BYTES = 1 << 20
@@ -31,6 +32,8 @@ class _Caller:
         self.at = 0
         self._attack = attack
         self._content = memoryview(content)
+        self._until = len(content) if attack.pace is None else attack.pace.at_once
+        """What it may send by now."""
         self.socket = socket.socket()
         if not attack.reads:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
@@ -45,7 +48,7 @@ class _Caller:
     @property
     def events(self) -> int:
         """The events to wait for, which always include the end of the connection."""
-        is_sending = self.at < len(self._content) and not self._attack.is_trickle
+        is_sending = self.at < self._until
         if self._attack.reads or not is_sending:
             return selectors.EVENT_READ | (selectors.EVENT_WRITE if is_sending else 0)
         return selectors.EVENT_WRITE
@@ -53,22 +56,29 @@ class _Caller:
     def receive(self) -> bool:
         """Read a response; returns False if the connection has ended."""
         try:
-            return bool(self.socket.recv(_RECEIVE_BYTES))
+            received = self.socket.recv(_RECEIVE_BYTES)
         except BlockingIOError:
             return True
         except OSError:
             return False
+        if self._attack.again is Again.ANSWERED and self.at == len(self._content):
+            self.at = 0
+        return bool(received)
+
+    def go_on(self, size: int) -> None:
+        """Of a slow connection: it may send this many more bytes."""
+        self._until = min(self._until + size, len(self._content))
 
     def send(self, size: int) -> int:
         """Send up to `size` bytes; returns -1 if the connection has ended."""
         try:
-            sent = self.socket.send(self._content[self.at : self.at + size])
+            sent = self.socket.send(self._content[self.at : min(self.at + size, self._until)])
         except BlockingIOError:
             return 0
         except OSError:
             return -1
         self.at += sent
-        if self.at == len(self._content) and self._attack.repeats:
+        if self.at == len(self._content) and self._attack.again is Again.ALWAYS:
             self.at = 0
         return sent
 
@@ -82,6 +92,7 @@ class _Attacker:
         self._callers: set[_Caller] = set()
         self._contents: dict[int, bytes] = {}
         self._selector = selectors.DefaultSelector()
+        self._next_s = 0.0
         self.opened = 0
         self.sent_bytes = 0
 
@@ -91,8 +102,7 @@ class _Attacker:
             self._open_missing()
             for key, events in self._selector.select(_POLL_S):
                 self._serve(cast("_Caller", key.data), key.events, events)
-            if self._attack.is_trickle:
-                self._trickle()
+            self._trickle()
             self._leave()
 
     def _open_missing(self) -> None:
@@ -125,12 +135,15 @@ class _Attacker:
             self._selector.modify(caller.socket, caller.events, caller)
 
     def _trickle(self) -> None:
+        """Let slow connections send a little more."""
+        pace, now = self._attack.pace, time.monotonic()
+        if pace is None or now < self._next_s:
+            return
+        self._next_s = now + pace.every_s
         for caller in list(self._callers):
-            sent = caller.send(1)
-            if sent < 0:
-                self._close(caller)
-            else:
-                self.sent_bytes += sent
+            caller.go_on(pace.then)
+            registered = self._selector.get_key(caller.socket).events
+            self._serve(caller, registered, selectors.EVENT_WRITE)
 
     def _leave(self) -> None:
         stays_s = self._attack.stays_s

@@ -3,26 +3,25 @@
 Each case is one attack on a fresh broker: an attacker and a well-behaved client, in separate
 processes. The measurements are the well-behaved client's latency, the broker's peak memory, the
 time that the broker takes to stop on SIGTERM during the attack, and the size of its log. A broker
-that dies is counted in `died_count`.
+that dies is counted in `died_count`. The attacks of clients that hold something by doing little or
+nothing have well-behaved clients of more kinds (`hostile_silent.py`).
 """
 
-import os
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
-from ..clients.client_process import ClientError, ClientProcess, start_client
-from ..recorder import MEBIBYTE, Recorder
+from ..clients.client_process import start_client
+from ..observed_process import ObservedProcess
+from ..recorder import Recorder
 from ..scenario import Case, Plan, Scale, Scenario
-from ..target import MeasurementError, RunningTarget, Target
+from ..target import RunningTarget, Target
+from .hostile_silent import SILENT_CASES, SilentCase, measure_silent, status_port, wait_until_begun
 
 _SECONDS = {Scale.SMOKE: 1.0, Scale.SMALL: 6.0, Scale.FULL: 20.0}
 _WEIGHT = {Scale.SMOKE: 0.02, Scale.SMALL: 1.0, Scale.FULL: 1.0}
 _EXPECTED_S = {Scale.SMOKE: 5.0, Scale.SMALL: 25.0, Scale.FULL: 50.0}
-_BEGUN_AFTER_S = 0.5
-"""The time before the measurement begins."""
+_POLL_S = 0.05
 _PATIENCE_S = 10.0
 _STOPPED_WITHIN_S = 10.0
 _RELEASED_WITHIN_S = 15.0
@@ -61,21 +60,27 @@ class Hostile:
     summary = "a client's latency while another attacks; the broker's memory, stop time and log"
 
     def cases(self, scale: Scale) -> Sequence[Case]:
-        return _CASES
+        return (*_CASES, *SILENT_CASES)
 
     def plan(self, scale: Scale) -> Plan:
         repeats = 3 if scale is Scale.FULL else 1
-        return Plan(0, repeats, "run", expected_seconds=_EXPECTED_S[scale] * repeats)
+        properties = {"tierlog.status.port": str(status_port())}
+        return Plan(0, repeats, "run", _EXPECTED_S[scale] * repeats, properties)
 
     def refuses(self, case: Case, target: Target) -> str | None:
         if not {"start", "usage"} <= target.capabilities:
             return "its process cannot be observed or ended from here"
+        if isinstance(case, SilentCase):
+            return case.refuses(target)
         return None
 
     def measure(self, case: Case, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
         from ..clients.admin import create_topic
         from ..clients.attacks import TOPIC
 
+        if isinstance(case, SilentCase):
+            measure_silent(case, target, recorder, scale)
+            return
         assert isinstance(case, AttackCase)
         target.start()
         create_topic(target.bootstrap, TOPIC, {"cleanup.policy": "compact"})
@@ -85,14 +90,14 @@ class Hostile:
 def _attack(case: AttackCase, target: RunningTarget, recorder: Recorder, scale: Scale) -> None:
     node = target.node
     assert node is not None, "Its process can be observed."
-    process = _Process(node.pid)
+    process = ObservedProcess(node.pid)
     before_mib, before_sockets = process.resident_mib(), process.sockets()
     process.forget_peak()
     seconds = _SECONDS[scale]
     outlasts = str(seconds + _PATIENCE_S + _STOP_BESIDE)
     lasting = ("--bootstrap", target.bootstrap, "--seconds", outlasts)
     with start_client("hostile", case.attack, *lasting, "--weight", str(_WEIGHT[scale])) as hostile:
-        _wait_until_begun(hostile)
+        wait_until_begun(hostile)
         waited = ("--seconds", str(seconds), "--patience", str(_PATIENCE_S))
         with start_client("bystander", "--bootstrap", target.bootstrap, *waited) as bystander:
             result = bystander.result(seconds + 2 * _PATIENCE_S + _STOP_BESIDE)
@@ -113,20 +118,13 @@ def _attack(case: AttackCase, target: RunningTarget, recorder: Recorder, scale: 
     recorder.figure("log_lines_count", float(node.output.count("\n")))
 
 
-def _wait_until_begun(hostile: ClientProcess) -> None:
-    """Wait for the attack, which takes a while to prepare its bytes."""
-    time.sleep(_BEGUN_AFTER_S)
-    if hostile.has_ended():
-        raise ClientError("the attacker ended too early")
-
-
-def _seconds_until_released(process: "_Process", sockets: int) -> float:
+def _seconds_until_released(process: ObservedProcess, sockets: int) -> float:
     """Seconds until the sockets of closed clients are released, at most _RELEASED_WITHIN_S."""
     began = time.monotonic()
     while (seconds := time.monotonic() - began) < _RELEASED_WITHIN_S:
         if not process.is_alive() or process.sockets() <= sockets + _SOCKETS_LEFT:
             return seconds
-        time.sleep(_BEGUN_AFTER_S / 10)
+        time.sleep(_POLL_S)
     return _RELEASED_WITHIN_S
 
 
@@ -139,41 +137,6 @@ def traces(log: str) -> int:
         count += line.lstrip().startswith("Traceback (most recent") or (is_frame and not is_inside)
         is_inside = is_frame
     return count
-
-
-class _Process:
-    """The broker's process, as shown in /proc."""
-
-    def __init__(self, pid: int) -> None:
-        self._folder = Path(f"/proc/{pid}")
-
-    def is_alive(self) -> bool:
-        return (self._folder / "fd").exists()
-
-    def sockets(self) -> int:
-        """The number of open sockets; other files also vary with use."""
-        count = 0
-        for name in os.listdir(self._folder / "fd") if self.is_alive() else ():
-            with suppress(OSError):
-                count += os.readlink(self._folder / "fd" / name).startswith("socket")
-        return count
-
-    def _mib(self, name: str) -> float:
-        try:
-            status = (self._folder / "status").read_text("ascii")
-        except OSError as error:
-            raise MeasurementError("The broker ended while it was observed.") from error
-        return int(status.partition(f"{name}:")[2].split()[0]) * 1024 / MEBIBYTE
-
-    def resident_mib(self) -> float:
-        return self._mib("VmRSS")
-
-    def peak_mib(self) -> float:
-        return self._mib("VmHWM")
-
-    def forget_peak(self) -> None:
-        """Reset the peak to the current value."""
-        (self._folder / "clear_refs").write_text("5")
 
 
 SCENARIO: Scenario = Hostile()

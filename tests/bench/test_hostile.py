@@ -13,6 +13,7 @@ from tierlog.bench.recorder import Recorder
 from tierlog.bench.scenario import Scale
 from tierlog.bench.scenarios.catalogue import scenarios_named
 from tierlog.bench.scenarios.hostile import SCENARIO, AttackCase, traces
+from tierlog.bench.scenarios.hostile_silent import SILENT_CASES, SilentCase
 from tierlog.bench.targets.tierlog import TierlogTarget
 
 SMALLEST = 0.001
@@ -26,7 +27,9 @@ def test_every_attack_has_bytes_for_each_of_its_connections(name: str) -> None:
 
 
 def test_every_attack_is_a_case_and_it_runs_only_by_its_name() -> None:
-    cases = [case for case in SCENARIO.cases(Scale.SMALL) if isinstance(case, AttackCase)]
+    cases = [
+        case for case in SCENARIO.cases(Scale.SMALL) if isinstance(case, (AttackCase, SilentCase))
+    ]
     assert sorted(case.attack for case in cases) == sorted(ATTACKS)
     assert SCENARIO not in scenarios_named([])
     assert scenarios_named(["hostile"]) == [SCENARIO]
@@ -59,6 +62,22 @@ def test_an_attack_is_measured_and_outlived(tmp_path: Path, attack: str) -> None
     assert figures["stop_s"] < 10
     if case.releases:
         assert figures["released_s"] < 15
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", SILENT_CASES, ids=lambda case: case.attack)
+def test_silent_clients_cost_nobody_else_anything(tmp_path: Path, case: SilentCase) -> None:
+    recorder = Recorder(RunKey("hostile", case.name, "tierlog", False, 1))
+    properties = SCENARIO.plan(Scale.SMOKE).properties
+    running = TierlogTarget().prepare(tmp_path / "broker", properties, None)
+    try:
+        SCENARIO.measure(case, running, recorder, Scale.SMOKE)
+    finally:
+        running.kill()
+    figures = {each.metric: each.value for each in recorder.figures()}
+    assert figures["failed_count"] == figures["lost_count"] == 0
+    assert 0 < figures["login_worst_ms"] <= figures["waited_max_ms"] * 1.01 < math.inf
+    assert figures["above_idle_mib"] < 256
 
 
 @pytest.mark.slow
