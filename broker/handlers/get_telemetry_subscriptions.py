@@ -11,7 +11,7 @@ from ...clients.protocol.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
 )
-from ..metrics.telemetry import MAX_BYTES
+from ..metrics.telemetry import MAX_BYTES, client_traits
 from ..request.context import BrokerContext, RequestContext
 
 # zstd, lz4, gzip, snappy: in Kafka's order of preference.
@@ -25,7 +25,7 @@ def handle(
     client = request.client_instance_id
     if client == ZERO_UUID:
         client = broker.environment.random_uuid()
-    traits = {"client_id": context.client_id or "", "client_source_address": context.client_host}
+    traits = client_traits(context.client_id, context.client_host)
     now_s = asyncio.get_running_loop().time()
     try:
         subscription = broker.telemetry.subscribe(broker.controller.image, client, traits, now_s)

@@ -7,6 +7,7 @@ from ...clients.protocol.messages.push_telemetry import (
     PushTelemetryRequest,
     PushTelemetryResponse,
 )
+from ..metrics.telemetry import Push, client_traits
 from ..request.context import BrokerContext, RequestContext
 
 _COMPRESSION_TYPES = range(5)
@@ -20,10 +21,10 @@ def handle(
     nbytes = len(request.metrics)
     try:
         broker.telemetry.push(
+            broker.controller.image,
             request.client_instance_id,
-            request.subscription_id,
-            nbytes,
-            request.terminating,
+            client_traits(context.client_id, context.client_host),
+            Push(request.subscription_id, nbytes, request.terminating),
             asyncio.get_running_loop().time(),
         )
         if request.compression_type not in _COMPRESSION_TYPES:

@@ -20,7 +20,8 @@ from ...replication.metadata.cluster_image import ClusterImage, ConfigResource, 
 
 MAX_BYTES = 1_048_576
 _DEFAULT_INTERVAL_MS = 300_000
-_CLIENTS_MAX = 10_000
+CLIENTS_MAX = 10_000
+"""How many clients are remembered; any other is taken for one that has not pushed yet."""
 _INT32 = 1 << 31
 _MATCHED_CHARACTERS_MAX = 1_024
 """A client property longer than this matches no pattern: the slowest kind of pattern takes 6 ms for
@@ -39,6 +40,14 @@ class Subscription(NamedTuple):
     metrics: tuple[str, ...]
 
 
+class Push(NamedTuple):
+    """A push: the number of the subscription it is for, its size, and whether it is the last."""
+
+    number: int
+    nbytes: int
+    ends: bool
+
+
 class _ConfiguredSubscription(NamedTuple):
     """A configured subscription: the clients that match it, and what they are to push."""
 
@@ -55,6 +64,11 @@ class _ConfiguredSubscription(NamedTuple):
         )
 
 
+def client_traits(client_id: str | None, host: str) -> dict[str, str]:
+    """What subscriptions match a client by."""
+    return {"client_id": client_id or "", "client_source_address": host}
+
+
 class _Client:
     """A client with a subscription, and when it last requested it and pushed."""
 
@@ -67,7 +81,7 @@ class _Client:
 
 
 class Telemetry:
-    """The clients that push; if there are too many, the least recently active is dropped."""
+    """The clients that push; if there are too many, the least recently active is forgotten."""
 
     def __init__(self) -> None:
         self._clients: OrderedDict[Uuid, _Client] = OrderedDict()
@@ -85,32 +99,47 @@ class Telemetry:
             if now_s < max(client.subscribed_s, client.pushed_s) + interval_s:
                 raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
         if client is None:
-            client = self._clients[client_instance] = _Client(subscription)
-            if len(self._clients) > _CLIENTS_MAX:
-                self._clients.popitem(last=False)
+            client = self._remember(client_instance, subscription)
         client.subscription, client.subscribed_s = subscription, now_s
         return subscription
 
     def push(
-        self, client_instance: Uuid, number: int, nbytes: int, ends: bool, now_s: float
+        self,
+        image: ClusterImage,
+        client_instance: Uuid,
+        traits: Mapping[str, str],
+        push: Push,
+        now_s: float,
     ) -> None:
         """Accept a push.
 
+        A client that is not remembered may have subscribed before this broker was restarted.
         Raises KafkaError: INVALID_REQUEST, THROTTLING_QUOTA_EXCEEDED, UNKNOWN_SUBSCRIPTION_ID or
         TELEMETRY_TOO_LARGE.
         """
+        if client_instance == ZERO_UUID:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
         client = self._clients.get(client_instance)
-        if client_instance == ZERO_UUID or client is None or client.is_ending:
+        if client is None:
+            subscription = self._subscription(image, client_instance, traits)
+            client = self._remember(client_instance, subscription)
+        if client.is_ending:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         interval_s = client.subscription.interval_ms / 1000
-        if not ends and now_s < client.pushed_s + interval_s:
+        if not push.ends and now_s < client.pushed_s + interval_s:
             raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
-        client.pushed_s, client.is_ending = now_s, ends
+        client.pushed_s, client.is_ending = now_s, push.ends
         self._clients.move_to_end(client_instance)
-        if number != client.subscription.number:
+        if push.number != client.subscription.number:
             raise KafkaError(ErrorCode.UNKNOWN_SUBSCRIPTION_ID)
-        if nbytes > MAX_BYTES:
+        if push.nbytes > MAX_BYTES:
             raise KafkaError(ErrorCode.TELEMETRY_TOO_LARGE)
+
+    def _remember(self, client_instance: Uuid, subscription: Subscription) -> _Client:
+        client = self._clients[client_instance] = _Client(subscription)
+        if len(self._clients) > CLIENTS_MAX:
+            self._clients.popitem(last=False)
+        return client
 
     def _subscription(
         self, image: ClusterImage, client_instance: Uuid, traits: Mapping[str, str]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.broker.metrics.telemetry import Telemetry
+from tierlog.broker.metrics.telemetry import CLIENTS_MAX, Push, Telemetry
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
 from tierlog.clients.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -40,9 +40,12 @@ def wanting(**values: str) -> ClusterImage:
     return ClusterImage("cluster", configs={resource: named})
 
 
+WANTING = wanting(metrics="a.b", interval_ms="1000")
+
+
 def refusal(telemetry: Telemetry, number: int, now_s: float, *, ends: bool = False) -> ErrorCode:
     try:
-        telemetry.push(ONE, number, 10, ends, now_s)
+        telemetry.push(WANTING, ONE, {}, Push(number, 10, ends), now_s)
     except KafkaError as error:
         return error.code
     return ErrorCode.NONE
@@ -89,13 +92,11 @@ def test_a_stored_pattern_that_cannot_be_used_matches_no_client(
 
 def test_who_comes_too_soon_is_held_off_and_the_last_push_ends_it() -> None:
     telemetry = Telemetry()
-    image = wanting(metrics="a.b", interval_ms="1000")
-    assert refusal(telemetry, 0, 0.0) == ErrorCode.INVALID_REQUEST
-    number = telemetry.subscribe(image, ONE, {}, 0.0).number
+    number = telemetry.subscribe(WANTING, ONE, {}, 0.0).number
     assert refusal(telemetry, number, 0.1) == ErrorCode.NONE
     assert refusal(telemetry, number, 0.5) == ErrorCode.THROTTLING_QUOTA_EXCEEDED
     with pytest.raises(KafkaError) as again:
-        telemetry.subscribe(image, ONE, {}, 0.9)
+        telemetry.subscribe(WANTING, ONE, {}, 0.9)
     assert again.value.code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
     assert refusal(telemetry, number + 1, 1.2) == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
     # What has changed may be asked for at once.
@@ -103,6 +104,21 @@ def test_who_comes_too_soon_is_held_off_and_the_last_push_ends_it() -> None:
     assert changed.metrics == ("c.d",)
     assert refusal(telemetry, changed.number, 1.4, ends=True) == ErrorCode.NONE
     assert refusal(telemetry, changed.number, 9.0) == ErrorCode.INVALID_REQUEST
+
+
+def test_a_client_that_is_not_remembered_goes_on_to_push() -> None:
+    """Clients take INVALID_REQUEST for the end: they would push no more until they are restarted.
+
+    The broker may have been restarted, or others may have taken the client's place.
+    """
+    telemetry = Telemetry()
+    number = telemetry.subscribe(WANTING, ONE, {}, 0.0).number
+    for other in range(CLIENTS_MAX + 1):
+        telemetry.subscribe(WANTING, Uuid(other.to_bytes(16, "big")), {}, 1.0)
+    assert refusal(telemetry, number, 2.0) == ErrorCode.NONE
+    assert refusal(telemetry, number, 2.1) == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert refusal(Telemetry(), number + 1, 2.0) == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+    assert refusal(Telemetry(), number, 2.0) == ErrorCode.NONE
 
 
 def announced(client: RawClient) -> set[int]:
