@@ -6,6 +6,7 @@ The values are read from the code: of a property its default, otherwise the cons
 """
 
 import ast
+import re
 import tomllib
 from importlib import import_module
 from pathlib import Path
@@ -39,15 +40,33 @@ class Limit(NamedTuple):
     silent: str
     pays: str
     test: str
+    value: str = ""
 
 
 class _Own(TypedDict):
+    of: str
     names: list[str]
 
 
 class _Table(TypedDict):
     limit: list[dict[str, str]]
-    own: _Own
+    own: list[_Own]
+
+
+_ROOMS = (
+    "broker",
+    "replication",
+    "tiering",
+    "storage",
+    *map("clients/{}".format, ("protocol", "record", "patterns")),
+)
+"""Where the bounds of a server are."""
+
+_OTHER_ROOMS = ("broker/commands/", "broker/local_cluster/", "broker/testing/", "tiering/tools/")
+"""What runs beside a broker, or before it."""
+
+_NUMBER = re.compile(r"U?INT(32|64)")
+"""A number of the machine is no bound."""
 
 
 def _table() -> _Table:
@@ -59,9 +78,21 @@ def limits() -> list[Limit]:
     return [Limit(**each) for each in _table()["limit"]]
 
 
-def own_bounds() -> set[str]:
-    """Constants that bound one connection alone."""
-    return set(_table()["own"]["names"])
+def own_bounds() -> list[str]:
+    """Constants that bound one thing alone, such as a connection."""
+    return [name for own in _table()["own"] for name in own["names"]]
+
+
+def bounds_of_the_server() -> set[str]:
+    """Every constant that says by its name that it is a maximum: its file and its name."""
+    return {
+        f"{path}:{name}"
+        for room in _ROOMS
+        for file in (ROOT / room).rglob("*.py")
+        if not (path := file.relative_to(ROOT).as_posix()).startswith(_OTHER_ROOMS)
+        for name in constants(file)
+        if "MAX" in name.split("_") and not _NUMBER.search(name)
+    }
 
 
 def constants(path: Path) -> set[str]:
@@ -76,8 +107,9 @@ def constants(path: Path) -> set[str]:
     return found
 
 
-def value_of(bound: str) -> str:
+def value_of(limit: Limit) -> str:
     """The default of a property, or the value of a constant. Raises KeyError if there is none."""
+    bound = limit.bound
     if ".py:" not in bound:
         definition = TABLES.find(bound)
         if definition is None:
@@ -85,7 +117,7 @@ def value_of(bound: str) -> str:
         return _readable(str(definition.default))
     path, _, name = bound.partition(":")
     module = import_module(f"tierlog.{path.removesuffix('.py').replace('/', '.')}")
-    return _readable(str(vars(module)[name]))
+    return limit.value or _readable(str(vars(module)[name]))
 
 
 def _readable(value: str) -> str:
@@ -98,7 +130,7 @@ def _readable(value: str) -> str:
 def page() -> str:
     """The page in whole."""
     rows = [
-        f"| `{each.bound}` | {value_of(each.bound)} | {each.held} | {each.silent} | {each.pays} |"
+        f"| `{each.bound}` | {value_of(each)} | {each.held} | {each.silent} | {each.pays} |"
         f" `{each.test}` |\n"
         for each in limits()
     ]

@@ -13,6 +13,7 @@ from tierlog.clients.protocol.messages.create_partitions import (
     CreatePartitionsTopic,
 )
 from tierlog.clients.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from tierlog.replication.controller import controller_loop
 from tierlog.replication.controller.controller import Controller
 from tierlog.replication.controller.controller_config import Decision
 from tierlog.replication.controller.controller_state import ControllerCore, ControllerState
@@ -395,6 +396,24 @@ def test_a_change_that_has_waited_too_long_is_not_begun() -> None:
         assert response.topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
         assert (await first).topics[0].error_code == 0
         assert list(controller.image.topics_by_name) == ["first"]
+        await controller.stop()
+
+    simulate(story)
+
+
+def test_of_too_many_changes_that_wait_the_last_is_refused_for_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(controller_loop, "_WRITES_MAX", 2)
+
+    async def story(loop: SimulatedLoop) -> None:
+        controller = open_controller(loop, SimulatedFiles(SimulatedDisk()))
+        controller.start(registration())
+        names = ("a", "b", "c")
+        answers = await asyncio.gather(*(controller.create_topics(creation(n)) for n in names))
+        codes = [each.topics[0].error_code for each in answers]
+        assert codes == [0, 0, ErrorCode.REQUEST_TIMED_OUT]
+        await create(controller, "c")
         await controller.stop()
 
     simulate(story)

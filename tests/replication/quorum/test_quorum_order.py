@@ -4,14 +4,19 @@ import asyncio
 import random
 from pathlib import Path
 
+import pytest
+
 from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.errors import KafkaError
+from tierlog.clients.kafka_uuid import ZERO_UUID
 from tierlog.replication.metadata.metadata_log import open_metadata_log
 from tierlog.replication.metadata.metadata_records import TopicRecord
+from tierlog.replication.quorum import quorum
 from tierlog.replication.quorum.quorum import Quorum
 from tierlog.replication.raft.election_state import ElectionState
 from tierlog.replication.raft.raft import RaftCore
 from tierlog.replication.raft.raft_actions import Action, Flush, TruncateTo
+from tierlog.replication.raft.raft_messages import FetchRequest
 from tierlog.replication.raft.raft_options import RaftOptions
 from tierlog.storage.directory.log_dir import LogDir
 from tierlog.storage.files import OsFiles
@@ -126,6 +131,34 @@ def test_what_is_appended_during_an_fsync_is_synced_by_the_next_one(tmp_path: Pa
         voter.executor.may_end.set()
         await voter.until(end)
         assert voter.executor.fsyncs == before + 1
+        await voter.quorum.stop(5)
+        voter.executor.shutdown()
+
+    asyncio.run(story())
+
+
+def test_of_too_many_that_wait_the_next_is_refused_for_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quorum, "_REQUESTS_MAX", 3)
+
+    async def story() -> None:
+        voter = SoleVoter(tmp_path)
+        await voter.quorum.start()
+        end = voter.append("a") + 1
+        voter.quorum.appended()
+        await voter.until(end)
+        epoch = voter.quorum.epoch
+        fetch = FetchRequest(None, 9, ZERO_UUID, epoch, end, epoch, end, 600_000)
+        waiting = [asyncio.ensure_future(voter.quorum.handle(fetch)) for _ in range(3)]
+        await asyncio.sleep(0)
+        with pytest.raises(KafkaError, match="BROKER_NOT_AVAILABLE"):
+            await voter.quorum.handle(fetch)
+        # Those that wait are answered when there is something, and then there is room again.
+        voter.append("b")
+        voter.quorum.appended()
+        assert len(await asyncio.gather(*waiting)) == 3
+        assert await voter.quorum.handle(fetch._replace(max_wait_ms=0))
         await voter.quorum.stop(5)
         voter.executor.shutdown()
 

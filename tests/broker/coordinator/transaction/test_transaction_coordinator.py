@@ -8,6 +8,7 @@ import pytest
 
 from tierlog.broker.coordinator.offsets_topic import partition_for
 from tierlog.broker.coordinator.result_or_future import ResultOrFuture
+from tierlog.broker.coordinator.transaction import transaction_coordinator
 from tierlog.broker.coordinator.transaction.transaction_config import TransactionConfig
 from tierlog.broker.coordinator.transaction.transaction_coordinator import (
     ProducerIdentity,
@@ -215,6 +216,24 @@ def test_markers_are_sent_until_every_partition_has_one() -> None:
         await asyncio.sleep(1)
         assert broker.state() is TransactionState.COMPLETE_COMMIT
         assert [each for _, each in broker.partitions.markers] == [P0, P1]
+        broker.coordinator.stop()
+
+    simulate(story)
+
+
+def test_of_too_many_that_wait_for_markers_the_next_is_told_to_try_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def story(loop: SimulatedLoop) -> None:
+        broker = Broker(loop)
+        await broker.elect()
+        who = await broker.initialize()
+        await broker.add(who, P0)
+        monkeypatch.setattr(transaction_coordinator, "_UNMARKED_MAX", 0)
+        assert (await broker.end(who, commit=True)).error is E.CONCURRENT_TRANSACTIONS
+        assert broker.state() is TransactionState.ONGOING
+        monkeypatch.setattr(transaction_coordinator, "_UNMARKED_MAX", 1)
+        assert (await broker.end(who, commit=True)).error is E.NONE
         broker.coordinator.stop()
 
     simulate(story)
