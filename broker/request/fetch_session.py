@@ -17,6 +17,10 @@ The rules:
   for two minutes is evicted; otherwise a follower's session evicts a consumer's, and a larger
   session evicts a smaller one that is older than two minutes. If there is no room, the session id
   in the response is 0, and the client keeps sending full requests.
+- Unlike in Kafka, the partitions of all sessions together are limited too (`SessionSizes`): a
+  session lasts while its client keeps still, and has as many partitions as the client likes. For
+  partitions, sessions that are unused for two minutes make room, and consumers' for followers'. A
+  session that grows beyond the limit ends.
 """
 
 from collections import OrderedDict
@@ -36,6 +40,12 @@ NO_SESSION = 0
 EVICTION_MS = 120_000
 
 _MAX_INT32 = 0x7FFFFFFF
+
+PARTITIONS_MAX = 250_000
+"""Partitions in all sessions; each takes some 400 bytes."""
+
+PARTITIONS_OF_ONE_MAX = 50_000
+"""Partitions in one session, all of which each of its requests goes through."""
 
 
 def next_epoch(epoch: int) -> int:
@@ -153,13 +163,26 @@ class FetchContext(NamedTuple):
     is_incremental: bool
 
 
+class SessionSizes(NamedTuple):
+    """The most partitions of all sessions together, and of one."""
+
+    of_all: int = PARTITIONS_MAX
+    of_one: int = PARTITIONS_OF_ONE_MAX
+
+
+_SIZES = SessionSizes()
+
+
 class FetchSessionCache:
     """All sessions of a broker, the least recently used first."""
 
-    def __init__(self, slots: int, random: Random) -> None:
+    def __init__(self, slots: int, random: Random, sizes: SessionSizes = _SIZES) -> None:
         self._slots = slots
         self._random = random
+        self._sizes = sizes
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+        self._held = 0
+        """Partitions in all of them."""
         self.evictions = 0
 
     def __len__(self) -> int:
@@ -175,7 +198,7 @@ class FetchSessionCache:
         epoch = request.session_epoch
         if epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
             return self._resume(request, now_ms)
-        self._sessions.pop(request.session_id, None)
+        self._end(request.session_id)
         partitions = requested_partitions(request)
         if epoch == FINAL_EPOCH or not partitions:
             return FetchContext(partitions, None, False)
@@ -183,6 +206,7 @@ class FetchSessionCache:
         session = self._create(is_follower, topic_ids, len(partitions), now_ms)
         if session is not None:
             session.partitions.update((each.key, each) for each in partitions)
+            self._held += len(session.partitions)
         return FetchContext(partitions, session, False)
 
     def _resume(self, request: FetchRequest, now_ms: int) -> FetchContext:
@@ -196,18 +220,31 @@ class FetchSessionCache:
         if any((topic_id != ZERO_UUID) != session.uses_topic_ids for topic_id in named):
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         if request.topics or request.forgotten_topics_data:
-            session.update(request)
+            self._update(session, request, now_ms)
         if not session.partitions:
-            del self._sessions[session.session_id]
+            self._end(session.session_id)
             return FetchContext((), None, False)
         session.epoch = next_epoch(session.epoch)
         session.last_used_ms = now_ms
         self._sessions.move_to_end(session.session_id)
         return FetchContext(list(session.partitions.values()), session, True)
 
+    def _update(self, session: FetchSession, request: FetchRequest, now_ms: int) -> None:
+        self._held -= len(session.partitions)
+        session.update(request)
+        # Without this session, which must not make room for itself.
+        del self._sessions[session.session_id]
+        if not self._have_room_for(len(session.partitions), session.is_follower, now_ms):
+            self.evictions += 1
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        self._sessions[session.session_id] = session
+        self._held += len(session.partitions)
+
     def _create(
         self, is_follower: bool, topic_ids: bool, size: int, now_ms: int
     ) -> FetchSession | None:
+        if not self._have_room_for(size, is_follower, now_ms):
+            return None
         if len(self._sessions) >= self._slots and not self._make_room(is_follower, size, now_ms):
             return None
         session_id = NO_SESSION
@@ -216,6 +253,21 @@ class FetchSessionCache:
         session = FetchSession(session_id, now_ms, is_follower, topic_ids)
         self._sessions[session_id] = session
         return session
+
+    def _have_room_for(self, size: int, is_follower: bool, now_ms: int) -> bool:
+        """Whether a session may have so many partitions; others may have to make room."""
+        if size > min(self._sizes):
+            return False
+        while self._held + size > self._sizes.of_all:
+            stale = next(iter(self._sessions.values()))
+            if now_ms - stale.last_used_ms > EVICTION_MS:
+                self._evict(stale)
+                continue
+            consumers = [each for each in self._sessions.values() if not each.is_follower]
+            if not (is_follower and consumers):
+                return False
+            self._evict(max(consumers, key=lambda each: len(each.partitions)))
+        return True
 
     def _make_room(self, is_follower: bool, size: int, now_ms: int) -> bool:
         if not self._sessions:
@@ -235,9 +287,14 @@ class FetchSessionCache:
         return self._evict(worst)
 
     def _evict(self, session: FetchSession) -> bool:
-        del self._sessions[session.session_id]
+        self._end(session.session_id)
         self.evictions += 1
         return True
+
+    def _end(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._held -= len(session.partitions)
 
 
 def _eviction_key(session: FetchSession) -> tuple[bool, int, int]:

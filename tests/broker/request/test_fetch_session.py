@@ -9,6 +9,7 @@ from tierlog.broker.request.fetch_session import (
     FetchContext,
     FetchSessionCache,
     SessionPartition,
+    SessionSizes,
     next_epoch,
 )
 from tierlog.clients.errors import ErrorCode, KafkaError
@@ -25,8 +26,8 @@ from tierlog.clients.protocol.messages.fetch import (
 TOPIC_ID = Uuid(b"T" * 16)
 
 
-def cache(slots: int = 10) -> FetchSessionCache:
-    return FetchSessionCache(slots, Random(1))
+def cache(slots: int = 10, partitions_max: int = 100, largest: int = 50) -> FetchSessionCache:
+    return FetchSessionCache(slots, Random(1), SessionSizes(partitions_max, largest))
 
 
 def request(
@@ -282,3 +283,57 @@ def test_a_follower_displaces_a_consumer_at_once() -> None:
     assert follower.session is not None
     assert sessions.begin(request(0, 0, 0, 0), True, 2).session is None
     assert sessions.begin(request(0, 0, 0, 0), False, 3).session is None
+
+
+def test_without_room_for_its_partitions_the_client_is_served_without_a_session() -> None:
+    """Each takes some 400 bytes, for as long as the session is there."""
+    sessions = cache(partitions_max=5)
+    silent = opened(sessions, 0, 0, 0)
+    assert sessions.begin(request(0, 0, 0), False, 10).session is None
+    opened(sessions, 0, 0, now_ms=20)
+    # Whoever closes its session makes room, and so does one that is unused for long.
+    sessions.begin(request(session_id=silent, epoch=-1), False, 30)
+    third = opened(sessions, 0, 0, 0, now_ms=40)
+    assert sessions.begin(request(0, 0, 0), False, EVICTION_MS + 100).session is not None
+    assert refusal(sessions, request(session_id=third, epoch=1)) is (
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    )
+
+
+def test_a_session_that_has_no_room_to_grow_ends() -> None:
+    """Its client begins again with all of its partitions, and is served without a session."""
+    sessions = cache(partitions_max=5)
+    opened(sessions, 0, 0)
+    growing = opened(sessions, 0, 0)
+    grown = sessions.begin(request(-1, -1, 0, session_id=growing, epoch=1), False, 10)
+    assert numbers(grown) == [0, 1, 2]
+    asked = request(-1, -1, -1, 0, session_id=growing, epoch=2)
+    assert refusal(sessions, asked) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert len(sessions) == 1
+    assert sessions.begin(request(0, 0, 0), False, 20).session is not None
+
+
+def test_what_a_session_gives_up_is_room_for_others() -> None:
+    sessions = cache(partitions_max=5)
+    shrinking = opened(sessions, 0, 0, 0, 0)
+    sessions.begin(request(session_id=shrinking, epoch=1, forget=(0, 1, 9)), False, 10)
+    assert sessions.begin(request(0, 0, 0), False, 20).session is not None
+    assert sessions.begin(request(0), False, 30).session is None
+
+
+def test_no_session_is_larger_than_a_request_may_be() -> None:
+    sessions = cache(largest=3)
+    assert sessions.begin(request(0, 0, 0, 0), False, 0).session is None
+    growing = opened(sessions, 0, 0, 0)
+    asked = request(-1, -1, -1, 0, session_id=growing, epoch=1)
+    assert refusal(sessions, asked) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_a_follower_displaces_consumers_that_hold_the_room() -> None:
+    sessions = cache(partitions_max=5)
+    opened(sessions, 0, 0)
+    opened(sessions, 0, 0, 0)
+    follower = sessions.begin(request(0, 0, 0), True, 1)
+    assert follower.session is not None
+    assert sessions.evictions == 1
+    assert sessions.begin(request(0, 0, 0), True, 2).session is None
