@@ -114,6 +114,10 @@ _ENCODED_AT_ONCE = (ApiKey.PRODUCE, ApiKey.FETCH)
 _log = logging.getLogger(__name__)
 
 
+_Asker = tuple[str, str]
+"""A client's principal and address."""
+
+
 class _Route(NamedTuple):
     """How one version of one API is served."""
 
@@ -143,6 +147,7 @@ class _ParsedHeader:
 
     __slots__ = (
         "api",
+        "asker",
         "body",
         "cache",
         "context",
@@ -170,6 +175,8 @@ class _ParsedHeader:
         self.body = body
         self.route = route
         self.context = context
+        self.asker = (context.principal, context.client_host)
+        """Who takes turns with others."""
         self.session = session
         self.epoch = 0
         """The epoch of the authorizer that allowed what `cache` holds."""
@@ -283,14 +290,15 @@ class Apis:
                     elif route.is_pipelined and isinstance(result, Deferred):
                         cache.put(frame, request, None)
             if isinstance(result, Message):
-                return self._encoded(route, correlation_id, result)
+                return self._encoded(route, header.asker, correlation_id, result)
         except Exception as error:
             raise self._failure(route, error) from error
-        return self._deferred(route, correlation_id, result, len(frame))
+        return self._deferred(route, header.asker, correlation_id, result, len(frame))
 
     def _deferred(
         self,
         route: _Route,
+        asker: _Asker,
         correlation_id: int,
         result: Deferred[object] | Coroutine[object, object, Message | None],
         nbytes: int,
@@ -298,7 +306,7 @@ class Apis:
         work, then = result if isinstance(result, Deferred) else (result, _identity)
         # Only a coroutine still uses the request; a future no longer does.
         is_running = isinstance(work, Coroutine)
-        respond = self._responder(route, correlation_id, then)
+        respond = self._responder(route, asker, correlation_id, then)
         return DeferredResponse(
             work,
             respond,
@@ -306,7 +314,9 @@ class Apis:
             is_pipelined=route.is_pipelined and not is_running,
         )
 
-    def _encoded(self, route: _Route, correlation_id: int, response: Message) -> Response:
+    def _encoded(
+        self, route: _Route, asker: _Asker, correlation_id: int, response: Message
+    ) -> Response:
         """The response as a frame; deferred if it takes longer than a slice to encode."""
         if not route.in_steps:
             return _framed(encode(response, route.version), route.head, correlation_id)
@@ -314,7 +324,7 @@ class Apis:
         done = run_slice(steps)
         if done is not None:
             return done.value.answer
-        return self._finished_in_turn(route, steps, 0)
+        return self._finished_in_turn(route, asker, steps, 0)
 
     def _steps(
         self, route: _Route, correlation_id: int, response: Message
@@ -326,7 +336,7 @@ class Apis:
     def _in_turn(self, header: "_ParsedHeader", frame: memoryview, correlation_id: int) -> Response:
         """Answer a large request when it is its turn."""
         work = self._answer_slowly(header, lasting(frame), correlation_id)
-        return self._finished_in_turn(header.route, work, len(frame))
+        return self._finished_in_turn(header.route, header.asker, work, len(frame))
 
     def _answer_slowly(
         self, header: "_ParsedHeader", frame: memoryview, correlation_id: int
@@ -351,10 +361,12 @@ class Apis:
             return (yield from self._steps(route, correlation_id, result))
         # The response to a large request may be long: encode it in steps, whatever its API.
         route = route._replace(in_steps=True)
-        return _Finished(self._deferred(route, correlation_id, result, len(frame)), 0.0)
+        return _Finished(
+            self._deferred(route, header.asker, correlation_id, result, len(frame)), 0.0
+        )
 
     def _finished_in_turn(
-        self, route: _Route, work: Generator[None, None, _Finished], nbytes: int
+        self, route: _Route, asker: _Asker, work: Generator[None, None, _Finished], nbytes: int
     ) -> DeferredResponse:
         """A deferred response that waits for work done in slices, and sends its result."""
 
@@ -366,7 +378,8 @@ class Apis:
             self._wait_s = ended.wait_s
             return ended.answer
 
-        return DeferredResponse(self._large_requests.submit(work), respond, held_bytes=nbytes)
+        answer = self._large_requests.submit(work, asker)
+        return DeferredResponse(answer, respond, held_bytes=nbytes)
 
     def _parse_header(self, client: ConnectedClient, frame: memoryview) -> _ParsedHeader:
         """Parse a header. Raises Refused, and the errors of `decode_request_header`."""
@@ -445,7 +458,11 @@ class Apis:
             raise _unreadable(route, error) from error
 
     def _responder(
-        self, route: _Route, correlation_id: int, then: Callable[[object], object]
+        self,
+        route: _Route,
+        asker: _Asker,
+        correlation_id: int,
+        then: Callable[[object], object],
     ) -> Callable[[asyncio.Future[object]], Response]:
         def respond(done: asyncio.Future[object]) -> Response:
             try:
@@ -455,7 +472,7 @@ class Apis:
                     return cast("list[Chunk]", response)
                 if not isinstance(response, Message):
                     return ()
-                return self._encoded(route, correlation_id, response)
+                return self._encoded(route, asker, correlation_id, response)
             except Exception as error:
                 raise self._failure(route, error) from error
 

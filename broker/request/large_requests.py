@@ -4,13 +4,15 @@ Everything runs on one event loop: a request processed for a second in one go wo
 client for that second. Work comes as a generator that pauses often. A slice ends after some pauses
 or some milliseconds; then the loop serves the other clients, and the next slice follows. Only one
 request is processed at a time: many of them need no more memory for that than one, and slow other
-clients down no more than one. Requests in the queue count towards the memory budget
-(`receive_budget.py`). When a client disconnects, its request is dropped and its memory freed.
+clients down no more than one. Clients take turns, each with one request, so that whoever has
+hundreds of connections holds up the others no longer than one. Requests in the queue count towards
+the memory budget (`receive_budget.py`). When a client disconnects, its request is dropped and its
+memory freed.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Generator
+from collections import OrderedDict, deque
+from collections.abc import Generator, Hashable
 from typing import Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
@@ -50,26 +52,32 @@ class LargeRequests:
     """The queue of one broker's large requests."""
 
     def __init__(self) -> None:
-        self._waiting: deque[_Job] = deque()
+        self._waiting: OrderedDict[Hashable, deque[_Job]] = OrderedDict()
+        """By client; it is the first one's turn."""
 
-    def submit(self, work: Generator[None, None, object]) -> "asyncio.Future[object]":
-        """Queue the work; the future gets its result."""
+    def submit(
+        self, work: Generator[None, None, object], client: Hashable = None
+    ) -> "asyncio.Future[object]":
+        """Queue the work, behind that of the same client; the future gets its result."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[object] = loop.create_future()
         # Close cancelled work at once, not at its next turn: it keeps its request in memory.
         answer.add_done_callback(lambda _: work.close())
-        self._waiting.append(_Job(work, answer))
-        if len(self._waiting) == 1:
+        if not self._waiting:
             loop.call_soon(self._work)
+        self._waiting.setdefault(client, deque()).append(_Job(work, answer))
         return answer
 
     def _work(self) -> None:
         """Run a slice of the first job, and schedule the next slice while there are jobs."""
         loop = asyncio.get_running_loop()
         started = loop.time()
-        job = self._waiting[0]
-        if self._has_ended(job):
-            self._waiting.popleft()
+        client, jobs = next(iter(self._waiting.items()))
+        if self._has_ended(jobs[0]):
+            jobs.popleft()
+            self._waiting.move_to_end(client)
+            if not jobs:
+                del self._waiting[client]
         if not self._waiting:
             return
         took_s = loop.time() - started

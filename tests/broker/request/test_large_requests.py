@@ -99,6 +99,22 @@ def test_one_is_worked_on_at_a_time_in_the_order_of_arrival() -> None:
     asyncio.run(story())
 
 
+def test_clients_take_turns_however_many_requests_one_of_them_has() -> None:
+    async def story() -> None:
+        requests, seen = LargeRequests(), list[str]()
+        for number in range(600):
+            requests.submit(counting(f"greedy {number}", 10, seen), "greedy")
+        await asyncio.sleep(0)
+        for _ in range(3):
+            assert await requests.submit(counting("honest", 10, seen), "honest")
+        served = list(dict.fromkeys(seen))
+        # Each waits for the one that is being worked on, and for the turn after it.
+        assert served.index("honest") <= 2
+        assert len(served) <= 9
+
+    asyncio.run(story())
+
+
 def test_a_client_that_goes_gives_its_turn_away() -> None:
     async def story() -> None:
         requests, seen = LargeRequests(), list[str]()
