@@ -32,6 +32,7 @@ _LARGEST_BYTES = 100 << 20
 _PRODUCE_HEADER = b"\x00\x00\x00\x09\x00\x00\x00\x01\xff\xff"
 _FETCH_VERSION, _LOOK_UP_VERSION = 11, 7
 _WAIT_MS = 60_000
+_SESSION_PARTITIONS = 20_000
 _TOKEN_BYTES = 500 * _KIBIBYTE
 """Little less than Kafka's default of sasl.server.max.receive.size."""
 
@@ -85,6 +86,20 @@ def _long_polls(weight: float) -> Attack:
     return Attack(many(_CONNECTIONS, weight), always(content), again=Again.ANSWERED)
 
 
+def _sessions(weight: float) -> Attack:
+    """Fetch sessions of many partitions, which are opened and not used."""
+    partitions = [
+        FetchPartition(partition=number, fetch_offset=0, partition_max_bytes=1 << 20)
+        for number in range(many(_SESSION_PARTITIONS, weight))
+    ]
+    topic = FetchTopic(topic=IDLE_TOPIC, partitions=partitions)
+    request = FetchRequest(
+        max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, session_epoch=0, topics=[topic]
+    )
+    content = prepare(request, _FETCH_VERSION).frame
+    return Attack(many(_CONNECTIONS, weight), always(content))
+
+
 def _look_ups(weight: float) -> Attack:
     """Look-ups of the last record of a compressed batch, by its time."""
     last_ms = PACKED_AT_MS + packed_records(weight) - 1
@@ -113,6 +128,7 @@ SILENT_ATTACKS: dict[str, Callable[[float], Attack]] = {
     "half_tokens": _half_tokens,
     "unread": _unread,
     "long_polls": _long_polls,
+    "sessions": _sessions,
     "look_ups": _look_ups,
     "half_http": _half_http,
 }

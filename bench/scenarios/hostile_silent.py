@@ -55,6 +55,7 @@ SILENT_CASES = (
     SilentCase("200 hold half a SASL token", attack="half_tokens", door="sasl"),
     SilentCase("200 do not read their metadata", attack="unread"),
     SilentCase("200 wait for records", attack="long_polls"),
+    SilentCase("200 open fetch sessions of 20,000 partitions", attack="sessions"),
     SilentCase("200 look up times in a compressed batch", attack="look_ups"),
     SilentCase("200 ask the status page by half", attack="half_http", door="status"),
 )
