@@ -57,6 +57,7 @@ from .handler import Handler, Outcome
 from .muting import muted
 
 if TYPE_CHECKING:
+    from ...clients.protocol.messages.fetch import FetchRequest
     from ..security.session import Session
     from .fetch_pacing import FetchPacing
     from .request_cache import RequestCache
@@ -78,6 +79,8 @@ _OF_CONTROLLERS = 1 << 32
 _LARGE_REQUEST_BYTES = 16 * 1024
 """Larger requests wait for their turn. A request of this size has 16,000 elements at most, which
 take a few milliseconds to decode."""
+_PARTITIONS_AT_ONCE = 5_000
+"""A Fetch of a session with more partitions waits for its turn, too: each takes some 4 µs."""
 _ELEMENTS_OF_CHANGES_MAX = 20_000
 _CHANGES = frozenset(
     {
@@ -278,7 +281,7 @@ class Apis:
                 if len(frame) > _LARGE_REQUEST_BYTES and header.context.api_key != ApiKey.PRODUCE:
                     return self._in_turn(header, frame, correlation_id)
                 request = self._decoded(header, frame)
-                if request is None:
+                if request is None or self._is_of_large_session(header.context, request):
                     return self._in_turn(header, frame, correlation_id)
                 handled = route.handle(self._broker, header.context, request)
                 result = finished(handled) if isinstance(handled, Generator) else handled
@@ -294,6 +297,14 @@ class Apis:
         except Exception as error:
             raise self._failure(route, error) from error
         return self._deferred(route, header.asker, correlation_id, result, len(frame))
+
+    def _is_of_large_session(self, context: RequestContext, request: Message) -> bool:
+        """Whether it is a Fetch whose session has many partitions; it need not name any."""
+        if context.api_key != ApiKey.FETCH or context.listener_kind is ListenerKind.CONTROLLER:
+            return False
+        session_id = cast("FetchRequest", request).session_id
+        sessions = self._broker.fetch_sessions
+        return session_id != 0 and sessions.size_of(session_id) > _PARTITIONS_AT_ONCE
 
     def _deferred(
         self,

@@ -2,7 +2,7 @@
 
 import asyncio
 import inspect
-from collections.abc import Generator
+from collections.abc import Generator, Hashable
 from pathlib import Path
 from typing import cast
 
@@ -42,6 +42,12 @@ from tierlog.clients.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     TopicRequest,
+)
+from tierlog.clients.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
 )
 from tierlog.clients.protocol.messages.metadata import (
     MetadataRequest,
@@ -275,6 +281,34 @@ def test_requests_behind_a_large_one_are_answered_after_it(broker: BrokerThread)
         assert isinstance(first, DescribeGroupsResponse)
         assert len(first.groups) == 10_000
         assert isinstance(second, MetadataResponse)
+
+
+def test_a_small_fetch_of_a_large_session_waits_for_its_turn(
+    broker: BrokerThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its 60 bytes go through all partitions of the session."""
+    begun: list[object] = []
+    submit = LargeRequests.submit
+
+    def watched(
+        self: LargeRequests, work: Generator[None, None, object], client: Hashable = None
+    ) -> asyncio.Future[object]:
+        begun.append(client)
+        return submit(self, work, client)
+
+    monkeypatch.setattr(LargeRequests, "submit", watched)
+    for count, turns in ((5_000, 0), (5_001, 1)):
+        partitions = [FetchPartition(partition=number) for number in range(count)]
+        topics = [FetchTopic(topic="none", partitions=partitions)]
+        with RawClient(broker.port) as client:
+            full = client.ask(FetchRequest(session_epoch=0, topics=topics), 11, FetchResponse)
+            assert full.session_id
+            begun.clear()
+            small = FetchRequest(session_id=full.session_id, session_epoch=1)
+            answer = client.ask(small, 11, FetchResponse)
+            assert [len(each.partitions) for each in answer.responses] == [count]
+            assert len(begun) == turns
+            client.ask(FetchRequest(session_id=full.session_id), 11, FetchResponse)
 
 
 def test_a_resource_is_described_once(broker: BrokerThread) -> None:
