@@ -110,8 +110,8 @@ def _denied(
         topics = (image.topics_by_id.get(each.topic_id) for each in fetch.partitions)
         names = ["" if topic is None else topic.name for topic in topics]
     # An id that is not there has no name, and so no entry can be about it.
-    allowed = access.allowed(READ, TOPIC, filter(None, names))
     by_id = version >= _FIRST_WITH_TOPIC_IDS
+    allowed = access.allowed(READ, TOPIC, filter(None, names) if by_id else names)
     return {
         index
         for index in everything

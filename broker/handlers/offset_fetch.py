@@ -68,15 +68,18 @@ class _GroupRequest(NamedTuple):
     is_denied: bool = False
     """The client may not describe the group."""
 
-    def checked(self, access: Access) -> "_GroupRequest":
+    def checked(self, access: Access, *, by_id: bool) -> "_GroupRequest":
         """The request as far as the client may see."""
         if not access.allows(DESCRIBE, GROUP, self.group_id):
             return self._replace(is_denied=True)
         if self.topics is None:
             return self
         names = [each.topic for each in self.topics]
-        # An id that is not there has no name, and so no entry can be about it.
-        allowed = access.allowed(DESCRIBE, TOPIC, filter(None, names)) | {""}
+        if by_id:
+            # An id that is not there has no name, and so no entry can be about it.
+            allowed = access.allowed(DESCRIBE, TOPIC, filter(None, names)) | {""}
+        else:
+            allowed = access.allowed(DESCRIBE, TOPIC, names)
         return self._replace(
             topics=[each for each in self.topics if each.topic in allowed],
             denied=[each for each in self.topics if each.topic not in allowed],
@@ -109,7 +112,8 @@ def handle(
     groups = list(_groups_of(request, image, context.api_version))
     access = access_of(broker, context)
     if access is not None:
-        groups = [each.checked(access) for each in groups]
+        by_id = context.api_version >= _FIRST_WITH_TOPIC_IDS
+        groups = [each.checked(access, by_id=by_id) for each in groups]
     stable = request.require_stable
     answers = [
         _GROUP_DENIED if each.is_denied else fetch(each.group_id, each.topics, stable, each.claim)

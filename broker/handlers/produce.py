@@ -159,7 +159,9 @@ def _sorted_out(
     access = access_of(broker, context)
     for topic in request.topic_data:
         name = topic_name(broker, version, topic)
-        is_denied = access is not None and name and not access.allows(WRITE, TOPIC, name)
+        # An id that is not there has no name, and so no entry can be about it.
+        has_name = name or version < _FIRST_BY_ID
+        is_denied = access is not None and has_name and not access.allows(WRITE, TOPIC, name)
         for data in topic.partition_data:
             records = data.records if data.records is not None else _NOTHING
             assert isinstance(records, memoryview), "Records are decoded as a memoryview."
