@@ -3,10 +3,10 @@
 A connection carries one request, and is closed after the response. No client can block the broker:
 the size of a request head, the age of a connection and the number of connections are limited. When
 there are too many, further ones wait in the backlog, until the oldest one of the address that has
-the most has had half a second: then it is closed. So whoever asks for the health of the broker is
-answered beside any number of slow clients. Connections that come too fast wait there, too, so that
-no flood of them takes much of the event loop's time. What is answered, and to whom, is in
-`http_message.py`; the addresses are in `broker/status/`.
+the most has had half a second, or a tenth without having sent its request: then it is closed. So
+whoever asks for the health of the broker is answered beside any number of slow clients. Connections
+that come too fast wait there, too, so that no flood of them takes much of the event loop's time.
+What is answered, and to whom, is in `http_message.py`; the addresses are in `broker/status/`.
 """
 
 import asyncio
@@ -27,8 +27,10 @@ CONNECTIONS_MAX = 32
 """At once, from all addresses."""
 _PATIENCE_S = 0.5
 """How long a connection has for its request and response while others wait."""
+_PATIENCE_FOR_HEAD_S = 0.1
+"""How long for its request alone, which most send together with their connection."""
 _SECONDS_MAX = 10.0
-BURST_MAX = 20
+BURST_MAX = 50
 BURST_S = 0.1
 """After `BURST_MAX` connections within this time, further ones wait until it is over."""
 _END_OF_HEAD = b"\r\n\r\n"
@@ -119,9 +121,9 @@ class HttpEndpoint:
             return
         ((most, _),) = Counter(each.host for each in self._open).most_common(1)
         of_one = (each for each in self._open if each.host == most)
-        oldest = min(of_one, key=lambda each: each.waits_for_us)
+        oldest = min(of_one, key=lambda each: (each.waits_for_us, each.may_stay_until))
         loop = asyncio.get_running_loop()
-        left_s = oldest.began + _PATIENCE_S - loop.time()
+        left_s = oldest.may_stay_until - loop.time()
         if left_s <= 0 or len(self._open) > CONNECTIONS_MAX:
             oldest.close()
         elif self._listener is not None:
@@ -147,13 +149,18 @@ class _Exchange:
         self._is_answered = False
         self._pending: asyncio.Future[Response] | None = None
         loop = asyncio.get_running_loop()
-        self.began = loop.time()
+        self.began: float = loop.time()
         self._deadline = loop.call_later(_SECONDS_MAX, self.close)
 
     @property
     def host(self) -> str:
         """The address of the client."""
         return self._transport.peer_host
+
+    @property
+    def may_stay_until(self) -> float:
+        """When it makes room for others that wait, if it has not ended by then."""
+        return self.began + (_PATIENCE_S if self._is_read else _PATIENCE_FOR_HEAD_S)
 
     @property
     def waits_for_us(self) -> bool:

@@ -41,7 +41,7 @@ EVICTION_MS = 120_000
 
 _MAX_INT32 = 0x7FFFFFFF
 
-PARTITIONS_MAX = 250_000
+PARTITIONS_MAX = 200_000
 """Partitions in all sessions; each takes some 400 bytes."""
 
 PARTITIONS_OF_ONE_MAX = 50_000

@@ -1,6 +1,7 @@
 """HTTP: what is answered and to whom, and that nobody can hold the broker up by it."""
 
 import asyncio
+import socket
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
@@ -175,6 +176,35 @@ def test_probes_are_answered_beside_any_number_of_slow_clients() -> None:
         endpoint.stop()
         for each in slow:
             each.close()
+
+    asyncio.run(story())
+
+
+def test_whoever_has_not_sent_its_request_makes_room_sooner(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """200 connections that say nothing wait in the backlog before a probe, and come again."""
+    monkeypatch.setattr(http_endpoint, "_PATIENCE_S", 60)
+
+    async def keep_still(port: int) -> None:
+        while True:
+            with suppress(ConnectionError), socket.socket() as silent:
+                silent.setblocking(False)
+                loop = asyncio.get_running_loop()
+                await loop.sock_connect(silent, ("127.0.0.1", port))
+                await loop.sock_recv(silent, 1)
+
+    async def story() -> None:
+        endpoint = HttpEndpoint(SocketNetwork(SocketOptions()), lambda _: plain(200, "ok"))
+        port = await endpoint.start("127.0.0.1", 0)
+        silent = [asyncio.ensure_future(keep_still(port)) for _ in range(200)]
+        async with asyncio.timeout(20):
+            for _ in range(3):
+                assert (await exchange(port, GET)).startswith(b"HTTP/1.1 200 OK")
+        for each in silent:
+            each.cancel()
+        await asyncio.wait(silent)
+        endpoint.stop()
 
     asyncio.run(story())
 
