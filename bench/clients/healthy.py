@@ -180,12 +180,12 @@ class LookingUp(_Asking):
         request = ListOffsetsRequest(replica_id=-1, topics=topics)
         super().__init__(wire, prepare(request, _LOOK_UP_VERSION))
         self._expected = offset
-        self.found = -1
+        self.offset = -1
 
     def check(self, answer: memoryview) -> None:
         (topic,) = decoded(answer, self._prepared.header, ListOffsetsResponse).topics
         (partition,) = topic.partitions
-        self.found = partition.offset
+        self.offset = partition.offset
         if partition.error_code or self._expected not in (None, partition.offset):
             raise FailedError(f"a look-up was answered with {partition}")
 
@@ -303,7 +303,7 @@ def end_of(wire: Wire, topic: str) -> int:
     """The end offset of a topic's only partition."""
     look_up = LookingUp(wire, topic, _LATEST, None)
     look_up.wait_ms()
-    return look_up.found
+    return look_up.offset
 
 
 def run(order: Order) -> tuple[dict[str, float], "array[float]"]:
