@@ -7,8 +7,8 @@ When half of the budget is in use, memory is short. Reads are short then, and th
 is read only once it is admitted: from then on all of its size is charged, so that it can be
 finished. If there is no room, the request waits and is not read: its bytes stay in the socket and
 with the client. The smallest is admitted first, so that a few large ones do not hold up many small
-ones. Whoever has none of its own admitted may exceed the budget if nobody else is: one request can
-always be finished.
+ones; one of a page waits for nobody, up to twice the budget. Whoever has none of its own admitted
+may exceed the budget if nobody else is: one request can always be finished.
 
 While others wait, clients that send too slowly are disconnected, those first that have held the
 most for the longest (`_Pace`). A request that is processed in steps counts until that work has
@@ -24,7 +24,7 @@ import asyncio
 from itertools import islice
 from typing import Protocol
 
-from ...clients.protocol.connection import FrameBuffers
+from ...clients.protocol.connection import FIRST_BUFFER_BYTES, FrameBuffers
 from .transport import SCRATCH_BYTES
 
 SHORT_READ_BYTES = 16 * 1024
@@ -233,6 +233,9 @@ class ReceiveBudget:
         if self._is_small(arrival):
             # Small ones need not wait for the one that exceeds the budget, and may send slowly.
             bound = self._hard_max + sum(self._excess.values())
+            if arrival.unfinished_bytes <= FIRST_BUFFER_BYTES:
+                # Such as a login: as much as whoever has only begun a request may hold.
+                bound = max(bound, 2 * self._max_bytes)
         return more <= 0 or self.used + more <= bound or not (self._admitted or self._held)
 
     def finish(self, arrival: Arrival, nbytes: int) -> None:

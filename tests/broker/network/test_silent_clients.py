@@ -178,3 +178,19 @@ def test_logins_in_two_segments_succeed_beside_strangers_who_fill_their_memory(
                 assert strangers.used <= 2 * STRANGERS_BYTES_MAX
 
     asyncio.run(story())
+
+
+def test_a_request_of_a_page_waits_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has begun it holds that much already: nobody need be closed for its sake."""
+    monkeypatch.setattr(receive_budget, "_LOOK_S", 600)
+
+    async def story() -> None:
+        async with gated(max_bytes=LOGIN_BYTES) as (broker, _), asyncio.timeout(60):
+            strangers = broker.server.strangers
+            for _ in range(60):
+                await announcing(broker, LOGIN_BYTES, LOGIN_BYTES - 1)
+            await until(lambda: strangers.used > STRANGERS_BYTES_MAX)
+            for _ in range(10):
+                await log_in_with_segments(broker)
+
+    asyncio.run(story())
