@@ -13,7 +13,17 @@ from tierlog.replication.authorizer.authorizer import CLUSTER_NAME, Resource, Re
 
 from ...broker_process import RawClient
 from ...conformance.side_by_side import Plain, at
-from .access_cases import CLUSTER_ACTION, EXISTING, MISSING, WRITE, Right, batch, transaction
+from .access_cases import (
+    CLUSTER_ACTION,
+    DESCRIBE,
+    EXISTING,
+    MISSING,
+    READ,
+    WRITE,
+    Right,
+    batch,
+    transaction,
+)
 from .ruled_broker import RuledBroker, ask, prepare
 
 WITH_CONTROLLER = {
@@ -189,3 +199,37 @@ def test_a_transaction_is_refused_before_an_id_that_no_topic_has(
         topic_data=[{"topic_id": Uuid(b"\x07" * 16), "partition_data": data}],
     )
     assert at(answer, "responses", 0, "partition_responses", 0, "error_code") == code
+
+
+def test_a_topic_without_a_name_is_decided_on_by_its_name(
+    broker: RuledBroker, client: RawClient
+) -> None:
+    """As any other that is not there; only an id that is not there has no name."""
+
+    def codes() -> list[Plain]:
+        records = [{"index": 0, "records": batch()}]
+        produced = ask(
+            client, ApiKey.PRODUCE, 7, acks=1, topic_data=[{"name": "", "partition_data": records}]
+        )
+        fetched = ask(
+            client, ApiKey.FETCH, 4, topics=[{"topic": "", "partitions": [{"partition": 0}]}]
+        )
+        offsets = ask(
+            client,
+            ApiKey.OFFSET_FETCH,
+            7,
+            group_id=EXISTING,
+            topics=[{"name": "", "partition_indexes": [0]}],
+        )
+        return [
+            at(produced, "responses", 0, "partition_responses", 0, "error_code"),
+            at(fetched, "responses", 0, "partitions", 0, "error_code"),
+            at(offsets, "topics", 0, "partitions", 0, "error_code"),
+        ]
+
+    group = Right(DESCRIBE, Resource(ResourceType.GROUP, EXISTING))
+    broker.rules.allow([group])
+    assert codes() == [29, 29, 29]
+    named = Resource(ResourceType.TOPIC, "")
+    broker.rules.allow([group, *(Right(each, named) for each in (WRITE, READ, DESCRIBE))])
+    assert codes() == [3, 3, 0]
