@@ -14,7 +14,16 @@ from tierlog.bench.kafka_peer import KafkaNode
 from tierlog.clients.kafka_uuid import ZERO_UUID
 from tierlog.clients.protocol.api import ApiKey
 
-from ..broker.security.access_cases import EXISTING, GROUP_DENIED, Case, Names, case, of_group, one
+from ..broker.security.access_cases import (
+    EXISTING,
+    GROUP_DENIED,
+    READ,
+    Case,
+    Names,
+    case,
+    of_group,
+    one,
+)
 from ..broker.security.access_matrix import CASES
 from ..broker.security.ruled_broker import denials
 from ..broker_process import BrokerThread
@@ -46,7 +55,7 @@ _OFFSETS = {"group_id": EXISTING, "member_id": "", "generation_id_or_member_epoc
 
 def _of_group_that_is_there() -> list[Case]:
     """The topic alone has the odd name."""
-    needs = one(of_group(3))
+    needs = one(of_group(READ))
     return [
         *case(
             ApiKey.OFFSET_FETCH,
