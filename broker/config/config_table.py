@@ -10,6 +10,11 @@ are needed.
 """
 
 CONFIG_TABLE = """\
+add.partitions.to.txn.retry.backoff.max.ms | INT | 100 | [0,...]
+    How long the broker retries to add the partitions of a transactional batch to its transaction,
+    while the producer's previous transaction is ending; at most request.timeout.ms.
+add.partitions.to.txn.retry.backoff.ms | INT | 20 | [1,...]
+    How long the broker waits before each of these retries.
 advertised.listeners | LIST | -
     The addresses that clients connect to, if they differ from listeners.
 allow.everyone.if.no.acl.found | BOOLEAN | false

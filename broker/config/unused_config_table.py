@@ -6,8 +6,6 @@ those that are set. The rows have the format of `config_table.py`.
 """
 
 UNUSED_CONFIG_TABLE = """\
-add.partitions.to.txn.retry.backoff.max.ms | INT | 100 | [0,...]
-add.partitions.to.txn.retry.backoff.ms | INT | 20 | [1,...]
 alter.config.policy.class.name | CLASS | -
 alter.log.dirs.replication.quota.window.num | INT | 11 | [1,...]
 alter.log.dirs.replication.quota.window.size.seconds | INT | 1 | [1,...]

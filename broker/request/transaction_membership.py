@@ -11,10 +11,14 @@ broker and its log has one replica, the append follows in the same call, and not
 between. Otherwise each attempt has a guard in the partition's producer state. A marker removes it:
 so an answer that was overtaken by an abort does not open a transaction (KAFKA-14884). The guards
 are looked at in the same call as the append.
+
+While the producer's previous transaction is ending, a batch that adds its partition is tried again
+(`addition_retry.py`).
 """
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 from ...clients.errors import ErrorCode, KafkaError
@@ -24,6 +28,7 @@ from ...replication.partition.append_data import AppendEntry
 from ...storage.log.unified_log import UnifiedLog
 from ..coordinator.transaction.transaction_metadata import EPOCH_BUMP_VERSION
 from ..coordinator.transaction.transaction_shard import Addition
+from .addition_retry import AdditionRetry, with_retries
 from .context import BrokerContext
 
 if TYPE_CHECKING:
@@ -127,8 +132,24 @@ def refusals(
 ) -> Refusals | Coroutine[object, object, Refusals]:
     """The partitions whose batches may not be appended. Raises KafkaError to refuse all.
 
-    Await a coroutine, and append in the same call.
+    Await a coroutine, and append in the same call. It reads the entries' records anew, so they must
+    last as long as it does.
     """
+    attempt = partial(_attempted, broker, transactional_id, entries, support)
+    if not support.adds_partitions:
+        return attempt()
+    config = broker.transaction_coordinator.config
+    max_ms = min(config.add_retry_max_ms, config.request_timeout_ms)
+    return with_retries(attempt, _errors, AdditionRetry(config.add_retry_backoff_ms, max_ms))
+
+
+def _errors(refused: Refusals) -> list[ErrorCode]:
+    return [each.code for each in refused.values()]
+
+
+def _attempted(
+    broker: BrokerContext, transactional_id: str, entries: Sequence[AppendEntry], support: Support
+) -> Refusals | Coroutine[object, object, Refusals]:
     batches = [(entry.topic_partition, RecordBatch(entry.records)) for entry in entries]
     producers = {(batch.producer_id, batch.producer_epoch) for _, batch in batches}
     if len(producers) > 1:

@@ -8,7 +8,8 @@ from ...config.config import BrokerConfig
 
 
 class TransactionConfig(NamedTuple):
-    """See Kafka's TransactionLogConfig and TransactionStateManagerConfig. Times in milliseconds."""
+    """See Kafka's TransactionLogConfig, TransactionStateManagerConfig and
+    AddPartitionsToTxnConfig. Times in milliseconds."""
 
     transactional_id_expiration_ms: int = 604_800_000
     transaction_max_timeout_ms: int = 900_000
@@ -21,6 +22,8 @@ class TransactionConfig(NamedTuple):
     segment_bytes: int = 100 * 1024 * 1024
     min_isr: int = 2
     request_timeout_ms: int = 30_000
+    add_retry_backoff_ms: int = 20
+    add_retry_max_ms: int = 100
 
 
 def transaction_config(config: BrokerConfig) -> TransactionConfig:
@@ -28,6 +31,7 @@ def transaction_config(config: BrokerConfig) -> TransactionConfig:
     integer = config.values.integer
     log = "transaction.state.log"
     cleanup = "transaction.cleanup.interval.ms"
+    retry = "add.partitions.to.txn.retry.backoff"
     return TransactionConfig(
         transactional_id_expiration_ms=integer("transactional.id.expiration.ms"),
         transaction_max_timeout_ms=integer("transaction.max.timeout.ms"),
@@ -42,6 +46,8 @@ def transaction_config(config: BrokerConfig) -> TransactionConfig:
         segment_bytes=integer(f"{log}.segment.bytes"),
         min_isr=integer(f"{log}.min.isr"),
         request_timeout_ms=integer("request.timeout.ms"),
+        add_retry_backoff_ms=integer(f"{retry}.ms"),
+        add_retry_max_ms=integer(f"{retry}.max.ms"),
     )
 
 
