@@ -170,7 +170,10 @@ class TransactionShard(CoordinatorShard):
         current = entry.current
         epoch = None if request.identity is None else request.identity[1]
         target = current.initialized(request.timeout_ms, now_ms)
-        is_retry = epoch == current.last_producer_epoch != NO_PRODUCER_EPOCH
+        is_retry = (
+            epoch == current.last_producer_epoch != NO_PRODUCER_EPOCH
+            and current.producer_epoch != EPOCH_MAX
+        )
         if epoch not in (None, current.producer_epoch) and current.producer_epoch >= 0:
             # A retry after a lost answer. Another producer would have reset the last epoch.
             return entry.move(target) if is_retry else _FENCED
@@ -189,13 +192,16 @@ class TransactionShard(CoordinatorShard):
     def add_partitions(self, request: Addition, now_ms: int) -> Transition:
         """Begin a transaction with the partitions, or add them to the one in progress."""
         entry = self._entries.get(request.transactional_id)
-        if entry is None or entry.current.producer_id != request.producer_id:
+        if entry is None:
             return _UNKNOWN
+        if entry.pending is not None:
+            # Before id and epoch: EndTxn may have told the producer its next ones already.
+            return _CONCURRENT
         current = entry.current
+        if current.producer_id != request.producer_id:
+            return _UNKNOWN
         if current.producer_epoch != request.producer_epoch:
             return _FENCED
-        if entry.pending is not None:
-            return _CONCURRENT
         reaction = entry.react(TransactionEvent.ADD_PARTITIONS)
         if reaction in _REFUSALS:
             return Transition(_REFUSALS[reaction])
@@ -232,9 +238,10 @@ class TransactionShard(CoordinatorShard):
             # Before id and epoch: the producer may be in its next epoch already, and a refusal of
             # either would be its end.
             return _CONCURRENT
-        is_again = bumps and _ends_again(current, request)
-        if current.producer_id != request.producer_id and not is_again:
+        is_of_previous_id = bumps and _is_of_previous_id(current, request)
+        if current.producer_id != request.producer_id and not is_of_previous_id:
             return _UNKNOWN
+        is_again = bumps and _ends_again(current, request)
         if not is_again and request.producer_epoch != current.producer_epoch:
             return _FENCED
         if entry.pending is not None:
@@ -392,19 +399,28 @@ def _may_go_on(current: Transaction, producer_id: int, epoch: int) -> bool:
     )
 
 
-def _ends_again(current: Transaction, request: Ending) -> bool:
-    """Whether the request ends the previous transaction, which is already decided."""
-    is_bumped = (
-        current.producer_id == request.producer_id
-        and current.producer_epoch == request.producer_epoch + 1
-        and current.state in (_DECIDED | _FORGETTABLE) - {TransactionState.EMPTY}
-    )
-    is_rotated = (
+def _is_of_previous_id(current: Transaction, request: Ending) -> bool:
+    """Whether it has the last epoch of the producer id before the current one."""
+    return (
         current.previous_producer_id == request.producer_id
         and request.producer_epoch == LAST_EPOCH_OF_A_PRODUCER
         and current.producer_epoch == 0
-        and current.state in _FORGETTABLE - {TransactionState.EMPTY}
     )
+
+
+def _ends_again(current: Transaction, request: Ending) -> bool:
+    """Whether the request ends the previous transaction, which is already decided.
+
+    Nobody is told `EPOCH_MAX`, which fences a producer in its last epoch.
+    """
+    is_bumped = (
+        current.producer_id == request.producer_id
+        and current.producer_epoch == request.producer_epoch + 1 < EPOCH_MAX
+        and current.state in (_DECIDED | _FORGETTABLE) - {TransactionState.EMPTY}
+    )
+    is_rotated = _is_of_previous_id(current, request) and current.state in _FORGETTABLE - {
+        TransactionState.EMPTY
+    }
     return is_bumped or is_rotated
 
 

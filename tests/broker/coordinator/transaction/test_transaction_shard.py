@@ -1,6 +1,9 @@
 """What the table of transactions does not say: whose epoch counts, and what is under way."""
 
-from tierlog.broker.coordinator.transaction.transaction_metadata import LAST_EPOCH_OF_A_PRODUCER
+from tierlog.broker.coordinator.transaction.transaction_metadata import (
+    EPOCH_MAX,
+    LAST_EPOCH_OF_A_PRODUCER,
+)
 from tierlog.broker.coordinator.transaction.transaction_shard import (
     Addition,
     Ending,
@@ -108,3 +111,53 @@ def test_while_a_transaction_changes_also_a_stranger_to_it_is_told_to_come_again
         answer = driver.shard.end(stranger, driver.take, driver.now_ms)
         assert answer is not None
         assert answer.error is E.CONCURRENT_TRANSACTIONS
+        addition = Addition(ID, producer_id, epoch, frozenset({P0}), 2)
+        assert driver.shard.add_partitions(addition, driver.now_ms).error is (
+            E.CONCURRENT_TRANSACTIONS
+        )
+
+
+def test_a_producer_that_was_given_a_new_id_goes_on_while_the_markers_are_written() -> None:
+    """EndTxn has told it the id with which the next transaction begins; `current` has the old."""
+    driver = with_its_last_epoch()
+    driver.add(P0)
+    assert driver.end(commit=True) is E.NONE
+    decided = driver.transaction
+    told = decided.completed(driver.now_ms)
+    assert told.producer_id != decided.producer_id
+    addition = Addition(ID, told.producer_id, told.producer_epoch, frozenset({P0}), 2)
+    waiting = driver.shard.add_partitions(addition, driver.now_ms)
+    assert waiting.error is E.CONCURRENT_TRANSACTIONS
+    driver.write_markers()
+    assert driver.write(driver.shard.add_partitions(addition, driver.now_ms)) is E.NONE
+
+
+def test_a_producer_whose_id_another_has_replaced_is_fenced() -> None:
+    """The epochs were used up, and somebody else has come for the id since."""
+    driver = with_its_last_epoch()
+    old = driver.transaction
+    assert driver.initialize() is E.NONE
+    assert driver.transaction.producer_id != old.producer_id
+    for is_commit in (True, False):
+        late = Ending(ID, old.producer_id, old.producer_epoch, is_commit, 2)
+        assert driver.write(driver.shard.end(late, driver.take, driver.now_ms)) is E.PRODUCER_FENCED
+    unversioned = Ending(ID, old.producer_id, old.producer_epoch, True, 0)
+    answer = driver.shard.end(unversioned, driver.take, driver.now_ms)
+    assert driver.write(answer) is E.INVALID_PRODUCER_ID_MAPPING
+
+
+def test_nobody_is_given_the_epoch_that_fences_a_producer_in_its_last_one() -> None:
+    """Markers of that epoch would end nothing: no higher one is left for them."""
+    driver = with_its_last_epoch()
+    driver.add(P0)
+    slow = driver.transaction
+    (target,) = driver.shard.timed_out(driver.now_ms + 60_001)
+    driver.shard.written(target, E.NONE, driver.now_ms)
+    driver.write_markers()
+    assert driver.transaction.producer_epoch == EPOCH_MAX
+    for is_commit in (True, False):
+        late = Ending(ID, slow.producer_id, slow.producer_epoch, is_commit, 2)
+        assert driver.write(driver.shard.end(late, driver.take, driver.now_ms)) is E.PRODUCER_FENCED
+    assert driver.initialize((slow.producer_id, slow.producer_epoch)) is E.PRODUCER_FENCED
+    assert driver.initialize() is E.NONE
+    assert driver.transaction.producer_id != slow.producer_id
