@@ -1,0 +1,393 @@
+"""A transactional id in any of its states, and every request that may come to it then.
+
+An id is taken into its state by requests. Where a state is of a producer's last epoch, the id
+begins in the log of its coordinator: nobody wants to come 32,766 times for one.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from tierlog.clients.errors import ErrorCode
+from tierlog.clients.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from tierlog.clients.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from tierlog.clients.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from tierlog.clients.protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from tierlog.clients.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from tierlog.clients.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from tierlog.clients.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from tierlog.clients.protocol.schema import Message
+from tierlog.clients.record.batch import Record
+from tierlog.clients.record.builder import build_batch
+
+from ..broker_process import RawClient
+from .side_by_side import plain
+from .transaction_twins import error_of
+
+KNOWN, HELD = "known", "held"
+"""A topic whose markers are written at once, and one whose markers wait for its broker."""
+LAST_EPOCH = 32_766
+FIRST_ID_OF_LAST_EPOCHS = 1_000_000_000
+_FAR = 500_000_000
+_NEW, _OLD = 5, 4
+_LONG_MS, _SHORT_MS = 600_000, 1
+_NOW_MS = 1_700_000_000_000
+
+Identity: TypeAlias = tuple[int, int]
+"""A producer id and an epoch."""
+
+
+@dataclass
+class Producer:
+    """Whoever uses a transactional id at one cluster, and what it has been told."""
+
+    client: RawClient
+    transactional_id: str
+    told: Identity = (-1, -1)
+    first: Identity = (-1, -1)
+    recorded: Identity = (-1, -1)
+    """What the coordinator describes, once the id is in its state."""
+
+    def come(self, timeout_ms: int = _LONG_MS, *, goes_on: bool = False) -> ErrorCode:
+        producer_id, epoch = self.told if goes_on else (-1, -1)
+        request = InitProducerIdRequest(
+            transactional_id=self.transactional_id,
+            transaction_timeout_ms=timeout_ms,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+        )
+        answer = self.client.ask(request, _NEW, InitProducerIdResponse)
+        if not answer.error_code:
+            self.told = (answer.producer_id, answer.producer_epoch)
+        return ErrorCode(answer.error_code)
+
+    def add(self, topic: str, version: int) -> None:
+        answer = self.client.ask(
+            _adding(self.transactional_id, self.told, version, topic),
+            version,
+            AddPartitionsToTxnResponse,
+        )
+        assert error_of(plain(answer)) is ErrorCode.NONE
+
+    def end(self, version: int, *, commit: bool) -> None:
+        request = _ending(self.transactional_id, self.told, commit)
+        answer = self.client.ask(request, version, EndTxnResponse)
+        assert answer.error_code == ErrorCode.NONE
+        if version >= _NEW:
+            self.told = (answer.producer_id, answer.producer_epoch)
+
+
+Step: TypeAlias = Callable[[Producer], None]
+
+
+class State(NamedTuple):
+    """How an id comes into a state, and its name there."""
+
+    name: str
+    steps: Sequence[Step]
+    is_of_last_epoch: bool = False
+    timeout_ms: int = _LONG_MS
+
+
+def _comes_thrice(producer: Producer) -> None:
+    for _ in range(3):
+        assert producer.come() is ErrorCode.NONE
+
+
+def _comes(producer: Producer) -> None:
+    assert producer.come() is ErrorCode.NONE
+
+
+def _goes_on(producer: Producer) -> None:
+    assert producer.come(goes_on=True) is ErrorCode.NONE
+
+
+def _is_slow(producer: Producer) -> None:
+    """Its transaction will be open for too long."""
+    assert producer.come(_SHORT_MS) is ErrorCode.NONE
+
+
+def _is_replaced(producer: Producer) -> None:
+    """Another comes for the id, and has to wait for the end of this one's transaction."""
+    assert producer.come() is ErrorCode.CONCURRENT_TRANSACTIONS
+
+
+def _adds(topic: str, version: int = _NEW) -> Step:
+    return lambda producer: producer.add(topic, version)
+
+
+def _commits(version: int = _NEW) -> Step:
+    return lambda producer: producer.end(version, commit=True)
+
+
+def _aborts(version: int = _NEW) -> Step:
+    return lambda producer: producer.end(version, commit=False)
+
+
+_OLD_ADDING = 3
+_COMMIT, _ABORT = "CompleteCommit", "CompleteAbort"
+
+STATES: Mapping[str, State] = {
+    "no such id": State("", ()),
+    "Empty": State("Empty", (_comes_thrice,)),
+    "Ongoing": State("Ongoing", (_comes_thrice, _adds(KNOWN))),
+    "PrepareCommit": State("PrepareCommit", (_comes_thrice, _adds(HELD), _commits())),
+    "PrepareAbort": State("PrepareAbort", (_comes_thrice, _adds(HELD), _aborts())),
+    "PrepareCommit of an old client": State(
+        "PrepareCommit", (_comes_thrice, _adds(HELD, _OLD_ADDING), _commits(_OLD))
+    ),
+    "PrepareAbort of an old client": State(
+        "PrepareAbort", (_comes_thrice, _adds(HELD, _OLD_ADDING), _aborts(_OLD))
+    ),
+    "PrepareAbort of a replaced producer": State(
+        "PrepareAbort", (_comes_thrice, _adds(HELD), _is_replaced)
+    ),
+    "CompleteCommit": State(_COMMIT, (_comes_thrice, _adds(KNOWN), _commits())),
+    "CompleteAbort": State(_ABORT, (_comes_thrice, _adds(KNOWN), _aborts())),
+    "CompleteAbort of nothing": State(_ABORT, (_comes_thrice, _aborts())),
+    "CompleteCommit of an old client": State(
+        _COMMIT, (_comes_thrice, _adds(KNOWN, _OLD_ADDING), _commits(_OLD))
+    ),
+    "CompleteAbort of an old client": State(
+        _ABORT, (_comes_thrice, _adds(KNOWN, _OLD_ADDING), _aborts(_OLD))
+    ),
+    "CompleteAbort of a replaced producer": State(
+        _ABORT, (_comes_thrice, _adds(KNOWN), _is_replaced)
+    ),
+    "CompleteAbort of a slow producer": State(_ABORT, (_comes, _comes, _is_slow, _adds(KNOWN))),
+    "Empty, last epoch": State("Empty", (), True),
+    "Empty, next id": State("Empty", (_comes,), True),
+    "Empty, next id of the same producer": State("Empty", (_goes_on,), True),
+    "Ongoing, last epoch": State("Ongoing", (_adds(KNOWN),), True),
+    "PrepareCommit, last epoch": State("PrepareCommit", (_adds(HELD), _commits()), True),
+    "PrepareAbort, last epoch": State("PrepareAbort", (_adds(HELD), _aborts()), True),
+    "PrepareAbort of a replaced producer, last epoch": State(
+        "PrepareAbort", (_adds(HELD), _is_replaced), True
+    ),
+    "CompleteCommit, last epoch": State(_COMMIT, (_adds(KNOWN), _commits()), True),
+    "CompleteAbort, last epoch": State(_ABORT, (_adds(KNOWN), _aborts()), True),
+    "CompleteCommit of an old client, last epoch": State(
+        _COMMIT, (_adds(KNOWN, _OLD_ADDING), _commits(_OLD)), True
+    ),
+    "CompleteAbort of a slow producer, last epoch": State(_ABORT, (_adds(KNOWN),), True, _SHORT_MS),
+}
+
+
+# -- Whose requests they are ------------------------------------------------------------------
+
+
+def _epochs_on(count: int) -> Callable[[Producer], Identity | None]:
+    def identity(producer: Producer) -> Identity | None:
+        producer_id, epoch = producer.recorded
+        return (producer_id, epoch + count) if epoch + count <= LAST_EPOCH + 1 else None
+
+    return identity
+
+
+_RELATIONS: Mapping[str, Callable[[Producer], Identity | None]] = {
+    "two epochs ago": _epochs_on(-2),
+    "last epoch": _epochs_on(-1),
+    "this epoch": _epochs_on(0),
+    "next epoch": _epochs_on(1),
+    "another id": lambda producer: (producer.recorded[0] + _FAR, producer.recorded[1]),
+}
+_RELATIONS_OF_LAST_EPOCH: Mapping[str, Callable[[Producer], Identity | None]] = {
+    **_RELATIONS,
+    "as told": lambda producer: producer.told,
+    "first id, its last epoch": lambda producer: producer.first,
+    "first id, the epoch before": lambda producer: (producer.first[0], LAST_EPOCH - 1),
+}
+_RELATIONS_TO_NOBODY: Mapping[str, Callable[[Producer], Identity | None]] = {
+    "unknown": lambda _: (_FAR, 0)
+}
+_ANONYMOUS: Mapping[str, Callable[[Producer], Identity | None]] = {
+    "without an identity": lambda _: (-1, -1)
+}
+
+
+# -- The requests -----------------------------------------------------------------------------
+
+
+def _adding(
+    transactional_id: str, identity: Identity, version: int, topic: str, *, verify: bool = False
+) -> Message:
+    producer_id, epoch = identity
+    topics = [AddPartitionsToTxnTopic(name=topic, partitions=[0])]
+    if version < _OLD:
+        return AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=transactional_id,
+            v3_and_below_producer_id=producer_id,
+            v3_and_below_producer_epoch=epoch,
+            v3_and_below_topics=topics,
+        )
+    transaction = AddPartitionsToTxnTransaction(
+        transactional_id=transactional_id,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        verify_only=verify,
+        topics=topics,
+    )
+    return AddPartitionsToTxnRequest(transactions=[transaction])
+
+
+def _ending(transactional_id: str, identity: Identity, commit: bool) -> Message:
+    return EndTxnRequest(
+        transactional_id=transactional_id,
+        producer_id=identity[0],
+        producer_epoch=identity[1],
+        committed=commit,
+    )
+
+
+def _initializing(transactional_id: str, identity: Identity) -> Message:
+    return InitProducerIdRequest(
+        transactional_id=transactional_id,
+        transaction_timeout_ms=_LONG_MS,
+        producer_id=identity[0],
+        producer_epoch=identity[1],
+    )
+
+
+def _adding_offsets(transactional_id: str, identity: Identity) -> Message:
+    return AddOffsetsToTxnRequest(
+        transactional_id=transactional_id,
+        producer_id=identity[0],
+        producer_epoch=identity[1],
+        group_id=f"group of {transactional_id}",
+    )
+
+
+def _committing_offsets(transactional_id: str, identity: Identity) -> Message:
+    partition = TxnOffsetCommitRequestPartition(
+        partition_index=0, committed_offset=3, committed_metadata=""
+    )
+    return TxnOffsetCommitRequest(
+        transactional_id=transactional_id,
+        group_id=f"group of {transactional_id}",
+        producer_id=identity[0],
+        producer_epoch=identity[1],
+        topics=[TxnOffsetCommitRequestTopic(name=KNOWN, partitions=[partition])],
+    )
+
+
+def _producing(transactional_id: str, identity: Identity) -> Message:
+    records = build_batch(
+        [Record(0, _NOW_MS, b"k", b"v", ())],
+        producer_id=identity[0],
+        producer_epoch=identity[1],
+        base_sequence=0,
+        is_transactional=True,
+    )
+    data = PartitionProduceData(index=0, records=memoryview(records))
+    return ProduceRequest(
+        transactional_id=transactional_id,
+        acks=-1,
+        timeout_ms=10_000,
+        topic_data=[TopicProduceData(name=KNOWN, partition_data=[data])],
+    )
+
+
+def _marking(_: str, identity: Identity) -> Message:
+    marker = WritableTxnMarker(
+        producer_id=identity[0],
+        producer_epoch=identity[1],
+        transaction_result=True,
+        topics=[WritableTxnMarkerTopic(name=KNOWN, partition_indexes=[0])],
+        coordinator_epoch=1_000,
+        transaction_version=2,
+    )
+    return WriteTxnMarkersRequest(markers=[marker])
+
+
+class Request(NamedTuple):
+    """A request about a transactional id, as a producer of an identity makes it."""
+
+    make: Callable[[str, Identity], Message]
+    version: int
+    is_anonymous: bool = False
+
+
+REQUESTS: Mapping[str, Request] = {
+    "InitProducerId 5": Request(_initializing, 5, is_anonymous=True),
+    "InitProducerId 5 of a producer": Request(_initializing, 5),
+    "AddPartitionsToTxn 3": Request(lambda tid, who: _adding(tid, who, 3, KNOWN), 3),
+    "AddPartitionsToTxn 5": Request(lambda tid, who: _adding(tid, who, 5, KNOWN), 5),
+    "AddPartitionsToTxn 5, verify": Request(
+        lambda tid, who: _adding(tid, who, 5, KNOWN, verify=True), 5
+    ),
+    "AddOffsetsToTxn 4": Request(_adding_offsets, 4),
+    "TxnOffsetCommit 4": Request(_committing_offsets, 4),
+    "TxnOffsetCommit 5": Request(_committing_offsets, 5),
+    "Produce 11": Request(_producing, 11),
+    "Produce 12": Request(_producing, 12),
+    "EndTxn 4, commit": Request(lambda tid, who: _ending(tid, who, True), 4),
+    "EndTxn 4, abort": Request(lambda tid, who: _ending(tid, who, False), 4),
+    "EndTxn 5, commit": Request(lambda tid, who: _ending(tid, who, True), 5),
+    "EndTxn 5, abort": Request(lambda tid, who: _ending(tid, who, False), 5),
+    "WriteTxnMarkers 2": Request(_marking, 2),
+}
+
+
+class Cell(NamedTuple):
+    """A request of an identity to an id in a state."""
+
+    number: int
+    state: str
+    request: str
+    relation: str
+
+    @property
+    def transactional_id(self) -> str:
+        return f"cell-{self.number}"
+
+    @property
+    def first_identity(self) -> Identity:
+        """With which an id begins that is in its last epoch."""
+        return (FIRST_ID_OF_LAST_EPOCHS + self.number, LAST_EPOCH)
+
+    @property
+    def coordinates(self) -> str:
+        return f"{self.state} | {self.request} | {self.relation}"
+
+    def identity(self, producer: Producer) -> Identity | None:
+        """Whose request it is; None if there is no such epoch."""
+        return _relations(self.state, self.request)[self.relation](producer)
+
+
+def _relations(state: str, request: str) -> Mapping[str, Callable[[Producer], Identity | None]]:
+    if REQUESTS[request].is_anonymous:
+        return _ANONYMOUS
+    if not STATES[state].name:
+        return _RELATIONS_TO_NOBODY
+    return _RELATIONS_OF_LAST_EPOCH if STATES[state].is_of_last_epoch else _RELATIONS
+
+
+def all_cells() -> list[Cell]:
+    """The whole table."""
+    coordinates = [
+        (state, request, relation)
+        for state in STATES
+        for request in REQUESTS
+        for relation in _relations(state, request)
+    ]
+    return [Cell(number, *each) for number, each in enumerate(coordinates)]
