@@ -6,8 +6,12 @@ begins in the log of its coordinator: nobody wants to come 32,766 times for one.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from pathlib import Path
+from typing import NamedTuple, Protocol, TypeAlias
 
+from tierlog.broker.coordinator.transaction.transaction_metadata import Transaction
+from tierlog.broker.coordinator.transaction.transaction_state import TransactionState
+from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from tierlog.clients.protocol.messages.add_partitions_to_txn import (
@@ -50,25 +54,45 @@ LAST_EPOCH = 32_766
 FIRST_ID_OF_LAST_EPOCHS = 1_000_000_000
 _FAR = 500_000_000
 _NEW, _OLD = 5, 4
-_LONG_MS, _SHORT_MS = 600_000, 1
+LONG_MS, SHORT_MS = 600_000, 1
 _NOW_MS = 1_700_000_000_000
 
 Identity: TypeAlias = tuple[int, int]
 """A producer id and an epoch."""
 
 
+class Producer(Protocol):
+    """Whoever uses a transactional id, and what it has been told."""
+
+    told: Identity
+    first: Identity
+    recorded: Identity
+    """What the coordinator describes, once the id is in its state."""
+
+    def come(self, timeout_ms: int = LONG_MS, *, goes_on: bool = False) -> ErrorCode:
+        """Ask for an identity; with `goes_on` as the producer that has one."""
+        ...
+
+    def add(self, topic: str, version: int) -> None:
+        """Add a partition of the topic to the transaction."""
+        ...
+
+    def end(self, version: int, *, commit: bool) -> None:
+        """End the transaction."""
+        ...
+
+
 @dataclass
-class Producer:
-    """Whoever uses a transactional id at one cluster, and what it has been told."""
+class WireProducer:
+    """A producer at one cluster."""
 
     client: RawClient
     transactional_id: str
     told: Identity = (-1, -1)
     first: Identity = (-1, -1)
     recorded: Identity = (-1, -1)
-    """What the coordinator describes, once the id is in its state."""
 
-    def come(self, timeout_ms: int = _LONG_MS, *, goes_on: bool = False) -> ErrorCode:
+    def come(self, timeout_ms: int = LONG_MS, *, goes_on: bool = False) -> ErrorCode:
         producer_id, epoch = self.told if goes_on else (-1, -1)
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id,
@@ -106,7 +130,7 @@ class State(NamedTuple):
     name: str
     steps: Sequence[Step]
     is_of_last_epoch: bool = False
-    timeout_ms: int = _LONG_MS
+    timeout_ms: int = LONG_MS
 
 
 def _comes_thrice(producer: Producer) -> None:
@@ -124,7 +148,7 @@ def _goes_on(producer: Producer) -> None:
 
 def _is_slow(producer: Producer) -> None:
     """Its transaction will be open for too long."""
-    assert producer.come(_SHORT_MS) is ErrorCode.NONE
+    assert producer.come(SHORT_MS) is ErrorCode.NONE
 
 
 def _is_replaced(producer: Producer) -> None:
@@ -174,7 +198,9 @@ STATES: Mapping[str, State] = {
     "CompleteAbort of a replaced producer": State(
         _ABORT, (_comes_thrice, _adds(KNOWN), _is_replaced)
     ),
-    "CompleteAbort of a slow producer": State(_ABORT, (_comes, _comes, _is_slow, _adds(KNOWN))),
+    "CompleteAbort of a slow producer": State(
+        _ABORT, (_comes, _comes, _is_slow, _adds(KNOWN)), timeout_ms=SHORT_MS
+    ),
     "Empty, last epoch": State("Empty", (), True),
     "Empty, next id": State("Empty", (_comes,), True),
     "Empty, next id of the same producer": State("Empty", (_goes_on,), True),
@@ -189,7 +215,7 @@ STATES: Mapping[str, State] = {
     "CompleteCommit of an old client, last epoch": State(
         _COMMIT, (_adds(KNOWN, _OLD_ADDING), _commits(_OLD)), True
     ),
-    "CompleteAbort of a slow producer, last epoch": State(_ABORT, (_adds(KNOWN),), True, _SHORT_MS),
+    "CompleteAbort of a slow producer, last epoch": State(_ABORT, (_adds(KNOWN),), True, SHORT_MS),
 }
 
 
@@ -199,14 +225,14 @@ STATES: Mapping[str, State] = {
 def _epochs_on(count: int) -> Callable[[Producer], Identity | None]:
     def identity(producer: Producer) -> Identity | None:
         producer_id, epoch = producer.recorded
-        return (producer_id, epoch + count) if epoch + count <= LAST_EPOCH + 1 else None
+        return (producer_id, epoch + count) if 0 <= epoch + count <= LAST_EPOCH + 1 else None
 
     return identity
 
 
 _RELATIONS: Mapping[str, Callable[[Producer], Identity | None]] = {
-    "two epochs ago": _epochs_on(-2),
-    "last epoch": _epochs_on(-1),
+    "two epochs before": _epochs_on(-2),
+    "the epoch before": _epochs_on(-1),
     "this epoch": _epochs_on(0),
     "next epoch": _epochs_on(1),
     "another id": lambda producer: (producer.recorded[0] + _FAR, producer.recorded[1]),
@@ -214,8 +240,8 @@ _RELATIONS: Mapping[str, Callable[[Producer], Identity | None]] = {
 _RELATIONS_OF_LAST_EPOCH: Mapping[str, Callable[[Producer], Identity | None]] = {
     **_RELATIONS,
     "as told": lambda producer: producer.told,
-    "first id, its last epoch": lambda producer: producer.first,
-    "first id, the epoch before": lambda producer: (producer.first[0], LAST_EPOCH - 1),
+    "first id in its last epoch": lambda producer: producer.first,
+    "first id in the epoch before": lambda producer: (producer.first[0], LAST_EPOCH - 1),
 }
 _RELATIONS_TO_NOBODY: Mapping[str, Callable[[Producer], Identity | None]] = {
     "unknown": lambda _: (_FAR, 0)
@@ -262,7 +288,7 @@ def _ending(transactional_id: str, identity: Identity, commit: bool) -> Message:
 def _initializing(transactional_id: str, identity: Identity) -> Message:
     return InitProducerIdRequest(
         transactional_id=transactional_id,
-        transaction_timeout_ms=_LONG_MS,
+        transaction_timeout_ms=LONG_MS,
         producer_id=identity[0],
         producer_epoch=identity[1],
     )
@@ -382,12 +408,68 @@ def _relations(state: str, request: str) -> Mapping[str, Callable[[Producer], Id
     return _RELATIONS_OF_LAST_EPOCH if STATES[state].is_of_last_epoch else _RELATIONS
 
 
-def all_cells() -> list[Cell]:
-    """The whole table."""
+def all_cells(*, of_the_coordinator: bool = False) -> list[Cell]:
+    """The whole table, or the requests that only the coordinator of transactional ids answers."""
     coordinates = [
         (state, request, relation)
         for state in STATES
         for request in REQUESTS
         for relation in _relations(state, request)
     ]
-    return [Cell(number, *each) for number, each in enumerate(coordinates)]
+    cells = [Cell(number, *each) for number, each in enumerate(coordinates)]
+    kinds = ("InitProducerId", "AddPartitionsToTxn", "EndTxn")
+    return [each for each in cells if not of_the_coordinator or each.request.startswith(kinds)]
+
+
+def first_transaction(cell: Cell) -> Transaction:
+    """How an id that is in its last epoch begins in the log."""
+    return Transaction(
+        cell.transactional_id,
+        *cell.first_identity,
+        timeout_ms=STATES[cell.state].timeout_ms,
+        state=TransactionState.EMPTY,
+        partitions=frozenset(),
+        last_update_ms=SystemEnvironment().wall_clock_ms(),
+    )
+
+
+def named(producer: Producer, identity: Identity) -> str:
+    """An identity with a name in place of the producer id, which each cluster draws."""
+    producer_id, epoch = identity
+    names = {
+        producer.first[0]: "the first id",
+        producer.told[0]: "the id told",
+        producer.recorded[0]: "the id",
+    }
+    return f"{names.get(producer_id, 'a new id')}/{epoch}"
+
+
+NO_EPOCH = "no such epoch"
+"""The text of a cell of which there is no request."""
+
+
+def said(answer: str, before: str, after: str) -> str:
+    """A cell's text: what is answered, and how the id is then, if it is not as before."""
+    return answer if after == before else f"{answer}; then {after}"
+
+
+def lines(cells: Sequence[Cell], texts: Sequence[str]) -> list[str]:
+    """A column of the table, with what is the same of several relations in one line."""
+    rows: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for cell, text in zip(cells, texts, strict=True):
+        if text == NO_EPOCH:
+            continue
+        row = rows.setdefault((cell.state, cell.request), {})
+        row.setdefault(text, []).append(cell.relation)
+    return [
+        f"{state} | {request} | {', '.join(relations)}: {text}"
+        for (state, request), row in rows.items()
+        for text, relations in row.items()
+    ]
+
+
+DIFFERENT: Mapping[str, tuple[str, str]] = {}
+"""Cells, by their coordinates, in which Kafka's answer and ours differ: docs/differences.md."""
+
+ANSWERS = Path(__file__).parent / "coordinator_answers.txt"
+"""Kafka's answers in the cells that only the coordinator of transactional ids decides."""

@@ -6,12 +6,10 @@ afterwards. Where the two differ, `DIFFERENT` has both, and docs/differences.md 
 """
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
-from tierlog.broker.coordinator.transaction.transaction_metadata import Transaction
-from tierlog.broker.coordinator.transaction.transaction_state import TransactionState as State
-from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.messages.describe_transactions import TransactionState
 from tierlog.clients.protocol.messages.end_txn import EndTxnResponse
@@ -24,7 +22,23 @@ from tierlog.clients.protocol.schema import Message
 
 from ..broker_process import RawClient
 from ..waiting import wait_until
-from .coordinator_cells import HELD, REQUESTS, STATES, Cell, Identity, Producer, all_cells
+from .coordinator_cells import (
+    ANSWERS,
+    DIFFERENT,
+    HELD,
+    NO_EPOCH,
+    REQUESTS,
+    SHORT_MS,
+    STATES,
+    Cell,
+    Identity,
+    WireProducer,
+    all_cells,
+    first_transaction,
+    lines,
+    named,
+    said,
+)
 from .held_markers import HeldMarkers, described
 from .side_by_side import plain
 from .transaction_twins import error_of
@@ -36,21 +50,6 @@ _WITHIN_S = 120
 _PREPARED = ("PrepareCommit", "PrepareAbort")
 _NO_STATE = ""
 
-DIFFERENT: dict[str, tuple[str, str]] = {}
-"""Cells, by their coordinates, with Kafka's answer and ours."""
-
-
-def _of_last_epoch(cell: Cell) -> Transaction:
-    """How its id begins in the coordinator's log."""
-    return Transaction(
-        cell.transactional_id,
-        *cell.first_identity,
-        timeout_ms=STATES[cell.state].timeout_ms,
-        state=State.EMPTY,
-        partitions=frozenset(),
-        last_update_ms=SystemEnvironment().wall_clock_ms(),
-    )
-
 
 @pytest.fixture(scope="module")
 def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[HeldMarkers, HeldMarkers]]:
@@ -60,7 +59,7 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[HeldMar
     of_last_epoch = [cell for cell in _CELLS if STATES[cell.state].is_of_last_epoch]
     try:
         for each in both:
-            each.start(list(map(_of_last_epoch, of_last_epoch)))
+            each.start(list(map(first_transaction, of_last_epoch)))
         yield both
     finally:
         for each in both:
@@ -75,10 +74,11 @@ class Side:
         self.client = RawClient(port, timeout_s=60)
         self.cells = cells
         self.producers = [self._producer(cell) for cell in cells]
+        self.before: list[str] = []
 
-    def _producer(self, cell: Cell) -> Producer:
+    def _producer(self, cell: Cell) -> WireProducer:
         first = cell.first_identity if STATES[cell.state].is_of_last_epoch else (-1, -1)
-        return Producer(self.client, cell.transactional_id, first, first)
+        return WireProducer(self.client, cell.transactional_id, first, first)
 
     def describe(self) -> list[TransactionState]:
         return described(self.client, [cell.transactional_id for cell in self.cells])
@@ -91,30 +91,35 @@ class Side:
         for cell, producer, found in zip(self.cells, self.producers, self.describe(), strict=True):
             assert found.transaction_state == STATES[cell.state].name, cell
             producer.recorded = (found.producer_id, found.producer_epoch)
+        self.before = self._states()
 
-    def answers(self) -> list[str]:
+    def texts(self) -> list[str]:
         """What each cell's request is answered, and how its id is afterwards."""
-        said = [
+        answers = [
             self._answer(cell, producer)
             for cell, producer in zip(self.cells, self.producers, strict=True)
         ]
         self._settle()
-        states, listed = self.describe(), self._listed()
+        return list(map(said, answers, self.before, self._states()))
+
+    def _states(self) -> list[str]:
+        """How each id is."""
+        listed = self._listed()
         return [
-            f"{answer}; then {self._named(producer, state)}{listed[state.transactional_id]}"
-            for answer, producer, state in zip(said, self.producers, states, strict=True)
+            f"{self._named(producer, state)}{listed[state.transactional_id]}"
+            for producer, state in zip(self.producers, self.describe(), strict=True)
         ]
 
-    def _answer(self, cell: Cell, producer: Producer) -> str:
+    def _answer(self, cell: Cell, producer: WireProducer) -> str:
         identity = cell.identity(producer)
         if identity is None:
-            return "no such epoch"
+            return NO_EPOCH
         request = REQUESTS[cell.request]
         asked = request.make(cell.transactional_id, identity)
         answer = self.client.receive(self.client.send(asked, request.version))
         error = error_of(plain(answer)).name
         told = _identity_in(answer)
-        return error if told is None else f"{error} {_named(producer, told)}"
+        return error if told is None or told[0] < 0 else f"{error} {named(producer, told)}"
 
     def _settle(self) -> None:
         """Wait until nothing is on its way, but for markers that are held."""
@@ -122,15 +127,15 @@ class Side:
 
     def _is_settled(self) -> bool:
         return all(
-            _is_settled(state, is_slow=STATES[cell.state].timeout_ms == 1)
+            _is_settled(state, is_slow=STATES[cell.state].timeout_ms == SHORT_MS)
             for cell, state in zip(self.cells, self.describe(), strict=True)
         )
 
-    def _named(self, producer: Producer, state: TransactionState) -> str:
+    def _named(self, producer: WireProducer, state: TransactionState) -> str:
         if state.error_code:
             return ErrorCode(state.error_code).name
         topics = sorted((each.topic, each.partitions) for each in state.topics)
-        who = _named(producer, (state.producer_id, state.producer_epoch))
+        who = named(producer, (state.producer_id, state.producer_epoch))
         return f"{state.transaction_state} {who} {topics}"
 
     def _listed(self) -> dict[str, str]:
@@ -162,21 +167,9 @@ def _identity_in(answer: Message) -> Identity | None:
     return None
 
 
-def _named(producer: Producer, identity: Identity) -> str:
-    """The identity with a name in place of the producer id, which each cluster draws."""
-    producer_id, epoch = identity
-    names = {
-        producer.first[0]: "the first id",
-        producer.told[0]: "the id told",
-        producer.recorded[0]: "the id",
-        -1: "nobody",
-    }
-    return f"{names.get(producer_id, 'a new id')}/{epoch}"
-
-
 @pytest.mark.parametrize("state", STATES)
 def test_a_request_is_answered_as_by_kafka(
-    clusters: tuple[HeldMarkers, HeldMarkers], state: str
+    clusters: tuple[HeldMarkers, HeldMarkers], state: str, tmp_path: Path
 ) -> None:
     cells = [cell for cell in _CELLS if cell.state == state]
     columns: list[list[str]] = []
@@ -184,7 +177,8 @@ def test_a_request_is_answered_as_by_kafka(
         side = Side(each.port, cells)
         with side.client:
             side.take_into_states()
-            columns.append(side.answers())
+            columns.append(side.texts())
+    _check_file(state, cells, columns[0], tmp_path)
     rows = zip(cells, *columns, strict=True)
     different = {cell.coordinates: (kafka, ours) for cell, kafka, ours in rows if kafka != ours}
     expected = {name: pair for name, pair in DIFFERENT.items() if name.startswith(f"{state} | ")}
@@ -193,6 +187,18 @@ def test_a_request_is_answered_as_by_kafka(
         for name, (kafka, ours) in different.items()
         if expected.get(name) != (kafka, ours)
     )
+
+
+def _check_file(state: str, cells: Sequence[Cell], kafka: Sequence[str], directory: Path) -> None:
+    """The file from which the tests without Kafka know Kafka's answers is right."""
+    own = {cell.coordinates for cell in all_cells(of_the_coordinator=True)}
+    answers = [
+        (cell, text) for cell, text in zip(cells, kafka, strict=True) if cell.coordinates in own
+    ]
+    found = lines(*zip(*answers, strict=True))
+    expected = [line for line in ANSWERS.read_text().splitlines() if line.startswith(f"{state} | ")]
+    (directory / "found.txt").write_text("".join(f"{line}\n" for line in found))
+    assert found == expected, f"{ANSWERS} has something else than {directory / 'found.txt'}"
 
 
 def test_all_complete_when_the_broker_is_back(
