@@ -13,52 +13,31 @@ from tierlog.broker.coordinator.transaction.transaction_metadata import Transact
 from tierlog.broker.coordinator.transaction.transaction_state import TransactionState
 from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.errors import ErrorCode
-from tierlog.clients.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from tierlog.clients.protocol.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTransaction,
-)
-from tierlog.clients.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from tierlog.clients.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
+from tierlog.clients.protocol.messages.end_txn import EndTxnResponse
 from tierlog.clients.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
-from tierlog.clients.protocol.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
-from tierlog.clients.protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
-from tierlog.clients.protocol.messages.write_txn_markers import (
-    WritableTxnMarker,
-    WritableTxnMarkerTopic,
-    WriteTxnMarkersRequest,
-)
-from tierlog.clients.protocol.schema import Message
-from tierlog.clients.record.batch import Record
-from tierlog.clients.record.builder import build_batch
 
 from ..broker_process import RawClient
+from .coordinator_requests import (
+    HELD,
+    KNOWN,
+    LONG_MS,
+    REQUESTS,
+    SHORT_MS,
+    Identity,
+    adding,
+    ending,
+)
 from .side_by_side import plain
 from .transaction_twins import error_of
 
-KNOWN, HELD = "known", "held"
-"""A topic whose markers are written at once, and one whose markers wait for its broker."""
 LAST_EPOCH = 32_766
 FIRST_ID_OF_LAST_EPOCHS = 1_000_000_000
 _FAR = 500_000_000
 _NEW, _OLD = 5, 4
-LONG_MS, SHORT_MS = 600_000, 1
-_NOW_MS = 1_700_000_000_000
-
-Identity: TypeAlias = tuple[int, int]
-"""A producer id and an epoch."""
 
 
 class Producer(Protocol):
@@ -107,14 +86,14 @@ class WireProducer:
 
     def add(self, topic: str, version: int) -> None:
         answer = self.client.ask(
-            _adding(self.transactional_id, self.told, version, topic),
+            adding(self.transactional_id, self.told, version, topic),
             version,
             AddPartitionsToTxnResponse,
         )
         assert error_of(plain(answer)) is ErrorCode.NONE
 
     def end(self, version: int, *, commit: bool) -> None:
-        request = _ending(self.transactional_id, self.told, commit)
+        request = ending(self.transactional_id, self.told, commit)
         answer = self.client.ask(request, version, EndTxnResponse)
         assert answer.error_code == ErrorCode.NONE
         if version >= _NEW:
@@ -248,129 +227,6 @@ _RELATIONS_TO_NOBODY: Mapping[str, Callable[[Producer], Identity | None]] = {
 }
 _ANONYMOUS: Mapping[str, Callable[[Producer], Identity | None]] = {
     "without an identity": lambda _: (-1, -1)
-}
-
-
-# -- The requests -----------------------------------------------------------------------------
-
-
-def _adding(
-    transactional_id: str, identity: Identity, version: int, topic: str, *, verify: bool = False
-) -> Message:
-    producer_id, epoch = identity
-    topics = [AddPartitionsToTxnTopic(name=topic, partitions=[0])]
-    if version < _OLD:
-        return AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=transactional_id,
-            v3_and_below_producer_id=producer_id,
-            v3_and_below_producer_epoch=epoch,
-            v3_and_below_topics=topics,
-        )
-    transaction = AddPartitionsToTxnTransaction(
-        transactional_id=transactional_id,
-        producer_id=producer_id,
-        producer_epoch=epoch,
-        verify_only=verify,
-        topics=topics,
-    )
-    return AddPartitionsToTxnRequest(transactions=[transaction])
-
-
-def _ending(transactional_id: str, identity: Identity, commit: bool) -> Message:
-    return EndTxnRequest(
-        transactional_id=transactional_id,
-        producer_id=identity[0],
-        producer_epoch=identity[1],
-        committed=commit,
-    )
-
-
-def _initializing(transactional_id: str, identity: Identity) -> Message:
-    return InitProducerIdRequest(
-        transactional_id=transactional_id,
-        transaction_timeout_ms=LONG_MS,
-        producer_id=identity[0],
-        producer_epoch=identity[1],
-    )
-
-
-def _adding_offsets(transactional_id: str, identity: Identity) -> Message:
-    return AddOffsetsToTxnRequest(
-        transactional_id=transactional_id,
-        producer_id=identity[0],
-        producer_epoch=identity[1],
-        group_id=f"group of {transactional_id}",
-    )
-
-
-def _committing_offsets(transactional_id: str, identity: Identity) -> Message:
-    partition = TxnOffsetCommitRequestPartition(
-        partition_index=0, committed_offset=3, committed_metadata=""
-    )
-    return TxnOffsetCommitRequest(
-        transactional_id=transactional_id,
-        group_id=f"group of {transactional_id}",
-        producer_id=identity[0],
-        producer_epoch=identity[1],
-        topics=[TxnOffsetCommitRequestTopic(name=KNOWN, partitions=[partition])],
-    )
-
-
-def _producing(transactional_id: str, identity: Identity) -> Message:
-    records = build_batch(
-        [Record(0, _NOW_MS, b"k", b"v", ())],
-        producer_id=identity[0],
-        producer_epoch=identity[1],
-        base_sequence=0,
-        is_transactional=True,
-    )
-    data = PartitionProduceData(index=0, records=memoryview(records))
-    return ProduceRequest(
-        transactional_id=transactional_id,
-        acks=-1,
-        timeout_ms=10_000,
-        topic_data=[TopicProduceData(name=KNOWN, partition_data=[data])],
-    )
-
-
-def _marking(_: str, identity: Identity) -> Message:
-    marker = WritableTxnMarker(
-        producer_id=identity[0],
-        producer_epoch=identity[1],
-        transaction_result=True,
-        topics=[WritableTxnMarkerTopic(name=KNOWN, partition_indexes=[0])],
-        coordinator_epoch=1_000,
-        transaction_version=2,
-    )
-    return WriteTxnMarkersRequest(markers=[marker])
-
-
-class Request(NamedTuple):
-    """A request about a transactional id, as a producer of an identity makes it."""
-
-    make: Callable[[str, Identity], Message]
-    version: int
-    is_anonymous: bool = False
-
-
-REQUESTS: Mapping[str, Request] = {
-    "InitProducerId 5": Request(_initializing, 5, is_anonymous=True),
-    "InitProducerId 5 of a producer": Request(_initializing, 5),
-    "AddPartitionsToTxn 3": Request(lambda tid, who: _adding(tid, who, 3, KNOWN), 3),
-    "AddPartitionsToTxn 5": Request(lambda tid, who: _adding(tid, who, 5, KNOWN), 5),
-    "AddPartitionsToTxn 5, verify": Request(
-        lambda tid, who: _adding(tid, who, 5, KNOWN, verify=True), 5
-    ),
-    "AddOffsetsToTxn 4": Request(_adding_offsets, 4),
-    "TxnOffsetCommit 4": Request(_committing_offsets, 4),
-    "TxnOffsetCommit 5": Request(_committing_offsets, 5),
-    "Produce 11": Request(_producing, 11),
-    "Produce 12": Request(_producing, 12),
-    "EndTxn 4, commit": Request(lambda tid, who: _ending(tid, who, True), 4),
-    "EndTxn 4, abort": Request(lambda tid, who: _ending(tid, who, False), 4),
-    "EndTxn 5, commit": Request(lambda tid, who: _ending(tid, who, True), 5),
-    "EndTxn 5, abort": Request(lambda tid, who: _ending(tid, who, False), 5),
-    "WriteTxnMarkers 2": Request(_marking, 2),
 }
 
 

@@ -41,7 +41,7 @@ from tierlog.clients.record.builder import build_batch
 
 from ..broker_process import RawClient
 from ..waiting import wait_until
-from .coordinator_cells import HELD, KNOWN
+from .coordinator_requests import HELD, KNOWN
 
 _LOG = f"__transaction_state-0/{0:020}.log"
 _VERSION = 2

@@ -25,13 +25,9 @@ from ..waiting import wait_until
 from .coordinator_cells import (
     ANSWERS,
     DIFFERENT,
-    HELD,
     NO_EPOCH,
-    REQUESTS,
-    SHORT_MS,
     STATES,
     Cell,
-    Identity,
     WireProducer,
     all_cells,
     first_transaction,
@@ -39,6 +35,7 @@ from .coordinator_cells import (
     named,
     said,
 )
+from .coordinator_requests import HELD, REQUESTS, SHORT_MS, Identity
 from .held_markers import HeldMarkers, described
 from .side_by_side import plain
 from .transaction_twins import error_of

@@ -33,19 +33,16 @@ from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from ....conformance.coordinator_cells import (
     ANSWERS,
     DIFFERENT,
-    HELD,
-    KNOWN,
-    LONG_MS,
     NO_EPOCH,
     STATES,
     Cell,
-    Identity,
     all_cells,
     first_transaction,
     lines,
     named,
     said,
 )
+from ....conformance.coordinator_requests import HELD, KNOWN, LONG_MS, Identity
 from ..memory_offsets_log import MemoryOffsetsLog
 from .transaction_partitions import Partitions
 
