@@ -329,6 +329,8 @@ class Broker:
             self._start_snapshots(controller)
         groups, transactions = self._start_coordinators(controller, replica_manager, log_manager)
         dynamic_config.subscribe(groups.on_config_change)
+        producer_ids = ProducerIds(self._allocation_of_producer_ids(controller, storage))
+        transactions.producer_ids = producer_ids
         return BrokerContext(
             config=config,
             listeners=self.listeners,
@@ -340,7 +342,7 @@ class Broker:
             log_manager=log_manager,
             groups=groups,
             transactions=transactions,
-            producer_ids=ProducerIds(self._allocation_of_producer_ids(controller, storage)),
+            producer_ids=producer_ids,
             fetch_sessions=self._fetch_sessions(),
             topic_defaults=topic_defaults,
             dynamic_config=dynamic_config,

@@ -20,6 +20,7 @@ from ..config.config import BrokerConfig
 from .groups import Groups
 
 if TYPE_CHECKING:
+    from ..coordinator.transaction.producer_ids import ProducerIds
     from ..coordinator.transaction.transaction_coordinator import TransactionCoordinator
     from ..coordinator.transaction.transaction_links import TransactionLinks
     from ..coordinator.transaction.transaction_markers import LocalMarkers
@@ -49,6 +50,8 @@ class Transactions:
         self._markers: LocalMarkers | None = None
         self._links: TransactionLinks | None = None
         self._is_stopped = False
+        self.producer_ids: ProducerIds | None = None
+        """Set before the first transaction can time out."""
 
     def start(self) -> None:
         """Load the transactions of a previous run, if any."""
@@ -125,11 +128,15 @@ class Transactions:
             config, self._environment, log, markers, self._supervisor
         )
         self._coordinator = coordinator
+        coordinator.take_producer_id = self._take_producer_id
         coordinator.start()
         # The transaction version must be known before the log is read.
         self._controller.subscribe(coordinator.publish)
         self._replica_manager.listen(TRANSACTION_STATE_TOPIC, coordinator)
         return coordinator
+
+    def _take_producer_id(self) -> int | None:
+        return None if self.producer_ids is None else self.producer_ids.next_if_there()
 
     async def stop(self) -> None:
         """Cancel the requests that wait in the coordinator, and leave the other brokers."""

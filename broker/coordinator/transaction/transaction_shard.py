@@ -283,8 +283,14 @@ class TransactionShard(CoordinatorShard):
 
     # Timeouts and expiry.
 
-    def timed_out(self, now_ms: int) -> list[Transaction]:
+    def timed_out(self, now_ms: int, take: TakeProducerId) -> list[Transaction]:
         """Transactions to abort because they exceeded their timeout."""
+
+        def take_if_there() -> int:
+            producer_id = take()
+            # It may go without: then `EPOCH_MAX` fences the producer, which nobody ever gets.
+            return NO_PRODUCER_ID if producer_id is None else producer_id
+
         targets: list[Transaction] = []
         for entry in self._entries.values():
             current = entry.current
@@ -292,8 +298,7 @@ class TransactionShard(CoordinatorShard):
             reaction = entry.react(TransactionEvent.TIME_OUT)
             if entry.pending is not None or not is_late or reaction is TransactionReaction.IGNORE:
                 continue
-            # The fence gets no new producer id: it may use EPOCH_MAX, which no producer ever gets.
-            transition = self._fence(entry, ErrorCode.NONE, lambda: NO_PRODUCER_ID, now_ms)
+            transition = self._fence(entry, ErrorCode.NONE, take_if_there, now_ms)
             assert transition is not None, "It has an id."
             assert transition.target is not None, "A fence is written."
             targets.append(transition.target)

@@ -64,13 +64,13 @@ def test_it_goes_on_in_other_partitions_and_again_with_the_next_sweep(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     swept: list[int] = []
-    sound: Callable[[Shard, int], object] = getattr(shard, sweep)
+    sound: Callable[..., object] = getattr(shard, sweep)
 
-    def failing(self: Shard, now_ms: int) -> object:
+    def failing(self: Shard, *arguments: object) -> object:
         swept.append(self.partition)
         if self.partition == 0:
             raise ZeroDivisionError("a fault of ours")
-        return sound(self, now_ms)
+        return sound(self, *arguments)
 
     monkeypatch.setattr(shard, sweep, failing)
 

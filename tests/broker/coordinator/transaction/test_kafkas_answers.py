@@ -64,6 +64,7 @@ class Coordinator:
         image = ClusterImage("cluster", features={"transaction.version": 2})
         self._coordinator.publish(image, ClusterDelta.between(ClusterImage("cluster"), image))
         self._ids = count(1)
+        self._coordinator.take_producer_id = self.take
 
     async def start(self, cells: list[Cell]) -> None:
         self._coordinator.start()

@@ -50,8 +50,8 @@ def test_a_fence_that_could_not_be_written_takes_no_second_epoch() -> None:
 def test_a_transaction_may_last_as_long_as_it_was_allowed() -> None:
     driver = begun()
     began_ms = driver.now_ms
-    assert driver.shard.timed_out(began_ms + 60_000) == []
-    assert driver.shard.timed_out(began_ms + 60_001) != []
+    assert driver.shard.timed_out(began_ms + 60_000, driver.take) == []
+    assert driver.shard.timed_out(began_ms + 60_001, driver.take) != []
 
 
 def with_its_last_epoch() -> TransactionDriver:
@@ -151,7 +151,7 @@ def test_nobody_is_given_the_epoch_that_fences_a_producer_in_its_last_one() -> N
     driver = with_its_last_epoch()
     driver.add(P0)
     slow = driver.transaction
-    (target,) = driver.shard.timed_out(driver.now_ms + 60_001)
+    (target,) = driver.shard.timed_out(driver.now_ms + 60_001, lambda: None)
     driver.shard.written(target, E.NONE, driver.now_ms)
     driver.write_markers()
     assert driver.transaction.producer_epoch == EPOCH_MAX
@@ -161,3 +161,17 @@ def test_nobody_is_given_the_epoch_that_fences_a_producer_in_its_last_one() -> N
     assert driver.initialize((slow.producer_id, slow.producer_epoch)) is E.PRODUCER_FENCED
     assert driver.initialize() is E.NONE
     assert driver.transaction.producer_id != slow.producer_id
+
+
+def test_a_producer_that_took_too_long_in_its_last_epoch_learns_its_next_id() -> None:
+    driver = with_its_last_epoch()
+    driver.add(P0)
+    slow = driver.transaction
+    (target,) = driver.shard.timed_out(driver.now_ms + 60_001, driver.take)
+    driver.shard.written(target, E.NONE, driver.now_ms)
+    driver.write_markers()
+    assert driver.transaction.producer_id != slow.producer_id
+    assert driver.transaction.producer_epoch == 0
+    for is_commit, error in ((True, E.INVALID_TXN_STATE), (False, E.NONE)):
+        late = Ending(ID, slow.producer_id, slow.producer_epoch, is_commit, 2)
+        assert driver.write(driver.shard.end(late, driver.take, driver.now_ms)) is error

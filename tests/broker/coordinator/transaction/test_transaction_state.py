@@ -95,7 +95,7 @@ def verify(driver: TransactionDriver) -> Transition | None:
 
 def time_out(driver: TransactionDriver) -> Transition | None:
     driver.now_ms += 120_000
-    targets = driver.shard.timed_out(driver.now_ms)
+    targets = driver.shard.timed_out(driver.now_ms, driver.take)
     return Transition(E.NONE, targets[0]) if targets else Transition(E.NONE)
 
 

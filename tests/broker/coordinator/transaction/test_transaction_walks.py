@@ -134,7 +134,7 @@ class World:
 
     def pass_time(self, delay_ms: int) -> None:
         self.now_ms += delay_ms
-        for target in self.shard.timed_out(self.now_ms):
+        for target in self.shard.timed_out(self.now_ms, self.take):
             self.begin(Transition(ErrorCode.NONE, target), Answer.NOBODY)
 
     def write(self, outcome: int) -> None:
