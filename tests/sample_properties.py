@@ -66,7 +66,7 @@ _GROUPS = (
     ("Logs: retention, segments, compaction", ("log.", "message.", "compression.", "min.insync.")),
     ("Topics", ("num.", "default.", "auto.", "delete.", "unclean.")),
     ("Groups and offsets", ("group.", "offset")),
-    ("Transactions and producers", ("transaction", "producer.")),
+    ("Transactions and producers", ("transaction", "producer.", "add.partitions.")),
     ("Everything else", ("",)),
 )
 
