@@ -161,6 +161,10 @@ def _attempted(
     opening: list[TopicPartition] = []
     for partition, batch in batches:
         producer = TransactionProducer(transactional_id, batch.producer_id, batch.producer_epoch)
+        stale = _epoch_refusal(broker, partition, producer)
+        if stale is not None:
+            refused[partition] = stale
+            continue
         if not opens_transaction(broker, partition, producer):
             continue
         opening.append(partition)
@@ -278,6 +282,24 @@ def opens_transaction(
         entry is None
         or entry.current_txn_first_offset is None
         or entry.producer_epoch != producer.producer_epoch
+    )
+
+
+def _epoch_refusal(
+    broker: BrokerContext, partition: TopicPartition, producer: TransactionProducer
+) -> Refusal | None:
+    """Why the batch is older than the log knows; None if it is not.
+
+    The coordinator is not asked: it may know the transactional id by another producer id by now.
+    """
+    log = led_log(broker, partition)
+    entry = None if log is None else log.producers.get(producer.producer_id)
+    if entry is None or entry.producer_epoch <= producer.producer_epoch:
+        return None
+    return Refusal(
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        f"Epoch of producer {producer.producer_id} is {producer.producer_epoch}, "
+        f"which is smaller than the last seen epoch {entry.producer_epoch}",
     )
 
 

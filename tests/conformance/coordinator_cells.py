@@ -324,7 +324,29 @@ def lines(cells: Sequence[Cell], texts: Sequence[str]) -> list[str]:
     ]
 
 
-DIFFERENT: Mapping[str, tuple[str, str]] = {}
+DIFFERENT: Mapping[str, tuple[str, str]] = {
+    **{
+        f"{state} | InitProducerId 5 of a producer | {relation}": (
+            "UNKNOWN_SERVER_ERROR",
+            "PRODUCER_FENCED",
+        )
+        for state in ("Empty, last epoch", "CompleteCommit of an old client, last epoch")
+        for relation in (
+            "two epochs before",
+            "the epoch before",
+            "next epoch",
+            "first id in the epoch before",
+        )
+    },
+    **{
+        f"{state} | TxnOffsetCommit 4 | this epoch": (
+            "CONCURRENT_TRANSACTIONS",
+            "COORDINATOR_NOT_AVAILABLE",
+        )
+        for state in STATES
+        if STATES[state].name in {"PrepareCommit", "PrepareAbort"}
+    },
+}
 """Cells, by their coordinates, in which Kafka's answer and ours differ: docs/differences.md."""
 
 ANSWERS = Path(__file__).parent / "coordinator_answers.txt"

@@ -1,19 +1,21 @@
 """A cluster of two brokers, in which the markers of one topic wait for ever.
 
-The first broker coordinates everything. The second, which leads the topic `HELD` alone, is down: so
-a transaction with that partition is decided, and does not complete.
+The first broker coordinates and leads everything. The second, without which the topic `HELD` has
+too few replicas in sync, is down: so a transaction with that partition is decided, and does not
+complete.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
-from tierlog.bench.cluster import Cluster, Kind, Seat
+from tierlog.bench.cluster import Cluster, Kind, separate
 from tierlog.broker.coordinator.transaction.transaction_metadata import Transaction
 from tierlog.broker.coordinator.transaction.transaction_records import transaction_record
 from tierlog.clients.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
+    CreatableTopicConfig,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
@@ -45,11 +47,16 @@ from .coordinator_requests import HELD, KNOWN
 
 _LOG = f"__transaction_state-0/{0:020}.log"
 _VERSION = 2
+FIRST, _SECOND = 11, 12
+"""The brokers."""
 _WITHIN_S = 120
 _SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+    # A broker may come back as soon as its last session is over.
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
     # The records are of 2023, and retention must not take them.
     "log.retention.ms": "-1",
 }
@@ -59,32 +66,32 @@ class HeldMarkers:
     """See the top of this file."""
 
     def __init__(self, directory: Path, kind: Kind) -> None:
-        seats = {1: Seat(kind, "broker,controller"), 2: Seat(kind, "broker")}
-        self.cluster = Cluster(directory, seats, _SETTINGS)
+        self.cluster = Cluster(directory, separate((kind,), (kind, kind)), _SETTINGS)
 
     @property
     def port(self) -> int:
         """Of the broker that coordinates."""
-        return self.cluster.nodes[1].port
+        return self.cluster.nodes[FIRST].port
 
     def start(self, transactions: Iterable[Transaction]) -> None:
         """Start both, with these transactional ids in the log; then the second one leaves."""
-        first, second = self.cluster.nodes[1], self.cluster.nodes[2]
-        self.cluster.format()
+        controller, first, second = self.cluster.nodes.values()
+        controller.start()
         first.start()
         self._coordinate()
-        first.kill()
+        first.stop()
         self._append(transactions)
         first.start()
         second.start()
         self._coordinate()
-        self._create({KNOWN: 1, HELD: 2})
+        self._create(KNOWN, FIRST)
+        self._create(HELD, FIRST, _SECOND)
         second.stop()
-        wait_until(partial(self._leads, HELD, -1), _WITHIN_S, "the topic has a leader")
+        wait_until(partial(self._in_sync, HELD, FIRST), _WITHIN_S, "the replica is in sync")
 
     def let_go(self) -> None:
         """The second broker is back."""
-        self.cluster.nodes[2].start()
+        self.cluster.nodes[_SECOND].start()
 
     def _coordinate(self) -> None:
         """Wait until the first broker coordinates groups and transactions."""
@@ -93,39 +100,39 @@ class HeldMarkers:
 
     def _append(self, transactions: Iterable[Transaction]) -> None:
         """Append their states to the log, of which no process is the owner now."""
-        path = self.cluster.nodes[1].log_directory / _LOG
+        path = self.cluster.nodes[FIRST].log_directory / _LOG
         written = path.read_bytes()
         last = list(batches(memoryview(written)))[-1]
         states = [transaction_record(each, _VERSION) for each in transactions]
         batch = build_batch(
             [Record(0, last.max_timestamp, each.key, each.value, ()) for each in states],
             base_offset=last.last_offset + 1,
-            leader_epoch=last.leader_epoch,
+            leader_epoch=last.partition_leader_epoch,
         )
         path.write_bytes(written + batch)
 
-    def _create(self, leaders: Mapping[str, int]) -> None:
-        topics = [
-            CreatableTopic(
-                name=name,
-                num_partitions=-1,
-                replication_factor=-1,
-                assignments=[CreatableReplicaAssignment(partition_index=0, broker_ids=[leader])],
-            )
-            for name, leader in leaders.items()
-        ]
-        request = CreateTopicsRequest(topics=topics, timeout_ms=30_000)
+    def _create(self, topic: str, *replicas: int) -> None:
+        """Create a topic that takes records while all of its replicas are in sync."""
+        assignment = CreatableReplicaAssignment(partition_index=0, broker_ids=list(replicas))
+        wanted = CreatableTopic(
+            name=topic,
+            num_partitions=-1,
+            replication_factor=-1,
+            assignments=[assignment],
+            configs=[CreatableTopicConfig(name="min.insync.replicas", value=str(len(replicas)))],
+        )
+        request = CreateTopicsRequest(topics=[wanted], timeout_ms=30_000)
         with RawClient(self.port) as client:
             answer = client.ask(request, 7, CreateTopicsResponse)
         assert not any(each.error_code for each in answer.topics), answer
-        for name, leader in leaders.items():
-            wait_until(partial(self._leads, name, leader), _WITHIN_S, f"{name} has no leader")
+        in_sync = partial(self._in_sync, topic, *replicas)
+        wait_until(in_sync, _WITHIN_S, f"not all replicas of {topic} are in sync")
 
-    def _leads(self, topic: str, leader: int) -> bool:
+    def _in_sync(self, topic: str, *replicas: int) -> bool:
         request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
         with RawClient(self.port) as client:
             (described,) = client.ask(request, 9, MetadataResponse).topics
-        return [each.leader_id for each in described.partitions] == [leader]
+        return [sorted(each.isr_nodes) for each in described.partitions] == [list(replicas)]
 
 
 def _is_coordinated(client: RawClient) -> bool:
@@ -136,8 +143,15 @@ def _is_coordinated(client: RawClient) -> bool:
             return False
     if client.ask(ListGroupsRequest(), 5, ListGroupsResponse).error_code:
         return False
-    probe = InitProducerIdRequest(transactional_id="probe", transaction_timeout_ms=60_000)
-    return not client.ask(probe, 3, InitProducerIdResponse).error_code
+    # The block of producer ids comes behind the first request for one.
+    return not any(
+        client.ask(
+            InitProducerIdRequest(transactional_id=each, transaction_timeout_ms=60_000),
+            4,
+            InitProducerIdResponse,
+        ).error_code
+        for each in (None, "probe")
+    )
 
 
 def described(client: RawClient, transactional_ids: list[str]) -> list[TransactionState]:

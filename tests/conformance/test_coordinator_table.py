@@ -36,7 +36,7 @@ from .coordinator_cells import (
     said,
 )
 from .coordinator_requests import HELD, REQUESTS, SHORT_MS, Identity
-from .held_markers import HeldMarkers, described
+from .held_markers import FIRST, HeldMarkers, described
 from .side_by_side import plain
 from .transaction_twins import error_of
 
@@ -61,7 +61,7 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[HeldMar
     finally:
         for each in both:
             each.cluster.kill()
-    assert "Traceback" not in both[1].cluster.nodes[1].output
+    assert "Traceback" not in both[1].cluster.nodes[FIRST].output
 
 
 class Side:
@@ -175,7 +175,6 @@ def test_a_request_is_answered_as_by_kafka(
         with side.client:
             side.take_into_states()
             columns.append(side.texts())
-    _check_file(state, cells, columns[0], tmp_path)
     rows = zip(cells, *columns, strict=True)
     different = {cell.coordinates: (kafka, ours) for cell, kafka, ours in rows if kafka != ours}
     expected = {name: pair for name, pair in DIFFERENT.items() if name.startswith(f"{state} | ")}
@@ -184,6 +183,7 @@ def test_a_request_is_answered_as_by_kafka(
         for name, (kafka, ours) in different.items()
         if expected.get(name) != (kafka, ours)
     )
+    _check_file(state, cells, columns[0], tmp_path)
 
 
 def _check_file(state: str, cells: Sequence[Cell], kafka: Sequence[str], directory: Path) -> None:

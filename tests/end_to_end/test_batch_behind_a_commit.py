@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from tierlog.bench.cluster import Cluster, Seat
+from tierlog.bench.cluster import Cluster, combined
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -41,11 +41,6 @@ pytestmark = pytest.mark.slow
 
 ID = "an-id"
 NODES = (1, 2, 3)
-_SEATS = {
-    1: Seat("tierlog", "broker,controller"),
-    2: Seat("tierlog", "broker"),
-    3: Seat("tierlog", "broker"),
-}
 _SETTINGS = {
     "transaction.state.log.num.partitions": "1",
     "add.partitions.to.txn.retry.backoff.max.ms": "25000",
@@ -56,7 +51,8 @@ _SETTINGS = {
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Partition 0 of the topic is led by node 1, and so on."""
-    with Cluster(tmp_path_factory.mktemp("behind"), _SEATS, _SETTINGS) as three:
+    nodes = combined("tierlog", "tierlog", "tierlog")
+    with Cluster(tmp_path_factory.mktemp("behind"), nodes, _SETTINGS) as three:
         three.wait_until_caught_up()
         with RawClient(three.nodes[1].port) as client:
             assignments = [
