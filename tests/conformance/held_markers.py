@@ -54,9 +54,6 @@ _SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
-    # A broker may come back as soon as its last session is over.
-    "broker.session.timeout.ms": "3000",
-    "broker.heartbeat.interval.ms": "500",
     # The records are of 2023, and retention must not take them.
     "log.retention.ms": "-1",
 }
