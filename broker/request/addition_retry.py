@@ -8,7 +8,7 @@ a limited time (Kafka's `ReplicaManager.handleProduceAppend`).
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar, cast
 
 from ...clients.errors import ErrorCode
 
@@ -44,7 +44,9 @@ def with_retries(
     The first attempt is made in this call.
     """
     outcome = attempt()
-    if not isinstance(outcome, Coroutine) and retry.pause_ms(errors_of(outcome), 0) is None:
+    if isinstance(outcome, Coroutine):
+        return _retried(cast("Coroutine[object, object, T]", outcome), attempt, errors_of, retry)
+    if retry.pause_ms(errors_of(outcome), 0) is None:
         return outcome
     return _retried(outcome, attempt, errors_of, retry)
 
@@ -59,9 +61,15 @@ async def _retried(
     # The first attempt was made in the same call that returned this coroutine.
     began_s = time_s()
     while True:
-        settled: T = await outcome if isinstance(outcome, Coroutine) else outcome
+        settled = await _settled(outcome)
         pause_ms = retry.pause_ms(errors_of(settled), (time_s() - began_s) * 1_000)
         if pause_ms is None:
             return settled
         await asyncio.sleep(pause_ms / 1_000)
         outcome = attempt()
+
+
+async def _settled(outcome: Outcome[T]) -> T:
+    if isinstance(outcome, Coroutine):
+        return await cast("Coroutine[object, object, T]", outcome)
+    return outcome

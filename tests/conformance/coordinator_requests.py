@@ -132,10 +132,27 @@ def _marking(_: str, identity: Identity) -> Message:
     return WriteTxnMarkersRequest(markers=[marker])
 
 
+Make: TypeAlias = Callable[[str, Identity], Message]
+
+
+def _adding_in(version: int, *, verify: bool = False) -> Make:
+    def make(transactional_id: str, identity: Identity) -> Message:
+        return adding(transactional_id, identity, version, KNOWN, verify=verify)
+
+    return make
+
+
+def _ending_with(*, commit: bool) -> Make:
+    def make(transactional_id: str, identity: Identity) -> Message:
+        return ending(transactional_id, identity, commit)
+
+    return make
+
+
 class Request(NamedTuple):
     """A request about a transactional id, as a producer of an identity makes it."""
 
-    make: Callable[[str, Identity], Message]
+    make: Make
     version: int
     is_anonymous: bool = False
 
@@ -143,19 +160,17 @@ class Request(NamedTuple):
 REQUESTS: Mapping[str, Request] = {
     "InitProducerId 5": Request(initializing, 5, is_anonymous=True),
     "InitProducerId 5 of a producer": Request(initializing, 5),
-    "AddPartitionsToTxn 3": Request(lambda tid, who: adding(tid, who, 3, KNOWN), 3),
-    "AddPartitionsToTxn 5": Request(lambda tid, who: adding(tid, who, 5, KNOWN), 5),
-    "AddPartitionsToTxn 5, verify": Request(
-        lambda tid, who: adding(tid, who, 5, KNOWN, verify=True), 5
-    ),
+    "AddPartitionsToTxn 3": Request(_adding_in(3), 3),
+    "AddPartitionsToTxn 5": Request(_adding_in(5), 5),
+    "AddPartitionsToTxn 5, verify": Request(_adding_in(5, verify=True), 5),
     "AddOffsetsToTxn 4": Request(_adding_offsets, 4),
     "TxnOffsetCommit 4": Request(_committing_offsets, 4),
     "TxnOffsetCommit 5": Request(_committing_offsets, 5),
     "Produce 11": Request(_producing, 11),
     "Produce 12": Request(_producing, 12),
-    "EndTxn 4, commit": Request(lambda tid, who: ending(tid, who, True), 4),
-    "EndTxn 4, abort": Request(lambda tid, who: ending(tid, who, False), 4),
-    "EndTxn 5, commit": Request(lambda tid, who: ending(tid, who, True), 5),
-    "EndTxn 5, abort": Request(lambda tid, who: ending(tid, who, False), 5),
+    "EndTxn 4, commit": Request(_ending_with(commit=True), 4),
+    "EndTxn 4, abort": Request(_ending_with(commit=False), 4),
+    "EndTxn 5, commit": Request(_ending_with(commit=True), 5),
+    "EndTxn 5, abort": Request(_ending_with(commit=False), 5),
     "WriteTxnMarkers 2": Request(_marking, 2),
 }

@@ -106,3 +106,33 @@ def test_a_late_marker_leaves_the_transaction_that_is_open_alone(tmp_path: Path)
 
         assert marker_error(client, producer_id, epoch + 1) == 0
         assert open_since(client) == [-1]
+
+
+def test_a_batch_older_than_its_partition_knows_is_refused_without_asking_anybody(
+    tmp_path: Path,
+) -> None:
+    """The coordinator knows the transactional id no more, or by the next producer id already."""
+    producer_id, epoch = 4_711, 6
+    with BrokerThread(tmp_path) as broker, RawClient(broker.port) as client:
+        topics = [CreatableTopic(name="t", num_partitions=1, replication_factor=1)]
+        client.ask(CreateTopicsRequest(topics=topics, timeout_ms=9_000), 7, CreateTopicsResponse)
+        wait_until(lambda: not marker_error(client, producer_id, epoch + 1), 30, "the partition")
+        batch = build_batch(
+            [Record(0, 1_700_000_000_000, b"key", b"value", ())],
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=0,
+            is_transactional=True,
+        )
+        data = PartitionProduceData(index=0, records=bytes(batch))
+        topic = TopicProduceData(name="t", partition_data=[data])
+        produce = ProduceRequest(
+            transactional_id="x", acks=-1, timeout_ms=9_000, topic_data=[topic]
+        )
+        for version in (FIRST_OPENING_TRANSACTIONS - 1, FIRST_OPENING_TRANSACTIONS):
+            answer = client.ask(produce, version, ProduceResponse)
+            (result,) = answer.responses[0].partition_responses
+            assert result.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+            assert "is 6, which is smaller than the last seen epoch 7" in (
+                result.error_message or ""
+            )
