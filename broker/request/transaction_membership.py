@@ -26,9 +26,9 @@ from ...clients.record.batch import RecordBatch
 from ...clients.topic_partition import TopicPartition
 from ...replication.partition.append_data import AppendEntry
 from ...storage.log.unified_log import UnifiedLog
+from ..coordinator.transaction.addition_retry import AdditionRetry, with_retries
 from ..coordinator.transaction.transaction_metadata import EPOCH_BUMP_VERSION
 from ..coordinator.transaction.transaction_shard import Addition
-from .addition_retry import AdditionRetry, with_retries
 from .context import BrokerContext
 
 if TYPE_CHECKING:

@@ -288,7 +288,7 @@ class TransactionShard(CoordinatorShard):
 
         def take_if_there() -> int:
             producer_id = take()
-            # It may go without: then `EPOCH_MAX` fences the producer, which nobody ever gets.
+            # It may go without: then `EPOCH_MAX` fences the producer, which no producer ever gets.
             return NO_PRODUCER_ID if producer_id is None else producer_id
 
         targets: list[Transaction] = []
@@ -416,7 +416,7 @@ def _is_of_previous_id(current: Transaction, request: Ending) -> bool:
 def _ends_again(current: Transaction, request: Ending) -> bool:
     """Whether the request ends the previous transaction, which is already decided.
 
-    Nobody is told `EPOCH_MAX`, which fences a producer in its last epoch.
+    No producer gets `EPOCH_MAX`, which fences one in its last epoch.
     """
     is_bumped = (
         current.producer_id == request.producer_id

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from typing import NamedTuple, TypeAlias, TypeVar, cast
 
-from ...clients.errors import ErrorCode
+from ....clients.errors import ErrorCode
 
 T = TypeVar("T")
 Outcome: TypeAlias = T | Coroutine[object, object, T]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 
 import pytest
 
-from tierlog.broker.request.addition_retry import AdditionRetry, with_retries
+from tierlog.broker.coordinator.transaction.addition_retry import AdditionRetry, with_retries
 from tierlog.clients.errors import ErrorCode
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 
