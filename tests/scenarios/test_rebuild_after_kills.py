@@ -157,40 +157,48 @@ def assert_came_back(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
-    "rounds",
-    [pytest.param(3, id="3"), pytest.param(50, id="50", marks=pytest.mark.long)],
+    ("lives", "rounds"),
+    [pytest.param(1, 3, id="3"), pytest.param(5, 10, id="50", marks=pytest.mark.long)],
 )
 def test_the_bucket_gives_back_what_was_copied_before_each_kill(
-    rounds: int, tmp_path: Path
+    lives: int, rounds: int, tmp_path: Path
 ) -> None:
-    chance = random.Random(rounds)
-    acknowledged = Acknowledged()
-    before: dict[str, list[bytes]] = {topic: [] for topic in TOPICS}
     with ObjectStore(tmp_path) as store:
         store.start()
-        with TierlogNode(tmp_path / "node", properties=PROPERTIES | store.properties) as node:
-            for topic in TOPICS:
-                CLIENTS["confluent-kafka"].create_topic(node.bootstrap, topic, TOPIC_CONFIG)
-            assert produce(node, -1, RECORDS_A_ROUND, acknowledged).flush(60) == 0
-            wait_until(lambda: all(ends_in_tier(node).values()), 60, "nothing is copied")
-            for number in range(rounds):
-                kill_after = chance.randrange(300, 2 * RECORDS_A_ROUND)
-                produce_until_killed(node, number, kill_after, acknowledged)
-                if chance.random() < 0.3:
-                    # It had begun again, and was copying what is left, when it died once more.
-                    node.start()
-                    node.kill()
-                ends = ends_in_tier(node)
-                shutil.rmtree(node.directory / "logs")
-                answer = tier(node, "rebuild", "--take-over", "--json")
-                assert answer.code == 0, answer
-                node.start()
-                acknowledged.cut(ends)
-                for topic, end in ends.items():
-                    found = read(node, topic, end)
-                    assert end >= len(before[topic]), "the tier has lost what had come back"
-                    assert_came_back(found, acknowledged.values[topic], before[topic])
-                    before[topic] = found
-            assert tier(node, "verify").code == 0
-            assert "Traceback" not in node.output
+        for life in range(lives):
+            url = f"{store.properties['rsm.config.url']}/{life}"
+            there = PROPERTIES | store.properties | {"rsm.config.url": url}
+            with TierlogNode(tmp_path / f"node-{life}", properties=there) as node:
+                live(node, rounds, random.Random(life))
+                assert tier(node, "verify").code == 0
+                assert "Traceback" not in node.output
+
+
+def live(node: TierlogNode, rounds: int, chance: random.Random) -> None:
+    """Kill the broker, take its disk and rebuild it, as often as that."""
+    acknowledged = Acknowledged()
+    before: dict[str, list[bytes]] = {topic: [] for topic in TOPICS}
+    for topic in TOPICS:
+        CLIENTS["confluent-kafka"].create_topic(node.bootstrap, topic, TOPIC_CONFIG)
+    assert produce(node, -1, RECORDS_A_ROUND, acknowledged).flush(60) == 0
+    wait_until(lambda: all(ends_in_tier(node).values()), 60, "nothing is copied")
+    for number in range(rounds):
+        kill_after = chance.randrange(300, 2 * RECORDS_A_ROUND)
+        produce_until_killed(node, number, kill_after, acknowledged)
+        if chance.random() < 0.3:
+            # It had begun again, and was copying what is left, when it died once more.
+            node.start()
+            node.kill()
+        ends = ends_in_tier(node)
+        shutil.rmtree(node.directory / "logs")
+        answer = tier(node, "rebuild", "--take-over", "--json")
+        assert answer.code == 0, answer
+        node.start()
+        acknowledged.cut(ends)
+        for topic, end in ends.items():
+            found = read(node, topic, end)
+            assert end >= len(before[topic]), "the tier has lost what had come back"
+            assert_came_back(found, acknowledged.values[topic], before[topic])
+            before[topic] = found
