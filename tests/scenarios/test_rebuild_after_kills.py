@@ -36,7 +36,7 @@ PROPERTIES = {
     "remote.log.manager.task.interval.ms": "100",
     "log.initial.task.delay.ms": "100",
     "rlmm.config.remote.log.metadata.topic.num.partitions": "2",
-    "remote.fetch.max.wait.ms": "10000",
+    "remote.fetch.max.wait.ms": "1000",
 }
 
 

@@ -107,8 +107,8 @@ class RandomPlans:
 
     def _named_twice(self) -> str:
         return (
-            f"WITH some AS ({self._rows()}) SELECT (SELECT count(*) FROM some), "
-            f"(SELECT sum(number) FROM some WHERE {self._condition()}), {self._count()}"
+            f"WITH chosen AS ({self._rows()}) SELECT (SELECT count(*) FROM chosen), "
+            f"(SELECT sum(number) FROM chosen WHERE {self._condition()}), {self._count()}"
         )
 
     def _first_rows(self) -> str:
