@@ -60,6 +60,7 @@ class ReplicationWait:
         self._offset = offset
         self._then = then
         self._pending: asyncio.Future[ErrorCode] | asyncio.TimerHandle | None = None
+        self._is_cancelled = False
 
     def start(self) -> None:
         """Begin to wait; `then` may be called before this returns."""
@@ -75,11 +76,13 @@ class ReplicationWait:
 
     def cancel(self) -> None:
         """Wait no longer: `then` is not called."""
+        self._is_cancelled = True
         if self._pending is not None:
             self._pending.cancel()
 
     def _answered(self, answer: asyncio.Future[ErrorCode]) -> None:
-        if answer.cancelled():
+        # The answer may have come already, and this callback be due.
+        if self._is_cancelled or answer.cancelled():
             return
         if answer.result() is ErrorCode.REQUEST_TIMED_OUT:
             self.start()

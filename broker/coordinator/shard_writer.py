@@ -69,6 +69,10 @@ class ShardWriter(Generic[S]):
         called with the offset of its first record.
         """
         outcome = self._log.append(shard.partition, batch)
+        earlier = self._last_writes.get(shard.partition)
+        if isinstance(outcome, Appended) and not outcome.error and earlier is not None:
+            # Those before it are replicated, too, but are not told so before a later turn.
+            outcome = _told_after(earlier, outcome)
         if isinstance(outcome, Appended):
             self._tell(shard, outcome, on_appended, on_late)
             return None
@@ -268,6 +272,18 @@ class LateWrites(Generic[S]):
         wait = self._waits.pop(shard, None)
         if wait is not None:
             wait.cancel()
+
+
+def _told_after(earlier: asyncio.Future[Appended], outcome: Appended) -> asyncio.Future[Appended]:
+    """The outcome, once the callbacks of an earlier one have run."""
+    told: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
+
+    def tell(_: object) -> None:
+        if not told.done():
+            told.set_result(outcome)
+
+    earlier.add_done_callback(tell)
+    return told
 
 
 def _nothing(_: int) -> None:

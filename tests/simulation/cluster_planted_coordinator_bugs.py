@@ -79,10 +79,12 @@ def shows_offsets_before_their_commit(patch: pytest.MonkeyPatch) -> None:
     """The offsets of an open transaction are visible at once."""
     original = _private(GroupShard, "apply_offsets")
 
-    def apply_offsets(self: GroupShard, entries: Loose, base: int, producer: Loose = None) -> None:
-        original(self, entries, base, producer)
+    def apply_offsets(
+        self: GroupShard, entries: Loose, base: int, now_ms: int, producer: Loose = None
+    ) -> None:
+        original(self, entries, base, now_ms, producer)
         if producer is not None:
-            original(self, entries, base)
+            original(self, entries, base, now_ms)
 
     patch.setattr(GroupShard, "apply_offsets", apply_offsets)
 

@@ -375,10 +375,12 @@ class GroupCoordinator:
         self, shard: GroupShard, prepared: PreparedCommit
     ) -> ResultOrFuture[list[ErrorCode]]:
         group_id, producer = prepared.request.group_id, prepared.request.producer
+        # A late write may wait for long: it must not keep the batch in memory.
+        entries = prepared.entries
         future: asyncio.Future[list[ErrorCode]] = asyncio.get_running_loop().create_future()
 
         def apply(base_offset: int) -> None:
-            shard.apply_offsets(prepared.entries, base_offset, producer)
+            shard.apply_offsets(entries, base_offset, self._now_ms(), producer)
 
         def written(outcome: Appended) -> None:
             error = append_error_to_client(outcome.error)

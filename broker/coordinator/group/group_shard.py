@@ -268,16 +268,21 @@ class GroupShard(CoordinatorShard):
         self,
         entries: Sequence[OffsetEntry],
         base_offset: int,
+        now_ms: int,
         producer: OffsetsProducer | None = None,
     ) -> None:
-        """Apply committed offsets that are in the log, the first at `base_offset`."""
+        """Apply committed offsets that are in the log, the first at `base_offset`.
+
+        A deletion that was appended before them may have just deleted their group.
+        """
         for position, (key, committed) in enumerate(entries):
             assert committed is not None
             committed = committed._replace(record_offset=base_offset + position)
+            entry = OffsetEntry(key, committed)
             if producer is None:
-                self.offsets.apply(key, committed)
+                self._replay_offset(entry, now_ms)
             else:
-                self.pending.add(producer.producer_id, [OffsetEntry(key, committed)])
+                self.pending.add(producer.producer_id, [entry])
 
     def replay_marker(self, batch: RecordBatch) -> None:
         """Apply the end of a transaction. Raises KafkaError."""

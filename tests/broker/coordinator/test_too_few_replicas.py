@@ -18,7 +18,7 @@ from tierlog.broker.coordinator.group.group_coordinator import GroupCoordinator
 from tierlog.broker.coordinator.group.group_shard import GroupShard
 from tierlog.broker.coordinator.group_actions import JoinResult, SyncRequest
 from tierlog.broker.coordinator.group_config import GroupCoordinatorConfig
-from tierlog.broker.coordinator.led_shards import LedShards, ShardLog
+from tierlog.broker.coordinator.led_shards import LedShards, ShardLog, ShardState
 from tierlog.broker.coordinator.offsets import UNSTABLE_OFFSET, FetchTopic, OffsetsProducer
 from tierlog.broker.coordinator.offsets_log import Appended
 from tierlog.broker.coordinator.replicated_offsets_log import ReplicatedOffsetsLog
@@ -27,6 +27,7 @@ from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.kafka_uuid import ZERO_UUID
 from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch
+from tierlog.replication.metadata.metadata_records import ConfigRecord
 from tierlog.tests.replication.three_replicas import LEADER, SECOND, T0, THIRD, Leader, with_leader
 
 from .group.coordinated_groups import GROUP, commit_request, join_request, later
@@ -62,6 +63,18 @@ def catch_up(leader: Leader) -> None:
     leader.change(isr=[LEADER, SECOND, THIRD])
     leader.follow(SECOND, end_of(leader))
     leader.follow(THIRD, end_of(leader))
+
+
+async def commit(coordinator: GroupCoordinator, offset: int) -> list[ErrorCode]:
+    return await later(committed(coordinator, commit_request(offset)))
+
+
+async def seen(coordinator: GroupCoordinator) -> int:
+    """The committed offset that a client is shown."""
+    asked = [FetchTopic("topic", ZERO_UUID, [0])]
+    error, topics = await later(coordinator.fetch_offsets(GROUP, asked, False))
+    assert not error
+    return topics[0].partitions[0][1].offset
 
 
 async def joined_and_synced(coordinator: GroupCoordinator, member_id: str) -> ErrorCode:
@@ -184,34 +197,95 @@ def test_a_commit_that_came_too_late_is_seen_once_the_replicas_have_it() -> None
 
     async def story(leader: Leader) -> None:
         coordinator = coordinator_of(leader)
-
-        async def commit(offset: int) -> list[ErrorCode]:
-            return await later(committed(coordinator, commit_request(offset)))
-
-        async def seen() -> int:
-            asked = [FetchTopic("topic", ZERO_UUID, [0])]
-            answer = coordinator.fetch_offsets(GROUP, asked, False)
-            error, topics = await later(answer)
-            assert not error
-            return topics[0].partitions[0][1].offset
-
         leader.change(isr=[LEADER])
-        assert await commit(41) == [TOLD]
-        assert await commit(42) == [TOLD]
-        assert await seen() == -1
+        assert await commit(coordinator, 41) == [TOLD]
+        assert await commit(coordinator, 42) == [TOLD]
+        assert await seen(coordinator) == -1
         catch_up(leader)
         await asyncio.sleep(0.01)
-        assert await seen() == 42
+        assert await seen(coordinator) == 42
         leader.change(isr=[LEADER])
-        assert await commit(43) == [TOLD]
-        newest = asyncio.ensure_future(commit(44))
+        assert await commit(coordinator, 43) == [TOLD]
+        newest = asyncio.ensure_future(commit(coordinator, 44))
         await asyncio.sleep(0)
         catch_up(leader)
         assert await newest == [ErrorCode.NONE]
-        assert await seen() == 44, "The late commit is the older one."
+        assert await seen(coordinator) == 44, "The late commit is the older one."
         coordinator.stop()
 
     with_leader(story)
+
+
+def test_a_commit_behind_a_late_deletion_brings_its_group_back() -> None:
+    """Both are in the log in this order: the next load has the group, too."""
+
+    async def story(leader: Leader) -> None:
+        coordinator = coordinator_of(leader)
+        first = asyncio.ensure_future(commit(coordinator, 41))
+        await asyncio.sleep(0.01)
+        catch_up(leader)
+        assert await first == [ErrorCode.NONE]
+        leader.change(isr=[LEADER])
+        assert await later(coordinator.delete_group(GROUP)) is TOLD
+        second = asyncio.ensure_future(commit(coordinator, 42))
+        await asyncio.sleep(0.01)
+        catch_up(leader)
+        assert await second == [ErrorCode.NONE]
+        assert await seen(coordinator) == 42
+        error, described = coordinator.describe_group(GROUP)
+        assert (error, described.state) == (ErrorCode.NONE, "Empty")
+        coordinator.stop()
+
+    with_leader(story)
+
+
+def test_a_commit_that_waits_for_nobody_takes_effect_behind_those_before_it() -> None:
+    """The high watermark has passed the first one, whose outcome is told in a later turn."""
+
+    async def story(leader: Leader) -> None:
+        minimum = ConfigRecord(
+            resource_type=2, resource_name=T0.topic, name="min.insync.replicas", value="1"
+        )
+        leader.publish(minimum)
+        coordinator = coordinator_of(leader)
+        await asyncio.sleep(0.1)
+        first = asyncio.ensure_future(commit(coordinator, 41))
+        await asyncio.sleep(0.01)
+        leader.change(isr=[LEADER])
+        assert leader.high_watermark == 1
+        second = asyncio.ensure_future(commit(coordinator, 42))
+        assert await asyncio.gather(first, second) == [[ErrorCode.NONE]] * 2
+        assert await seen(coordinator) == 42
+        coordinator.stop()
+
+    with_leader(story)
+
+
+@pytest.mark.parametrize("leads_again", [False, True])
+def test_a_load_that_waits_for_its_replicas_ends_with_the_leadership(
+    leads_again: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The wait is answered first, and its callback comes when another load has begun."""
+
+    async def story(leader: Leader) -> None:
+        leader.change(isr=[LEADER])
+        offsets_log(leader).append(0, build_batch([Record(0, 0, b"k", b"v", ())]))
+        coordinator = coordinator_of(leader)
+        await asyncio.sleep(0.1)
+        assert [each.state for each in coordinator.shards()] == [ShardState.LOADING]
+        leader.change(leader=SECOND)
+        if leads_again:
+            leader.change(leader=LEADER, isr=[LEADER, SECOND, THIRD])
+            epoch = leader.replicas.partition(T0).leader_epoch
+            leader.follow(SECOND, end_of(leader), epoch)
+            leader.follow(THIRD, end_of(leader), epoch)
+        await asyncio.sleep(0.1)
+        states = [each.state for each in coordinator.shards()]
+        assert states == ([ShardState.ACTIVE] if leads_again else [])
+        coordinator.stop()
+
+    with_leader(story)
+    assert "could not be loaded" not in caplog.text
 
 
 @pytest.mark.parametrize(("is_commit", "shown"), [(True, 42), (False, -1)])

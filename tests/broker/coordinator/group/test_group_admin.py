@@ -36,7 +36,7 @@ def commit(shard: GroupShard, group_id: str, topic: str = "topic") -> OffsetKey:
     request = CommitRequest(group_id, MemberIdentity("", None), -1, None, True, [wanted])
     prepared, _ = checked_commit(shard, request, NOW_MS)
     assert isinstance(prepared, PreparedCommit)
-    shard.apply_offsets(prepared.entries, 0)
+    shard.apply_offsets(prepared.entries, 0, NOW_MS)
     return prepared.entries[0].key
 
 

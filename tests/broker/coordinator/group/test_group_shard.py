@@ -64,7 +64,7 @@ class Replica:
         return prepared.errors[0]
 
     def _write(self, prepared: PreparedCommit) -> None:
-        self.shard.apply_offsets(prepared.entries, len(self.log))
+        self.shard.apply_offsets(prepared.entries, len(self.log), self.now_ms)
         for key, committed in prepared.entries:
             assert committed is not None
             self.log.append(offset_record(key, committed))

@@ -57,7 +57,7 @@ class Log:
         for key, committed in prepared.entries:
             assert committed is not None
             builder.append(0, *offset_record(key, committed))
-        self.shard.apply_offsets(prepared.entries, self.end, producer)
+        self.shard.apply_offsets(prepared.entries, self.end, 0, producer)
         self.write(builder.build())
         return ErrorCode.NONE
 
