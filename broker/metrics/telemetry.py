@@ -72,12 +72,14 @@ def client_traits(client_id: str | None, host: str) -> dict[str, str]:
 class _Client:
     """A client with a subscription, and when it last requested it and pushed."""
 
-    __slots__ = ("is_ending", "pushed_s", "subscribed_s", "subscription")
+    __slots__ = ("is_ending", "must_subscribe", "pushed_s", "subscribed_s", "subscription")
 
     def __init__(self, subscription: Subscription) -> None:
         self.subscription = subscription
         self.subscribed_s = self.pushed_s = float("-inf")
         self.is_ending = False
+        self.must_subscribe = False
+        """Whether it was told that its subscription has changed: it may ask at once."""
 
 
 class Telemetry:
@@ -94,13 +96,15 @@ class Telemetry:
         """A client's subscription. Raises KafkaError(THROTTLING_QUOTA_EXCEEDED) if too early."""
         subscription = self._subscription(image, client_instance, traits)
         client = self._clients.get(client_instance)
-        if client is not None and client.subscription == subscription:
+        is_told = client is not None and client.must_subscribe
+        if client is not None and client.subscription == subscription and not is_told:
             interval_s = subscription.interval_ms / 1000
             if now_s < max(client.subscribed_s, client.pushed_s) + interval_s:
                 raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
         if client is None:
             client = self._remember(client_instance, subscription)
         client.subscription, client.subscribed_s = subscription, now_s
+        client.must_subscribe = False
         return subscription
 
     def push(
@@ -113,24 +117,27 @@ class Telemetry:
     ) -> None:
         """Accept a push.
 
-        A client that is not remembered may have subscribed before this broker was restarted.
+        A client that is not remembered may have subscribed before this broker was restarted. One
+        that goes on to push asks for a changed subscription only after UNKNOWN_SUBSCRIPTION_ID.
         Raises KafkaError: INVALID_REQUEST, THROTTLING_QUOTA_EXCEEDED, UNKNOWN_SUBSCRIPTION_ID or
         TELEMETRY_TOO_LARGE.
         """
         if client_instance == ZERO_UUID:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
+        subscription = self._subscription(image, client_instance, traits)
         client = self._clients.get(client_instance)
         if client is None:
-            subscription = self._subscription(image, client_instance, traits)
             client = self._remember(client_instance, subscription)
         if client.is_ending:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
-        interval_s = client.subscription.interval_ms / 1000
-        if not push.ends and now_s < client.pushed_s + interval_s:
+        has_changed, client.subscription = subscription != client.subscription, subscription
+        is_early = now_s < client.pushed_s + subscription.interval_ms / 1000
+        if is_early and not (push.ends or has_changed):
             raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
         client.pushed_s, client.is_ending = now_s, push.ends
         self._clients.move_to_end(client_instance)
-        if push.number != client.subscription.number:
+        if push.number != subscription.number:
+            client.must_subscribe = True
             raise KafkaError(ErrorCode.UNKNOWN_SUBSCRIPTION_ID)
         if push.nbytes > MAX_BYTES:
             raise KafkaError(ErrorCode.TELEMETRY_TOO_LARGE)

@@ -43,9 +43,16 @@ def wanting(**values: str) -> ClusterImage:
 WANTING = wanting(metrics="a.b", interval_ms="1000")
 
 
-def refusal(telemetry: Telemetry, number: int, now_s: float, *, ends: bool = False) -> ErrorCode:
+def refusal(
+    telemetry: Telemetry,
+    number: int,
+    now_s: float,
+    *,
+    ends: bool = False,
+    image: ClusterImage = WANTING,
+) -> ErrorCode:
     try:
-        telemetry.push(WANTING, ONE, {}, Push(number, 10, ends), now_s)
+        telemetry.push(image, ONE, {}, Push(number, 10, ends), now_s)
     except KafkaError as error:
         return error.code
     return ErrorCode.NONE
@@ -100,10 +107,11 @@ def test_who_comes_too_soon_is_held_off_and_the_last_push_ends_it() -> None:
     assert again.value.code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
     assert refusal(telemetry, number + 1, 1.2) == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
     # What has changed may be asked for at once.
-    changed = telemetry.subscribe(wanting(metrics="c.d", interval_ms="1000"), ONE, {}, 1.3)
+    image = wanting(metrics="c.d", interval_ms="1000")
+    changed = telemetry.subscribe(image, ONE, {}, 1.3)
     assert changed.metrics == ("c.d",)
-    assert refusal(telemetry, changed.number, 1.4, ends=True) == ErrorCode.NONE
-    assert refusal(telemetry, changed.number, 9.0) == ErrorCode.INVALID_REQUEST
+    assert refusal(telemetry, changed.number, 1.4, ends=True, image=image) == ErrorCode.NONE
+    assert refusal(telemetry, changed.number, 9.0, image=image) == ErrorCode.INVALID_REQUEST
 
 
 def test_a_client_that_is_not_remembered_goes_on_to_push() -> None:
@@ -119,6 +127,22 @@ def test_a_client_that_is_not_remembered_goes_on_to_push() -> None:
     assert refusal(telemetry, number, 2.1) == ErrorCode.THROTTLING_QUOTA_EXCEEDED
     assert refusal(Telemetry(), number + 1, 2.0) == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
     assert refusal(Telemetry(), number, 2.0) == ErrorCode.NONE
+
+
+def test_a_client_that_goes_on_to_push_is_told_of_a_changed_subscription() -> None:
+    """It asks again only after UNKNOWN_SUBSCRIPTION_ID, and then at once (`validateGetRequest`)."""
+    changed = wanting(metrics="c.d", interval_ms="60000")
+    for telemetry in (Telemetry(), restarted := Telemetry()):
+        before = Telemetry() if telemetry is restarted else telemetry
+        number = before.subscribe(WANTING, ONE, {}, 0.0).number
+        assert refusal(before, number, 0.1) == ErrorCode.NONE
+        told = refusal(telemetry, number, 0.5, image=changed)
+        assert told == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+        subscription = telemetry.subscribe(changed, ONE, {}, 0.6)
+        assert subscription.metrics == ("c.d",)
+        with pytest.raises(KafkaError):
+            telemetry.subscribe(changed, ONE, {}, 0.7)
+        assert refusal(telemetry, subscription.number, 61.0, image=changed) == ErrorCode.NONE
 
 
 def announced(client: RawClient) -> set[int]:
