@@ -33,13 +33,26 @@ class PendingOffsets:
         """Remove and return the offsets of a producer whose transaction is decided."""
         ended = self._by_producer.pop(producer_id, {})
         for key in ended:
-            self._keys[key] -= 1
-            self._groups[key.group_id] -= 1
-            if not self._keys[key]:
-                del self._keys[key]
-            if not self._groups[key.group_id]:
-                del self._groups[key.group_id]
+            self._discount(key)
         return list(ended.values())
+
+    def discard(self, key: OffsetKey) -> None:
+        """Forget the undecided offsets of a key, which a tombstone in the log has deleted."""
+        if key not in self._keys:
+            return
+        for producer_id, pending in list(self._by_producer.items()):
+            if pending.pop(key, None) is not None:
+                self._discount(key)
+            if not pending:
+                del self._by_producer[producer_id]
+
+    def _discount(self, key: OffsetKey) -> None:
+        self._keys[key] -= 1
+        self._groups[key.group_id] -= 1
+        if not self._keys[key]:
+            del self._keys[key]
+        if not self._groups[key.group_id]:
+            del self._groups[key.group_id]
 
     def has(self, key: OffsetKey) -> bool:
         """Whether an offset for this key is undecided."""
@@ -52,3 +65,7 @@ class PendingOffsets:
     def keys(self, group_id: str) -> list[OffsetKey]:
         """The keys of the group's undecided offsets."""
         return [key for key in self._keys if key.group_id == group_id]
+
+    def keys_of_topic(self, topic: str) -> list[OffsetKey]:
+        """The keys of undecided offsets for a topic, in any group."""
+        return [key for key in self._keys if key.topic == topic]

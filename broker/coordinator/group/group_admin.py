@@ -107,7 +107,7 @@ def group_deletion(shard: GroupShard, group_id: str) -> ErrorCode | Forgotten:
         ends = shard.consumer_groups.deletion(group_id)
         if isinstance(ends, ErrorCode):
             return ends
-        deletion = with_tombstones(shard.offsets.keys(group_id), [])
+        deletion = with_tombstones(shard.offset_keys(group_id), [])
         deletion.records.extend(consumer_record(each) for each in ends)
         return deletion._replace(consumer_group_ids=[group_id])
     group = shard.groups.get(group_id)
@@ -115,7 +115,7 @@ def group_deletion(shard: GroupShard, group_id: str) -> ErrorCode | Forgotten:
         return ErrorCode.GROUP_ID_NOT_FOUND
     if group.state is not GroupState.EMPTY:
         return ErrorCode.NON_EMPTY_GROUP
-    deletion = with_tombstones(shard.offsets.keys(group_id), [group_id])
+    deletion = with_tombstones(shard.offset_keys(group_id), [group_id])
     return deletion._replace(even_if_awaited=True)
 
 
@@ -155,7 +155,5 @@ def offsets_deletion(
 def _offsets_deletion(
     shard: GroupShard, offsets: Sequence[OffsetKey], in_use: frozenset[str]
 ) -> OffsetsDeletion:
-    deletable = [
-        key for key in offsets if key.topic not in in_use and shard.offsets.get(key) is not None
-    ]
+    deletable = [key for key in offsets if key.topic not in in_use and shard.has_offset(key)]
     return OffsetsDeletion(in_use, with_tombstones(deletable, []))

@@ -238,13 +238,22 @@ class GroupShard(CoordinatorShard):
         return [key for key in self.offsets.expired(group_id, rule) if not self.pending.has(key)]
 
     def offsets_of_topic(self, topic: str) -> Forgotten:
-        """The offsets to delete for a deleted topic."""
-        return with_tombstones(self.offsets.keys_of_topic(topic), [])
+        """The offsets to delete for a deleted topic, undecided ones too."""
+        keys = (*self.offsets.keys_of_topic(topic), *self.pending.keys_of_topic(topic))
+        return with_tombstones(list(dict.fromkeys(keys)), [])
+
+    def offset_keys(self, group_id: str) -> list[OffsetKey]:
+        """The keys of a group's offsets, undecided ones too."""
+        return list(dict.fromkeys((*self.offsets.keys(group_id), *self.pending.keys(group_id))))
+
+    def has_offset(self, key: OffsetKey) -> bool:
+        """Whether there is an offset, perhaps an undecided one."""
+        return self.offsets.get(key) is not None or self.pending.has(key)
 
     def forget(self, forgotten: Forgotten, now_ms: int) -> None:
         """Delete offsets and groups whose tombstones are in the log; keep groups with members."""
         for key in forgotten.offsets:
-            self.offsets.apply(key, None)
+            self._delete_offset(key)
         for group_id in forgotten.group_ids:
             group = self.groups.get(group_id)
             if group is None or group.state is not GroupState.EMPTY:
@@ -329,11 +338,18 @@ class GroupShard(CoordinatorShard):
         self.groups[entry.group_id] = group
         self.consumer_groups.forget(entry.group_id)
 
+    def _delete_offset(self, key: OffsetKey) -> None:
+        """Apply a tombstone: a transaction that is decided later does not bring it back."""
+        self.offsets.apply(key, None)
+        self.pending.discard(key)
+
     def _replay_offset(self, entry: OffsetEntry, now_ms: int) -> None:
         key = entry.key
+        if entry.committed is None:
+            self._delete_offset(key)
+            return
         self.offsets.apply(key, entry.committed)
-        is_known = key.group_id in self.groups or key.group_id in self.consumer_groups
-        if entry.committed is not None and not is_known:
+        if key.group_id not in self.groups and key.group_id not in self.consumer_groups:
             self.groups[key.group_id] = ClassicGroup(key.group_id, self._config, now_ms)
 
     def end_transaction(self, producer_id: int, is_commit: bool, now_ms: int) -> None:

@@ -1,7 +1,16 @@
 """Offsets that are committed in transactions: unseen until decided, and then as decided."""
 
+from collections.abc import Callable
+
+import pytest
+
 from tierlog.broker.coordinator.fetched_offsets import FetchedTopic, fetched_offsets
-from tierlog.broker.coordinator.group.group_shard import GroupShard
+from tierlog.broker.coordinator.group.group_admin import (
+    OffsetsDeletion,
+    group_deletion,
+    offsets_deletion,
+)
+from tierlog.broker.coordinator.group.group_shard import Forgotten, GroupShard
 from tierlog.broker.coordinator.group.prepared_commit import PreparedCommit
 from tierlog.broker.coordinator.group_actions import MemberIdentity
 from tierlog.broker.coordinator.group_config import GroupCoordinatorConfig
@@ -135,6 +144,48 @@ def test_nothing_is_forgotten_while_a_transaction_has_yet_to_decide() -> None:
     assert not log.shard.expired(30 * DAY_MS).records
     log.end_transaction(PRODUCER, commit=False)
     assert log.shard.expired(30 * DAY_MS).offsets == [KEY]
+
+
+def deletion_of_group(shard: GroupShard) -> Forgotten:
+    deletion = group_deletion(shard, "group")
+    assert isinstance(deletion, Forgotten)
+    return deletion
+
+
+def deletion_of_offset(shard: GroupShard) -> Forgotten:
+    prepared = offsets_deletion(shard, "group", [KEY])
+    assert isinstance(prepared, OffsetsDeletion)
+    return prepared.deletion
+
+
+def deletion_of_topic(shard: GroupShard) -> Forgotten:
+    return shard.offsets_of_topic("topic")
+
+
+@pytest.mark.parametrize("delete", [deletion_of_group, deletion_of_offset, deletion_of_topic])
+@pytest.mark.parametrize("was_committed", [False, True])
+def test_a_transaction_does_not_bring_back_what_was_deleted_meanwhile(
+    delete: Callable[[GroupShard], Forgotten], was_committed: bool
+) -> None:
+    """A tombstone deletes undecided offsets, too (`OffsetMetadataManager.replay`)."""
+    log = Log()
+    if was_committed:
+        log.commit(5)
+    log.commit(6, PRODUCER)
+    forgotten = delete(log.shard)
+    assert forgotten.offsets == [KEY]
+    builder = RecordBatchBuilder(base_offset=log.end)
+    for key, value in forgotten.records:
+        builder.append(0, key, value)
+    log.write(builder.build())
+    log.shard.forget(forgotten, 0)
+    assert (log.fetch(stable=True), log.shard.pending.has_group("group")) == (-1, False)
+    log.end_transaction(PRODUCER, commit=True)
+    assert log.fetch(stable=True) == -1
+    log.check_replay()
+    log.commit(7, PRODUCER)
+    log.end_transaction(PRODUCER, commit=True)
+    assert log.fetch(stable=True) == 7
 
 
 def test_who_consumes_is_asked_only_if_it_says() -> None:
