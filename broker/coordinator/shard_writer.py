@@ -25,6 +25,11 @@ S = TypeVar("S", bound=CoordinatorShard)
 LATE_WRITES_MAX = 10_000
 """How many late writes of a partition may wait; the oldest take effect early above it."""
 
+LATE_BYTES_MAX = 32 << 20
+"""Bytes of all late writes; above it, the oldest of the partition with the most take effect early.
+
+Those that wait to take effect keep their offsets in memory, a few times as much."""
+
 OnAppended = Callable[[Appended], None]
 
 
@@ -68,13 +73,14 @@ class ShardWriter(Generic[S]):
         A write whose outcome was REQUEST_TIMED_OUT may be replicated later: `on_late` is then
         called with the offset of its first record.
         """
+        late = LateWrite(-1) if on_late is None else LateWrite(-1, on_late, len(batch))
         outcome = self._log.append(shard.partition, batch)
         earlier = self._last_writes.get(shard.partition)
         if isinstance(outcome, Appended) and not outcome.error and earlier is not None:
             # Those before it are replicated, too, but are not told so before a later turn.
             outcome = _told_after(earlier, outcome)
         if isinstance(outcome, Appended):
-            self._tell(shard, outcome, on_appended, on_late)
+            self._tell(shard, outcome, on_appended, late)
             return None
 
         def done(future: asyncio.Future[Appended]) -> None:
@@ -82,18 +88,14 @@ class ShardWriter(Generic[S]):
                 del self._last_writes[shard.partition]
             lost = Appended(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             appended = lost if future.cancelled() else future.result()
-            self._tell(shard, appended, on_appended, on_late)
+            self._tell(shard, appended, on_appended, late)
 
         self._last_writes[shard.partition] = outcome
         outcome.add_done_callback(done)
         return outcome
 
     def _tell(
-        self,
-        shard: S,
-        appended: Appended,
-        on_appended: OnAppended,
-        on_late: Callable[[int], None] | None,
+        self, shard: S, appended: Appended, on_appended: OnAppended, late: "LateWrite"
     ) -> None:
         if not self._shards.is_led(shard):
             # After a resignation the new leader decides what is in the log.
@@ -108,7 +110,7 @@ class ShardWriter(Generic[S]):
             self._note(shard.partition, error)
         on_appended(appended)
         if error is ErrorCode.REQUEST_TIMED_OUT:
-            self._late.add(shard, LateWrite(appended.base_offset, on_late or _nothing))
+            self._late.add(shard, late._replace(base_offset=appended.base_offset))
 
     def _note(self, partition: int, error: ErrorCode) -> None:
         """Log when a partition becomes unwritable, and when it is writable again."""
@@ -191,11 +193,16 @@ class ShardWriter(Generic[S]):
         replicated.add_done_callback(done)
 
 
+def _nothing(_: int) -> None:
+    """What a late write does that took effect when it was appended."""
+
+
 class LateWrite(NamedTuple):
-    """A batch at `base_offset`, and what it does once it is replicated."""
+    """A batch at `base_offset`, what it does once it is replicated, and the bytes kept for that."""
 
     base_offset: int
-    take_effect: Callable[[int], None]
+    take_effect: Callable[[int], None] = _nothing
+    nbytes: int = 0
 
 
 class LateWrites(Generic[S]):
@@ -207,11 +214,17 @@ class LateWrites(Generic[S]):
     """
 
     def __init__(
-        self, log: OffsetsLog, shards: LedShards[S], writes_max: int = LATE_WRITES_MAX
+        self,
+        log: OffsetsLog,
+        shards: LedShards[S],
+        writes_max: int = LATE_WRITES_MAX,
+        bytes_max: int = LATE_BYTES_MAX,
     ) -> None:
         self._log = log
         self._shards = shards
         self._writes_max = writes_max
+        self._bytes_max = bytes_max
+        self._bytes: dict[S, int] = {}
         self._waiting: dict[S, deque[LateWrite]] = {}
         self._waits: dict[S, ReplicationWait] = {}
 
@@ -219,11 +232,13 @@ class LateWrites(Generic[S]):
         """Let a write take effect when the high watermark has passed it."""
         writes = self._waiting.setdefault(shard, deque())
         writes.append(write)
+        self._bytes[shard] = self._bytes.get(shard, 0) + write.nbytes
         if len(writes) > self._writes_max:
-            oldest = writes.popleft()
-            oldest.take_effect(oldest.base_offset)
+            self._take_oldest_early(shard)
         if shard not in self._waits:
             self._wait(shard, writes[0].base_offset)
+        while sum(self._bytes.values()) > self._bytes_max:
+            self._take_oldest_early(max(self._bytes, key=self._bytes.__getitem__))
 
     def newest(self, shard: S) -> int | None:
         """The base offset of the newest late write; None if the replicas have all of them."""
@@ -243,9 +258,19 @@ class LateWrites(Generic[S]):
             return
         while writes and writes[0].base_offset < end:
             write = writes.popleft()
+            self._bytes[shard] -= write.nbytes
             write.take_effect(write.base_offset)
         if not writes:
             self._drop(shard)
+
+    def _take_oldest_early(self, shard: S) -> None:
+        """Let the oldest take effect; if it is also the newest, answers still wait for it."""
+        writes = self._waiting[shard]
+        write = writes.popleft()
+        self._bytes[shard] -= write.nbytes
+        if not writes:
+            writes.append(LateWrite(write.base_offset))
+        write.take_effect(write.base_offset)
 
     def close(self) -> None:
         """Forget all of them: the next load reads them from the log."""
@@ -269,6 +294,7 @@ class LateWrites(Generic[S]):
 
     def _drop(self, shard: S) -> None:
         self._waiting.pop(shard, None)
+        self._bytes.pop(shard, None)
         wait = self._waits.pop(shard, None)
         if wait is not None:
             wait.cancel()
@@ -284,7 +310,3 @@ def _told_after(earlier: asyncio.Future[Appended], outcome: Appended) -> asyncio
 
     earlier.add_done_callback(tell)
     return told
-
-
-def _nothing(_: int) -> None:
-    """What a late write does that took effect when it was appended."""

@@ -324,7 +324,8 @@ def test_a_late_commit_of_a_broker_that_no_longer_leads_is_forgotten() -> None:
     with_leader(story)
 
 
-def test_the_oldest_of_too_many_late_writes_takes_effect_early() -> None:
+@pytest.mark.parametrize("bounds", [{"writes_max": 2}, {"bytes_max": 20}])
+def test_the_oldest_of_too_many_late_writes_takes_effect_early(bounds: dict[str, int]) -> None:
     async def story(leader: Leader) -> None:
         leader.change(isr=[LEADER])
         log = offsets_log(leader)
@@ -339,13 +340,17 @@ def test_the_oldest_of_too_many_late_writes_takes_effect_early() -> None:
         assert shard is not None
         await asyncio.sleep(0)
         log.append(0, build_batch([Record(0, 0, b"k", b"v", ())] * 3))
-        late, effects = LateWrites(log, shards, writes_max=2), list[int]()
+        late, effects = LateWrites(log, shards, **bounds), list[int]()
         for offset in range(3):
-            late.add(shard, LateWrite(offset, effects.append))
+            late.add(shard, LateWrite(offset, effects.append, nbytes=10))
         assert effects == [0]
         catch_up(leader)
         await asyncio.sleep(0.01)
         assert effects == [0, 1, 2]
+        if "bytes_max" in bounds:
+            late.add(shard, LateWrite(end_of(leader), effects.append, nbytes=21))
+            assert effects[3:] == [end_of(leader)], "It is larger than the bound."
+            assert late.newest(shard) == end_of(leader), "Answers wait for it all the same."
         late.close()
         shards.close()
 
