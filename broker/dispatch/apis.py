@@ -299,12 +299,15 @@ class Apis:
         return self._deferred(route, header.asker, correlation_id, result, len(frame))
 
     def _is_of_large_session(self, context: RequestContext, request: Message) -> bool:
-        """Whether it is a Fetch whose session has many partitions; it need not name any."""
+        """Whether it is a consumer's Fetch whose session has many partitions; it need not name any.
+
+        Followers never wait for clients: `acks=all` and the ISR depend on them.
+        """
         if context.api_key != ApiKey.FETCH or context.listener_kind is ListenerKind.CONTROLLER:
             return False
         session_id = cast("FetchRequest", request).session_id
         sessions = self._broker.fetch_sessions
-        return session_id != 0 and sessions.size_of(session_id) > _PARTITIONS_AT_ONCE
+        return session_id != 0 and sessions.size_of_consumers(session_id) > _PARTITIONS_AT_ONCE
 
     def _deferred(
         self,

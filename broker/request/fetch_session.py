@@ -188,10 +188,10 @@ class FetchSessionCache:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def size_of(self, session_id: int) -> int:
-        """How many partitions a session has; 0 if there is no such session."""
+    def size_of_consumers(self, session_id: int) -> int:
+        """How many partitions a consumer's session has; 0 if there is no such session."""
         session = self._sessions.get(session_id)
-        return 0 if session is None else len(session.partitions)
+        return 0 if session is None or session.is_follower else len(session.partitions)
 
     def partitions_of(self, session_id: int) -> list[SessionPartition]:
         """The partitions of a session; none if there is no such session."""

@@ -138,7 +138,8 @@ def answers_before_others_have_it(patch: pytest.MonkeyPatch) -> None:
     """A coordinator answers when its own log has the record."""
 
     def one_ack(entries: Loose, **rest: Loose) -> AppendRequest:
-        return AppendRequest(entries, **{**rest, "acks": ACKS_LEADER})
+        stated: dict[str, Loose] = {**rest, "acks": ACKS_LEADER}
+        return AppendRequest(entries, **stated)
 
     def at_once(*_: object) -> ErrorCode:
         return ErrorCode.NONE

@@ -297,14 +297,16 @@ def test_a_small_fetch_of_a_large_session_waits_for_its_turn(
         return submit(self, work, client)
 
     monkeypatch.setattr(LargeRequests, "submit", watched)
-    for count, turns in ((5_000, 0), (5_001, 1)):
+    # A follower waits for no client; this one is no replica of these topics.
+    for count, replica, turns in ((5_000, -1, 0), (5_001, -1, 1), (5_001, 7, 0)):
         partitions = [FetchPartition(partition=number) for number in range(count)]
         topics = [FetchTopic(topic="none", partitions=partitions)]
         with RawClient(broker.port) as client:
-            full = client.ask(FetchRequest(session_epoch=0, topics=topics), 11, FetchResponse)
+            begins = FetchRequest(session_epoch=0, topics=topics, replica_id=replica)
+            full = client.ask(begins, 11, FetchResponse)
             assert full.session_id
             begun.clear()
-            small = FetchRequest(session_id=full.session_id, session_epoch=1)
+            small = FetchRequest(session_id=full.session_id, session_epoch=1, replica_id=replica)
             answer = client.ask(small, 11, FetchResponse)
             assert [len(each.partitions) for each in answer.responses] == [count]
             assert len(begun) == turns
