@@ -41,6 +41,8 @@ class Escapes:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
+        self._last_name_end = text.rfind(":]")
+        """Found once: a class may have thousands of `[:`, each without an end."""
         self._flags = Flags()
 
     def _next(self, reason: str) -> str:
@@ -80,6 +82,8 @@ class Escapes:
         digits = self._next(reason)
         if digits == "{":
             end = self._text.find("}", self._at)
+            if end < 0:
+                raise SyntaxRefusedError(reason)
             digits = self._text[self._at : end].lstrip("0") or "0" * (end > self._at)
             self._at = end + 1
         else:
@@ -123,9 +127,9 @@ class Escapes:
 
     def _named_class(self) -> Test | None:
         """`[:alnum:]` and its like inside of a class; None, and nothing is read, if none is."""
-        end = self._text.find(":]", self._at)
-        if not self._ahead("[:") or end < 0:
+        if not self._ahead("[:") or self._last_name_end < self._at:
             return None
+        end = self._text.find(":]", self._at)
         name = self._text[self._at : end + 2]
         self._at = end + 2
         is_negated = name.startswith("[:^")

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from typing import SupportsIndex
 
 import pytest
 
@@ -103,6 +104,35 @@ def test_what_is_written_only_to_be_dropped_is_bounded() -> None:
     for text in ("(?:(a{1000}){30}){0}" * 1500, "(" * 990 + "(a{1000}){30}" + ")" * 990):
         with pytest.raises(InvalidRegexError, match="takes too much memory"):
             compile_pattern(text)
+
+
+@pytest.mark.parametrize("begin", ["[", r"[\pL", r"[^-"])
+def test_a_number_without_its_brace_is_refused_rather_than_read_for_ever(begin: str) -> None:
+    """Searching from the begin again, this once grew a class until the memory was full."""
+    with pytest.raises(InvalidRegexError, match="invalid escape sequence"):
+        compile_pattern(begin + r"\x{41a")
+
+
+class Searched(str):
+    """A text that counts how many of its characters searches may have looked at."""
+
+    __slots__ = ("looked_at",)
+    looked_at: int
+
+    def find(
+        self, sub: str, start: SupportsIndex | None = 0, end: SupportsIndex | None = None, /
+    ) -> int:
+        assert start is not None
+        self.looked_at += len(self) - start.__index__()
+        return super().find(sub, start, end)
+
+
+@pytest.mark.parametrize("text", ["[ab]?" * 6000, "[" + "[:" * 15_000 + "a]"])
+def test_names_of_classes_are_searched_only_where_one_can_be(text: str) -> None:
+    searched = Searched(text)
+    searched.looked_at = 0
+    Parser(searched, captures=False).program()
+    assert searched.looked_at <= len(text)
 
 
 def test_what_is_kept_of_texts_is_bounded() -> None:

@@ -24,6 +24,8 @@ def test_a_pattern_stands_for_whole_names() -> None:
         (r"a(?=b)", "invalid or unsupported Perl syntax"),
         (r"(a)\1", "invalid escape sequence"),
         (r"\C", "invalid escape sequence"),
+        (r"\x{41", "invalid escape sequence"),
+        (r"\x{41a", "invalid escape sequence"),
         ("(?P<x>a)(?P<x>b)", "duplicate capture group name"),
     ],
 )
