@@ -80,12 +80,14 @@ class ConsumerProtocol:
         self._image = ClusterImage("")
         self._new_topics_version = -1
         self._hashes = MetadataHashes()
-        # The pending regex lookup of each group.
-        self._lookups: dict[str, asyncio.Handle] = {}
+        # The pending regex lookup of each group. They take turns, the first one is next.
+        self._lookups: dict[str, tuple[GroupShard, RegexLookup]] = {}
+        self._next_look: asyncio.Handle | None = None
 
     def close(self) -> None:
-        for handle in self._lookups.values():
-            handle.cancel()
+        if self._next_look is not None:
+            self._next_look.cancel()
+            self._next_look = None
         self._lookups.clear()
 
     def use_defaults(self, defaults: ConsumerGroupConfig) -> None:
@@ -310,16 +312,22 @@ class ConsumerProtocol:
     # Regular expressions.
 
     def _look_up(self, shard: GroupShard, group_id: str, lookup: "RegexLookup") -> None:
-        loop = asyncio.get_running_loop()
-        self._lookups[group_id] = loop.call_soon(self._look_on, shard, group_id, lookup)
+        self._lookups[group_id] = shard, lookup
+        if self._next_look is None:
+            self._next_look = asyncio.get_running_loop().call_soon(self._look_on)
 
-    def _look_on(self, shard: GroupShard, group_id: str, lookup: "RegexLookup") -> None:
-        if not self._partitions.shards.is_led(shard):
-            del self._lookups[group_id]
-        elif not lookup.is_done_after_next():
+    def _look_on(self) -> None:
+        """Go on with one lookup: a stretch of each might keep other clients waiting for seconds."""
+        self._next_look = None
+        group_id = next(iter(self._lookups))
+        shard, lookup = self._lookups.pop(group_id)
+        is_led = self._partitions.shards.is_led(shard)
+        if is_led and not lookup.is_done_after_next():
             self._look_up(shard, group_id, lookup)
-        else:
-            del self._lookups[group_id]
+            return
+        if self._lookups:
+            self._next_look = asyncio.get_running_loop().call_soon(self._look_on)
+        if is_led:
             regexes = lookup.result(self._now_ms())
             change = shard.consumer_groups.resolved(group_id, regexes, self._context(group_id))
             self.write(shard, group_id, change, _ignore_outcome)

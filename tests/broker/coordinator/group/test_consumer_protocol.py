@@ -4,11 +4,14 @@ import asyncio
 from collections.abc import Mapping
 from typing import TypeVar, cast
 
+import pytest
+
 from tierlog.broker.coordinator.consumer.consumer_group_description import ConsumerGroupDescription
 from tierlog.broker.coordinator.consumer.consumer_heartbeat import (
     ConsumerHeartbeat,
     HeartbeatAnswer,
 )
+from tierlog.broker.coordinator.consumer.regex_lookup import RegexLookup
 from tierlog.broker.coordinator.consumer.topic_partitions import NOTHING
 from tierlog.broker.coordinator.group.group_coordinator import GroupCoordinator
 from tierlog.broker.coordinator.group_actions import (
@@ -288,6 +291,43 @@ def test_a_pattern_is_looked_up_behind_the_answer() -> None:
         assigned = (await broker.told(living("anna", 1))).assigned
         assert assigned is not None
         assert len(assigned) == 1_000
+
+    simulate(story)
+
+
+def test_patterns_of_many_groups_are_looked_up_one_stretch_a_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each stretch may take tens of milliseconds, and other clients wait for a whole turn."""
+    turn = 0
+    stretches: list[int] = []
+    go_on = RegexLookup.is_done_after_next
+
+    def noted(lookup: RegexLookup) -> bool:
+        stretches.append(turn)
+        return go_on(lookup)
+
+    async def story(loop: SimulatedLoop) -> None:
+        nonlocal turn
+        monkeypatch.setattr(RegexLookup, "is_done_after_next", noted)
+        broker = Broker(loop)
+        broker.publish({f"red {number}": 1 for number in range(100)})
+        await broker.elect()
+        names = (f"group {number}" for number in range(1_000))
+        groups = [name for name in names if partition_for(name, 50) == PARTITION][:5]
+        for group in groups:
+            request = joining("anna", subscribed_topic_names=None, subscribed_topic_regex="red.*")
+            await broker.told(request._replace(group_id=group))
+        while turn < 200:
+            turn += 1
+            await asyncio.sleep(0)
+        for group in groups:
+            answer = await broker.told(living("anna", 1)._replace(group_id=group))
+            assert answer.assigned is not None
+            assert len(answer.assigned) == 100
+        late = [each for each in stretches if each]
+        assert late
+        assert len(late) == len(set(late))
 
     simulate(story)
 
