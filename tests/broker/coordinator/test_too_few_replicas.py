@@ -254,7 +254,7 @@ def test_a_commit_that_waits_for_nobody_takes_effect_behind_those_before_it() ->
         leader.change(isr=[LEADER])
         assert leader.high_watermark == 1
         second = asyncio.ensure_future(commit(coordinator, 42))
-        assert await asyncio.gather(first, second) == [[ErrorCode.NONE]] * 2
+        assert [*await asyncio.gather(first, second)] == [[ErrorCode.NONE]] * 2
         assert await seen(coordinator) == 42
         coordinator.stop()
 
