@@ -25,7 +25,6 @@ from ...storage.durable_directory import make_durably
 from ...storage.files import OsFiles
 from ...storage.private_files import make_private_directory, write_private
 from ..config.quorum_config import PORT_MAX
-from ..config.remedies import storage_sentence
 from .formatted_directories import FormatPlan, write_formatted
 from .scram_users import scram_user
 from .secure_texts import (
@@ -114,7 +113,12 @@ def run_secure_command(parsed: argparse.Namespace) -> int:
         print(error.message, file=sys.stderr)
         return 1
     except OSError as error:
-        print(storage_sentence(error), file=sys.stderr)
+        # Not `storage_sentence`: there is no log.dirs yet that could name another place.
+        print(
+            f"{error.filename or parsed.directory} cannot be written: {error.strerror}. Nothing is"
+            " left there: mend that, or name another directory.",
+            file=sys.stderr,
+        )
         return 1
     shown = shlex.quote(os.path.normpath(parsed.directory))
     print(

@@ -161,15 +161,25 @@ def test_without_the_package_a_sentence_says_what_to_install(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("names_the_file", [True, False])
 def test_a_failure_halfway_leaves_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    names_the_file: bool,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    directory = str(tmp_path / "dev")
+
     def full(*_: object) -> None:
-        raise OSError(28, "No space left on device", str(tmp_path))
+        # A write names no file; an open does.
+        raise OSError(28, "No space left on device", *([directory] if names_the_file else []))
 
     monkeypatch.setattr("tierlog.broker.commands.secure.write_formatted", full)
-    assert run(["secure", "init", str(tmp_path / "dev")], 0) == 1
-    assert "free space on that disk" in capsys.readouterr().err
+    assert run(["secure", "init", directory], 0) == 1
+    assert capsys.readouterr().err == (
+        f"{directory} cannot be written: No space left on device. Nothing is left there: mend that,"
+        " or name another directory.\n"
+    )
     assert list(tmp_path.iterdir()) == []
 
 
