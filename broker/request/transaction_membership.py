@@ -67,6 +67,12 @@ _NOT_NOW = frozenset(
 
 
 _OVERTAKEN = Refusal(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
+_ASK_AGAIN = Refusal(
+    ErrorCode.CONCURRENT_TRANSACTIONS, "A transaction of the producer has ended meanwhile"
+)
+"""Where a batch adds its partition to the transaction, the marker may be that of the transaction
+before, and INVALID_TXN_STATE would end the producer for nothing. If it is that of the batch's own,
+the next attempt finds the epoch too old."""
 
 
 class TransactionProducer(NamedTuple):
@@ -86,11 +92,16 @@ class Attempt:
         producer: TransactionProducer,
         partitions: Iterable[TopicPartition],
         opening: Iterable[TopicPartition],
+        overtaken: Refusal = _OVERTAKEN,
     ) -> None:
-        """`partitions` are all that are to be appended to; the producer is new in `opening`."""
+        """`partitions` are all that are to be appended to; the producer is new in `opening`.
+
+        `overtaken` is for those to which a marker has come before the answer.
+        """
         self._broker = broker
         self._producer = producer
         self._partitions = tuple(partitions)
+        self._overtaken = overtaken
         self._guards: dict[TopicPartition, tuple[ProducerStateManager, AppendGuard]] = {}
         for partition in opening:
             log = led_log(broker, partition)
@@ -104,7 +115,7 @@ class Attempt:
             refused = dict(await answer)
             for partition in self._partitions:
                 if partition not in refused and self._is_overtaken(partition):
-                    refused[partition] = _OVERTAKEN
+                    refused[partition] = self._overtaken
             return refused
         finally:
             for producers, guard in self._guards.values():
@@ -181,7 +192,8 @@ def _attempted(
     answer = join_transaction(broker, producer, opening, support)
     if not isinstance(answer, asyncio.Future):
         return {**refused, **answer}
-    attempt = Attempt(broker, producer, (each for each, _ in batches), opening)
+    overtaken = _ASK_AGAIN if support.adds_partitions else _OVERTAKEN
+    attempt = Attempt(broker, producer, (each for each, _ in batches), opening, overtaken)
     return _with_refused(refused, attempt.refusals(answer))
 
 
