@@ -78,7 +78,7 @@ class ShardWriter(Generic[S]):
         earlier = self._last_writes.get(shard.partition)
         if isinstance(outcome, Appended) and not outcome.error and earlier is not None:
             # Those before it are replicated, too, but are not told so before a later turn.
-            outcome = _told_after(earlier, outcome)
+            outcome = _settled_after(earlier, outcome)
         if isinstance(outcome, Appended):
             self._tell(shard, outcome, on_appended, late)
             return None
@@ -300,13 +300,15 @@ class LateWrites(Generic[S]):
             wait.cancel()
 
 
-def _told_after(earlier: asyncio.Future[Appended], outcome: Appended) -> asyncio.Future[Appended]:
+def _settled_after(
+    earlier: asyncio.Future[Appended], outcome: Appended
+) -> asyncio.Future[Appended]:
     """The outcome, once the callbacks of an earlier one have run."""
-    told: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
+    later: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
 
-    def tell(_: object) -> None:
-        if not told.done():
-            told.set_result(outcome)
+    def settle(_: object) -> None:
+        if not later.done():
+            later.set_result(outcome)
 
-    earlier.add_done_callback(tell)
-    return told
+    earlier.add_done_callback(settle)
+    return later
