@@ -19,7 +19,9 @@ from ...storage.log.unified_log import UnifiedLog
 from ...storage.manager.log_manager import LogManager
 from ...storage.producer.producer_entry import AppendOrigin
 from .offsets_log import Appended
-from .result_or_future import ResultOrFuture
+from .result_or_future import ResultOrFuture, settled_by
+
+T = TypeVar("T")
 
 
 class ReplicatedOffsetsLog:
@@ -96,21 +98,11 @@ class ReplicatedOffsetsLog:
         return log
 
 
-T = TypeVar("T")
-
-
 def _later(
     answer: asyncio.Future[T], appended: Callable[[T], Appended]
 ) -> asyncio.Future[Appended]:
-    later: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
-
-    def done(answer: asyncio.Future[T]) -> None:
-        if not later.done():
-            lost = Appended(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            later.set_result(lost if answer.cancelled() else appended(answer.result()))
-
-    answer.add_done_callback(done)
-    return later
+    lost = Appended(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    return settled_by(answer, lambda done: lost if done.cancelled() else appended(done.result()))
 
 
 def _appended(result: AppendEntry) -> Appended:

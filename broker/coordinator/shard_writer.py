@@ -17,6 +17,7 @@ from ...clients.errors import ErrorCode, KafkaError
 from ...clients.record.builder import RecordBatchBuilder
 from .led_shards import CoordinatorShard, LedShards
 from .offsets_log import UNAVAILABLE, Appended, OffsetsLog, ReplicationWait, append_error_to_client
+from .result_or_future import settled_by
 
 _log = logging.getLogger(__name__)
 
@@ -78,7 +79,8 @@ class ShardWriter(Generic[S]):
         earlier = self._last_writes.get(shard.partition)
         if isinstance(outcome, Appended) and not outcome.error and earlier is not None:
             # Those before it are replicated, too, but are not told so before a later turn.
-            outcome = _settled_after(earlier, outcome)
+            replicated = outcome
+            outcome = settled_by(earlier, lambda _: replicated)
         if isinstance(outcome, Appended):
             self._tell(shard, outcome, on_appended, late)
             return None
@@ -298,17 +300,3 @@ class LateWrites(Generic[S]):
         wait = self._waits.pop(shard, None)
         if wait is not None:
             wait.cancel()
-
-
-def _settled_after(
-    earlier: asyncio.Future[Appended], outcome: Appended
-) -> asyncio.Future[Appended]:
-    """The outcome, once the callbacks of an earlier one have run."""
-    later: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
-
-    def settle(_: object) -> None:
-        if not later.done():
-            later.set_result(outcome)
-
-    earlier.add_done_callback(settle)
-    return later

@@ -17,15 +17,16 @@ While the producer's previous transaction is ending, a batch that adds its parti
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.record.batch import RecordBatch
 from ...clients.topic_partition import TopicPartition
 from ...replication.partition.append_data import AppendEntry
 from ...storage.log.unified_log import UnifiedLog
+from ..coordinator.result_or_future import settled_by
 from ..coordinator.transaction.addition_retry import AdditionRetry, with_retries
 from ..coordinator.transaction.transaction_metadata import EPOCH_BUMP_VERSION
 from ..coordinator.transaction.transaction_shard import Addition
@@ -33,8 +34,6 @@ from .context import BrokerContext
 
 if TYPE_CHECKING:
     from ...storage.producer.producer_state import AppendGuard, ProducerStateManager
-
-T = TypeVar("T")
 
 
 class Refusal(NamedTuple):
@@ -224,27 +223,15 @@ def join_transaction(
         if not is_verification:
             addition = addition._replace(client_version=EPOCH_BUMP_VERSION)
         joined = links.verification.join(elsewhere, addition, verify_only=is_verification)
-        return _later(joined, lambda errors: _refused(errors, support))
+        return settled_by(joined, lambda done: _refused(done.result(), support))
     if not support.adds_partitions:
         return _refused(coordinator.verify_partitions(addition), support)
     answer = coordinator.add_partitions(addition._replace(client_version=EPOCH_BUMP_VERSION))
     if not isinstance(answer, asyncio.Future):
         return _refused(dict.fromkeys(partitions, answer), support)
-    return _later(answer, lambda error: _refused(dict.fromkeys(partitions, error), support))
-
-
-def _later(
-    answer: asyncio.Future[T], refusals_of: Callable[[T], Refusals]
-) -> asyncio.Future[Refusals]:
-    """A future of its own for each caller: cancelling it cancels nobody else's."""
-    later: asyncio.Future[Refusals] = asyncio.get_running_loop().create_future()
-
-    def done(answered: asyncio.Future[T]) -> None:
-        if not later.done():
-            later.set_result(refusals_of(answered.result()))
-
-    answer.add_done_callback(done)
-    return later
+    return settled_by(
+        answer, lambda done: _refused(dict.fromkeys(partitions, done.result()), support)
+    )
 
 
 def _refused(errors: Mapping[TopicPartition, ErrorCode], support: Support) -> Refusals:
