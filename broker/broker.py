@@ -327,10 +327,11 @@ class Broker:
         self._register_metrics(replica_manager, log_manager, controller)
         if self._member is None:
             self._start_snapshots(controller)
-        groups, transactions = self._start_coordinators(controller, replica_manager, log_manager)
-        dynamic_config.subscribe(groups.on_config_change)
         producer_ids = ProducerIds(self._allocation_of_producer_ids(controller, storage))
-        transactions.producer_ids = producer_ids
+        groups, transactions = self._start_coordinators(
+            controller, replica_manager, log_manager, producer_ids
+        )
+        dynamic_config.subscribe(groups.on_config_change)
         return BrokerContext(
             config=config,
             listeners=self.listeners,
@@ -450,7 +451,11 @@ class Broker:
             dynamic_config.subscribe(self._tls.apply)
 
     def _start_coordinators(
-        self, controller: Controller, replica_manager: ReplicaManager, log_manager: LogManager
+        self,
+        controller: Controller,
+        replica_manager: ReplicaManager,
+        log_manager: LogManager,
+        producer_ids: ProducerIds,
     ) -> tuple[Groups, Transactions]:
         config, environment = self.config, self._dependencies.environment
         supervisor = self._supervisor
@@ -458,7 +463,14 @@ class Broker:
         self._started.callback(groups.stop)
         groups.start()
         transactions = Transactions(
-            config, environment, controller, replica_manager, log_manager, groups, supervisor
+            config,
+            environment,
+            controller,
+            replica_manager,
+            log_manager,
+            groups,
+            producer_ids,
+            supervisor,
         )
         self._started.push_async_callback(transactions.stop)
         transactions.start()

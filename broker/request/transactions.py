@@ -37,6 +37,7 @@ class Transactions:
         replica_manager: ReplicaManager,
         log_manager: LogManager,
         groups: Groups,
+        producer_ids: "ProducerIds",
         supervisor: Supervisor,
     ) -> None:
         self._supervisor = supervisor
@@ -46,12 +47,11 @@ class Transactions:
         self._replica_manager = replica_manager
         self._log_manager = log_manager
         self._groups = groups
+        self._producer_ids = producer_ids
         self._coordinator: TransactionCoordinator | None = None
         self._markers: LocalMarkers | None = None
         self._links: TransactionLinks | None = None
         self._is_stopped = False
-        self.producer_ids: ProducerIds | None = None
-        """Set before the first transaction can time out."""
 
     def start(self) -> None:
         """Load the transactions of a previous run, if any."""
@@ -125,18 +125,19 @@ class Transactions:
         links = self.links
         markers = self.markers if links is None else links.markers
         coordinator = TransactionCoordinator(
-            config, self._environment, log, markers, self._supervisor
+            config,
+            self._environment,
+            log,
+            markers,
+            self._supervisor,
+            take_producer_id=self._producer_ids.next_if_there,
         )
         self._coordinator = coordinator
-        coordinator.take_producer_id = self._take_producer_id
         coordinator.start()
         # The transaction version must be known before the log is read.
         self._controller.subscribe(coordinator.publish)
         self._replica_manager.listen(TRANSACTION_STATE_TOPIC, coordinator)
         return coordinator
-
-    def _take_producer_id(self) -> int | None:
-        return None if self.producer_ids is None else self.producer_ids.next_if_there()
 
     async def stop(self) -> None:
         """Cancel the requests that wait in the coordinator, and leave the other brokers."""

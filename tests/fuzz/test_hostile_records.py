@@ -276,7 +276,12 @@ class Transactions:
         self.partitions = Partitions()
         config = TransactionConfig(num_partitions=1)
         self.coordinator = TransactionCoordinator(
-            config, environment, log, self.partitions, self.supervisor
+            config,
+            environment,
+            log,
+            self.partitions,
+            self.supervisor,
+            take_producer_id=lambda: None,
         )
         self.coordinator.start()
 

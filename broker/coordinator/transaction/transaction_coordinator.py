@@ -75,13 +75,15 @@ class TransactionCoordinator:
         log: OffsetsLog,
         markers: TransactionMarkers,
         supervisor: Supervisor | None = None,
+        *,
+        take_producer_id: TakeProducerId,
     ) -> None:
+        """`take_producer_id` is for transactions that time out; requests bring their own."""
         self.config = config
         self._supervisor = supervisor or Supervisor(environment.random)
         self.partition_count = config.num_partitions
         self.transaction_version = 0
-        self.take_producer_id: TakeProducerId = lambda: None
-        """For transactions that time out; requests bring their own."""
+        self._take_producer_id = take_producer_id
         self._environment = environment
         self._markers = markers
         source = ShardLog(log, TRANSACTION_STATE_TOPIC, "transactions", config.load_buffer_size)
@@ -335,7 +337,7 @@ class TransactionCoordinator:
                 self._abort_timed_out_of(shard)
 
     def _abort_timed_out_of(self, shard: TransactionShard) -> None:
-        for target in shard.timed_out(self._now_ms(), self.take_producer_id):
+        for target in shard.timed_out(self._now_ms(), self._take_producer_id):
             _log.info(
                 "Aborting the transaction of %.300r: open for more than %d ms.",
                 target.transactional_id,

@@ -31,7 +31,9 @@ def groups(environment: SimulatedEnvironment, supervisor: Supervisor) -> Coordin
 
 def transactions(environment: SimulatedEnvironment, supervisor: Supervisor) -> Coordinator:
     log = MemoryOffsetsLog()
-    return TransactionCoordinator(TRANSACTIONS, environment, log, Partitions(), supervisor)
+    return TransactionCoordinator(
+        TRANSACTIONS, environment, log, Partitions(), supervisor, take_producer_id=lambda: None
+    )
 
 
 @pytest.mark.parametrize(

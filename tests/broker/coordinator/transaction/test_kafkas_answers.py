@@ -60,11 +60,12 @@ class Coordinator:
         partitions.refuse[TopicPartition(HELD, 0)] = ErrorCode.NOT_ENOUGH_REPLICAS
         config = TransactionConfig(num_partitions=1)
         environment = SimulatedEnvironment(loop)
-        self._coordinator = TransactionCoordinator(config, environment, self.log, partitions)
+        self._ids = count(1)
+        self._coordinator = TransactionCoordinator(
+            config, environment, self.log, partitions, take_producer_id=self.take
+        )
         image = ClusterImage("cluster", features={"transaction.version": 2})
         self._coordinator.publish(image, ClusterDelta.between(ClusterImage("cluster"), image))
-        self._ids = count(1)
-        self._coordinator.take_producer_id = self.take
 
     async def start(self, cells: list[Cell]) -> None:
         self._coordinator.start()

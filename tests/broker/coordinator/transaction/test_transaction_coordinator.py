@@ -57,7 +57,9 @@ class Broker:
             load_buffer_size=150, transactional_id_expiration_ms=8 * HOUR_S * 1_000
         )
         environment = SimulatedEnvironment(loop)
-        self.coordinator = TransactionCoordinator(config, environment, self.log, self.partitions)
+        self.coordinator = TransactionCoordinator(
+            config, environment, self.log, self.partitions, take_producer_id=lambda: None
+        )
         image = ClusterImage("cluster", features={"transaction.version": 2})
         empty = ClusterImage("cluster")
         self.coordinator.publish(image, ClusterDelta.between(empty, image))
