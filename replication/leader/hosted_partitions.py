@@ -201,15 +201,14 @@ class HostedPartitions:
         for changed in delta.changed_topics.values():
             for number, partition_image in changed.changed_partitions.items():
                 name = TopicPartition(changed.name, number)
-                if is_start or (name not in self.by_name and self._backlog.has_room()):
-                    self._publish_partition(image, changed, number, partition_image, changes)
-                elif name not in self.by_name:
+                is_new = name not in self.by_name
+                if is_new and not (is_start or self._backlog.has_room()):
                     self._backlog.make_later(name)
-                elif room > 0:
-                    room -= 1
-                    self._publish_partition(image, changed, number, partition_image, changes)
-                else:
+                elif not is_new and not (is_start or room > 0):
                     self._backlog.change_later(name)
+                else:
+                    room -= not is_new
+                    self._publish_partition(image, changed, number, partition_image, changes)
 
     def stop(self) -> None:
         """Delete the logs that are queued for deletion, and create no more partitions."""

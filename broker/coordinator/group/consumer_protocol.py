@@ -313,7 +313,10 @@ class ConsumerProtocol:
 
     def _look_up(self, shard: GroupShard, group_id: str, lookup: "RegexLookup") -> None:
         self._lookups[group_id] = shard, lookup
-        if self._next_look is None:
+        self._look_soon()
+
+    def _look_soon(self) -> None:
+        if self._lookups and self._next_look is None:
             self._next_look = asyncio.get_running_loop().call_soon(self._look_on)
 
     def _look_on(self) -> None:
@@ -325,8 +328,7 @@ class ConsumerProtocol:
         if is_led and not lookup.is_done_after_next():
             self._look_up(shard, group_id, lookup)
             return
-        if self._lookups:
-            self._next_look = asyncio.get_running_loop().call_soon(self._look_on)
+        self._look_soon()
         if is_led:
             regexes = lookup.result(self._now_ms())
             change = shard.consumer_groups.resolved(group_id, regexes, self._context(group_id))

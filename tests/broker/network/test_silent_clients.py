@@ -162,6 +162,15 @@ def test_logins_in_two_segments_succeed_beside_silent_strangers() -> None:
     asyncio.run(story())
 
 
+async def fill_with_strangers(broker: Running) -> receive_budget.ReceiveBudget:
+    """Use up the memory of those who are not logged in; returns that memory."""
+    strangers = broker.server.strangers
+    for _ in range(60):
+        await announcing(broker, LOGIN_BYTES, LOGIN_BYTES - 1)
+    await until(lambda: strangers.used > STRANGERS_BYTES_MAX)
+    return strangers
+
+
 def test_logins_in_two_segments_succeed_beside_strangers_who_fill_their_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -169,10 +178,7 @@ def test_logins_in_two_segments_succeed_beside_strangers_who_fill_their_memory(
 
     async def story() -> None:
         async with gated(max_bytes=LOGIN_BYTES) as (broker, _):
-            strangers = broker.server.strangers
-            for _ in range(60):
-                await announcing(broker, LOGIN_BYTES, LOGIN_BYTES - 1)
-            await until(lambda: strangers.used > STRANGERS_BYTES_MAX)
+            strangers = await fill_with_strangers(broker)
             for _ in range(10):
                 await log_in_with_segments(broker)
                 assert strangers.used <= 2 * STRANGERS_BYTES_MAX
@@ -186,10 +192,7 @@ def test_a_request_of_a_page_waits_for_nobody(monkeypatch: pytest.MonkeyPatch) -
 
     async def story() -> None:
         async with gated(max_bytes=LOGIN_BYTES) as (broker, _), asyncio.timeout(60):
-            strangers = broker.server.strangers
-            for _ in range(60):
-                await announcing(broker, LOGIN_BYTES, LOGIN_BYTES - 1)
-            await until(lambda: strangers.used > STRANGERS_BYTES_MAX)
+            await fill_with_strangers(broker)
             for _ in range(10):
                 await log_in_with_segments(broker)
 
