@@ -115,8 +115,8 @@ def run_secure_command(parsed: argparse.Namespace) -> int:
     except OSError as error:
         # Not `storage_sentence`: there is no log.dirs yet that could name another place.
         print(
-            f"{error.filename or parsed.directory} cannot be written: {error.strerror}. Nothing is"
-            " left there: mend that, or name another directory.",
+            f"{error.filename or parsed.directory} cannot be written: {error.strerror}. Nothing was"
+            " left behind. Fix this, or name another directory.",
             file=sys.stderr,
         )
         return 1
