@@ -177,8 +177,8 @@ def test_a_failure_halfway_leaves_nothing(
     monkeypatch.setattr("tierlog.broker.commands.secure.write_formatted", full)
     assert run(["secure", "init", directory], 0) == 1
     assert capsys.readouterr().err == (
-        f"{directory} cannot be written: No space left on device. Nothing was left behind. Fix this,"
-        " or name another directory.\n"
+        f"{directory} cannot be written: No space left on device. Nothing was left behind."
+        " Fix this, or name another directory.\n"
     )
     assert list(tmp_path.iterdir()) == []
 
