@@ -24,7 +24,11 @@ from .broker.testing.broker import Broker
 from .broker.testing.broker_error import BrokerError, OnlyTierlogError
 from .broker.testing.faults.fault import Fault
 from .broker.testing.faults.request_faults import ReceivedRequest
+from .broker.testing.whole_broker import load_if_modules_are_dropped
 from .clients.consumer.completed_fetch import ConsumerRecord
+
+# Now, before a test's file system stands.
+load_if_modules_are_dropped()
 
 __all__ = [
     "AsyncCluster",

@@ -23,6 +23,7 @@ from .foreign_loops import foreign_loop_is_running, run_in_thread
 from .giving_up import GivingUp
 from .host_external import ExternalCluster
 from .loop_thread import LoopThread
+from .whole_broker import load_if_modules_are_dropped
 
 if TYPE_CHECKING:
     from .host import Host
@@ -401,6 +402,7 @@ class Broker:
             from .host_process import OtherProcess
 
             return OtherProcess(self._log_path, self._giving_up)
+        load_if_modules_are_dropped()
         from .host import ThisProcess
 
         return ThisProcess(self._faults, self._giving_up)

@@ -84,6 +84,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", DESCRIPTION)
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Load what a broker is made of before a test's file system stands, if tests use both."""
+    if any("tierlog_broker" in getattr(item, "fixturenames", ()) for item in session.items):
+        from .whole_broker import load_if_modules_are_dropped
+
+        load_if_modules_are_dropped()
+
+
 def pytest_report_header(config: pytest.Config) -> str | None:
     """Say where topics are created and deleted, unless that is a broker of tierlog's."""
     address, origin = _external_address(config)
