@@ -46,11 +46,18 @@ from .tier_survey import (
 )
 
 PIECE_BYTES = 4 * 1024 * 1024
+_REMOVE_INDEX = (
+    "the records are not lost, they are in the segment's log object: remove this one, and"
+    " `tierlog tier repair` writes it again"
+)
+"""Of an index that matches its manifest: `repair` does not hold it against the log."""
 
 
 class _Problem(NamedTuple):
     text: str
     is_trouble: bool = True
+    is_of_index: bool = False
+    """Found beside the log, but the offset index is wrong, and not the log."""
 
 
 Watch = Callable[[RecordBatch], None]
@@ -100,7 +107,7 @@ class BatchWalk:
                 is_trouble=self._expected > self._segment.end_offset + 1,
             )
         if self._next_entry is not None:
-            yield _Problem("the offset index points beyond the end of the log")
+            yield _of_index("points beyond the end of the log")
 
     def _batch(self, batch: RecordBatch) -> Iterator[_Problem]:
         where = f"the batch at offset {batch.base_offset}"
@@ -129,11 +136,13 @@ class BatchWalk:
             self._next_entry = next(self._entries, None)
             offset = self._segment.start_offset + relative
             if position < self._position:
-                yield _Problem(f"the offset index points into the middle of a batch, at {position}")
+                yield _of_index(f"points into the middle of a batch, at {position}")
             elif offset < batch.base_offset:
-                yield _Problem(
-                    f"the offset index points past the batch of offset {offset}, to {position}"
-                )
+                yield _of_index(f"points past the batch of offset {offset}, to {position}")
+
+
+def _of_index(problem: str) -> _Problem:
+    return _Problem(f"the offset index {problem}", is_of_index=True)
 
 
 def _whole_entries(content: bytes, size: int) -> bytes:
@@ -172,24 +181,26 @@ async def _check(tier: TierReader, manifest: Manifest, watch: Watch) -> list[Fin
         except DamagedPartError as error:
             tell(suffix, _Problem(str(error)))
             continue
-        for problem in _check_part(metadata, suffix, parts[suffix]):
+        for problem in _part_problems(metadata, suffix, parts[suffix]):
             tell(suffix, problem)
     walk = BatchWalk(metadata, parts.get(IndexType.OFFSET.value, b""), watch)
     try:
         async for problem in _check_log(tier, manifest, walk):
-            tell(LOG_SUFFIX, problem)
+            tell(IndexType.OFFSET.value if problem.is_of_index else LOG_SUFFIX, problem)
     except RemoteResourceNotFound:
         tell(LOG_SUFFIX, _Problem("log is missing"))
     is_log_whole = not any(each.is_trouble for suffix, each in problems if suffix == LOG_SUFFIX)
 
-    def advice(suffix: str) -> str:
-        return advice_beside_log(suffix) if is_log_whole else RESTORE
+    def advice(suffix: str, problem: _Problem) -> str:
+        if not is_log_whole:
+            return RESTORE
+        return _REMOVE_INDEX if problem.is_of_index else advice_beside_log(suffix)
 
     return [
         Finding(
             object_key(metadata, suffix),
             each.text,
-            advice(suffix) if each.is_trouble else "nothing needs to be done",
+            advice(suffix, each) if each.is_trouble else "nothing needs to be done",
             each.is_trouble,
             offsets_of(metadata),
         )
@@ -220,7 +231,13 @@ async def _check_log(
         yield _Problem("the log does not match the CRC32C of its manifest")
 
 
-def _check_part(
+def part_problem(metadata: RemoteLogSegmentMetadata, suffix: str, content: bytes) -> str | None:
+    """What is wrong with what a small part says; None if nothing is."""
+    found = _part_problems(metadata, suffix, content)
+    return next((each.text for each in found if each.is_trouble), None)
+
+
+def _part_problems(
     metadata: RemoteLogSegmentMetadata, suffix: str, content: bytes
 ) -> Iterator[_Problem]:
     if suffix == IndexType.OFFSET.value:

@@ -3,7 +3,8 @@
     index, timeindex           from the batches, as their leader wrote them
     snapshot                   from an older snapshot and the batches after it
     leader_epoch_checkpoint    from the manifests, unless they tell of several branches
-    manifest                   from the batches, or from the metadata topic where that was read
+    manifest                   from the batches, or from the metadata topic where that was read;
+                               with parts that are as the batches say
 
 The log object itself has no other source, and neither has a transaction index, without which
 aborted records would look committed. A segment whose manifest is missing is left alone unless the
@@ -33,6 +34,7 @@ from .lineage_choice import choose_lineage, tail_of
 from .plan_rebuild import told_history
 from .producer_replay import producers_at_end, stored_batches
 from .rebuild_plan import description_of
+from .segment_check import part_problem
 from .stored_segments import StoredSegment
 from .tier_survey import DamagedPartError, Finding, Survey, TierReader, offsets_of, read_part
 
@@ -68,29 +70,33 @@ async def plan_repairs(
     of it is to be written. Raises RemoteStorageError if the store does not answer.
     """
     planner = _Planner(tier, survey)
-    for manifest in list(survey.manifests.values()):
-        await planner.mend(manifest, await _damaged(tier, manifest))
-    for incomplete in survey.incomplete.values():
-        damaged = await _damaged(tier, incomplete.without_missing())
-        await planner.mend(incomplete.manifest, {*incomplete.missing, *damaged})
+    # First what has no manifest: the producers of later segments are told by it, too.
     for stored in survey.listing.segments.values():
         if stored.stem in survey.manifests or stored.stem in survey.incomplete:
             continue
         announced = _finished_metadata(stored, remote_logs)
         if stored.has_manifest or announced is not None:
             await planner.write_manifest(stored, announced)
+    for manifest in list(survey.manifests.values()):
+        await planner.mend(manifest, await _damaged(tier, manifest))
+    for incomplete in survey.incomplete.values():
+        damaged = await _damaged(tier, incomplete.without_missing())
+        await planner.mend(incomplete.manifest, {*incomplete.missing, *damaged})
     planner.plan.findings.sort()
     return planner.plan
 
 
 async def _damaged(tier: TierReader, manifest: Manifest) -> set[str]:
-    """The suffixes of the small parts that do not match the manifest."""
+    """The suffixes of the small parts that do not match the manifest, or say what cannot be."""
     damaged: set[str] = set()
     for suffix in manifest.parts:
         if suffix != LOG_SUFFIX:
             try:
-                await read_part(tier, manifest, suffix)
+                content = await read_part(tier, manifest, suffix)
             except DamagedPartError:
+                damaged.add(suffix)
+                continue
+            if part_problem(manifest.metadata, suffix, content) is not None:
                 damaged.add(suffix)
     return damaged
 
@@ -202,16 +208,39 @@ class _Planner:
     ) -> None:
         """Plan the manifest of a segment from its objects."""
         key = stored.key(MANIFEST_SUFFIX)
-        needed = {LOG_SUFFIX, *_INDEXES, *_OTHERS}
-        if missing := sorted(needed - stored.objects.keys()):
-            self._cannot(key, f"no manifest can be written: {', '.join(missing)} is missing")
+        if LOG_SUFFIX not in stored.objects:
+            self._cannot(key, "no manifest can be written: log is missing")
             return
         try:
             manifest = await self._manifest_of(stored, announced)
+            written = await self._parts_again(manifest)
         except (DamagedPartError, DamagedLogError) as error:
             self._cannot(key, f"no manifest can be written: {error}")
             return
-        self.plan.repairs.append(Repair(manifest.metadata, ((key, encode_manifest(manifest)),)))
+        parts = {each: _part(content) for each, content in written.items()}
+        manifest = manifest._replace(parts={**manifest.parts, **parts})
+        objects = [(stored.key(each), content) for each, content in written.items()]
+        objects.append((key, encode_manifest(manifest)))
+        self._all.append(manifest)
+        self.plan.repairs.append(Repair(manifest.metadata, tuple(objects)))
+
+    async def _parts_again(self, manifest: Manifest) -> dict[str, bytes]:
+        """The parts that a new manifest must not swear to as they are, made again.
+
+        With the manifest their checksums are lost. So indexes are compared with the batches, and
+        of the others it is known whether they say what can be. Raises DamagedPartError,
+        DamagedLogError.
+        """
+        doubtful = await _damaged(self._tier, manifest)
+        doubtful |= {*_INDEXES, *_OTHERS} - manifest.parts.keys()
+        parts = {each: manifest.parts[each] for each in manifest.parts if each not in doubtful}
+        sound = manifest._replace(parts=parts)
+        written: dict[str, bytes] = {}
+        for suffix in sorted(doubtful.union(_INDEXES)):
+            content = await self._content(sound, suffix)
+            if manifest.parts.get(suffix) != _part(content):
+                written[suffix] = content
+        return written
 
     async def _manifest_of(
         self, stored: StoredSegment, announced: RemoteLogSegmentMetadata | None

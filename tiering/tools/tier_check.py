@@ -201,7 +201,10 @@ def metadata_findings(
             manifest = survey.manifests.get(object_stem(segment))
             if manifest is None:
                 problem = "the metadata says that the segment is complete, but it is not"
-                advice = "restore its objects from a backup"
+                advice = (
+                    "`tierlog tier repair` says what it writes again; the rest must come from a"
+                    " backup"
+                )
                 findings.append(Finding(key, problem, advice, offsets=offsets_of(segment)))
             elif differs := _differences(segment, manifest.metadata):
                 problem = f"the manifest and the metadata differ in {', '.join(differs)}"

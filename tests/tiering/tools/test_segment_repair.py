@@ -7,9 +7,10 @@ import pytest
 
 from tierlog.clients.record.builder import build_control_batch
 from tierlog.clients.record.control import ControlRecordType, EndTransactionMarker
+from tierlog.storage.producer.producer_snapshot import decode_snapshot
 from tierlog.storage.remote.remote_segment import RemoteLogSegmentMetadata
 from tierlog.tests.tiering.remote_partition import PARTITION, batch_bytes
-from tierlog.tests.tiering.tools.bucket import Bucket
+from tierlog.tests.tiering.tools.bucket import Bucket, forge
 from tierlog.tiering.store.manifest import TopicDescription, decode_manifest
 from tierlog.tiering.store.object_keys import object_key
 from tierlog.tiering.tools.lineage_choice import remote_log_of
@@ -39,6 +40,14 @@ def repair(bucket: Bucket, known: list[RemoteLogSegmentMetadata] | None = None) 
         return plan
 
     return asyncio.run(story())
+
+
+def without_its_manifest(number: int) -> Bucket:
+    """A bucket that has lost this manifest alone, repaired."""
+    bucket, segments = two_segments()
+    lost(bucket, object_key(segments[number], "manifest"))
+    repair(bucket, segments)
+    return bucket
 
 
 def trouble(bucket: Bucket) -> list[Finding]:
@@ -96,6 +105,65 @@ def test_a_manifest_that_cannot_be_read_is_told_by_the_batches() -> None:
     assert metadata.max_timestamp_ms == segments[1].max_timestamp_ms
     assert again.topic == TopicDescription(1, {"retention.ms": "7"})
     assert trouble(bucket) == []
+
+
+@WAYS
+@pytest.mark.parametrize("suffix", ["index", "timeindex", "snapshot", "leader_epoch_checkpoint"])
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_new_manifest_swears_to_no_damaged_part(
+    damage: Callable[[Bucket, str], None], suffix: str, number: int
+) -> None:
+    bucket, segments = two_segments()
+    key = object_key(segments[number], suffix)
+    damage(bucket, key)
+    noise(bucket, object_key(segments[number], "manifest"))
+    assert repair(bucket).findings == []
+    if suffix != "leader_epoch_checkpoint":
+        assert bucket.objects[key] == without_its_manifest(number).objects[key]
+    assert trouble(bucket) == []
+    assert repair(bucket) == RepairPlan()
+
+
+def test_one_wrong_bit_of_an_index_is_found_without_its_manifest() -> None:
+    bucket, segments = two_segments()
+    key = object_key(segments[1], "timeindex")
+    bucket.damage(segments[1], "timeindex", 7)
+    noise(bucket, object_key(segments[1], "manifest"))
+    assert repair(bucket).findings == []
+    assert bucket.objects[key] == without_its_manifest(1).objects[key]
+
+
+@pytest.mark.parametrize("suffix", ["index", "timeindex", "snapshot", "leader_epoch_checkpoint"])
+def test_a_part_that_says_nonsense_is_damaged_though_its_manifest_swears_to_it(suffix: str) -> None:
+    bucket, segments = two_segments()
+    forge(bucket, segments[1], suffix, b"?" * 25)
+    (found,) = trouble(bucket)[:1]
+    assert "`tierlog tier repair` writes this one again" in found.advice
+    assert repair(bucket).findings == []
+    assert trouble(bucket) == []
+
+
+def test_a_producer_snapshot_knows_the_segment_whose_manifest_is_damaged() -> None:
+    """Otherwise, the producers of that segment would be unknown at the end of the log."""
+    bucket = Bucket()
+    bucket.put(1, (0, 9))
+    of_a_producer = build_control_batch(
+        EndTransactionMarker(ControlRecordType.COMMIT, 0),
+        5,
+        base_offset=10,
+        leader_epoch=0,
+        producer_id=7,
+        producer_epoch=0,
+    )
+    middle = bucket.put_log(2, bytes(of_a_producer))
+    last = bucket.put(3, (11, 20))
+    noise(bucket, object_key(middle, "manifest"))
+    lost(bucket, object_key(middle, "snapshot"))
+    lost(bucket, object_key(last, "snapshot"))
+    assert repair(bucket).findings == []
+    for each in (middle, last):
+        (producer,) = decode_snapshot(bucket.objects[object_key(each, "snapshot")])
+        assert producer.producer_id == 7
 
 
 def test_a_missing_manifest_may_be_of_a_copy_under_way() -> None:
