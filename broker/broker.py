@@ -463,14 +463,7 @@ class Broker:
         self._started.callback(groups.stop)
         groups.start()
         transactions = Transactions(
-            config,
-            environment,
-            controller,
-            replica_manager,
-            log_manager,
-            groups,
-            producer_ids,
-            supervisor,
+            config, environment, controller, replica_manager, groups, producer_ids, supervisor
         )
         self._started.push_async_callback(transactions.stop)
         transactions.start()

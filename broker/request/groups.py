@@ -19,6 +19,7 @@ from ..config.config_values import ConfigValues
 
 if TYPE_CHECKING:
     from ..coordinator.group.group_coordinator import GroupCoordinator
+    from ..coordinator.replicated_offsets_log import ReplicatedOffsetsLog
 
 
 class Groups:
@@ -65,19 +66,27 @@ class Groups:
         """The coordinator, made at the first call. Call it inside the running loop."""
         return self._coordinator or self._make()
 
+    def log_of(
+        self, topic: str, timeout_ms: int, *, checks_min_isr: bool
+    ) -> "ReplicatedOffsetsLog":
+        """The log of a coordinator's topic; see `ReplicatedOffsetsLog`."""
+        from ..coordinator.replicated_offsets_log import ReplicatedOffsetsLog
+
+        return ReplicatedOffsetsLog(
+            topic,
+            timeout_ms,
+            self._replica_manager,
+            self._log_manager,
+            checks_min_isr=checks_min_isr,
+        )
+
     def _make(self) -> "GroupCoordinator":
         from ..coordinator.group.group_coordinator import GroupCoordinator
         from ..coordinator.group_config import consumer_defaults, group_config
-        from ..coordinator.replicated_offsets_log import ReplicatedOffsetsLog
 
         config = group_config(self._config)
-        log = ReplicatedOffsetsLog(
-            GROUP_METADATA_TOPIC,
-            config.offsets_commit_timeout_ms,
-            self._replica_manager,
-            self._log_manager,
-            checks_min_isr=False,
-        )
+        timeout_ms = config.offsets_commit_timeout_ms
+        log = self.log_of(GROUP_METADATA_TOPIC, timeout_ms, checks_min_isr=False)
         coordinator = self._coordinator = GroupCoordinator(
             config, self._environment, log, self._supervisor
         )

@@ -15,7 +15,6 @@ from ...replication.controller.controller import Controller
 from ...replication.leader.replica_manager import ReplicaManager
 from ...replication.metadata.cluster_image import ClusterDelta, ClusterImage
 from ...replication.topic_names import TRANSACTION_STATE_TOPIC
-from ...storage.manager.log_manager import LogManager
 from ..config.config import BrokerConfig
 from .groups import Groups
 
@@ -35,7 +34,6 @@ class Transactions:
         environment: Environment,
         controller: Controller,
         replica_manager: ReplicaManager,
-        log_manager: LogManager,
         groups: Groups,
         producer_ids: "ProducerIds",
         supervisor: Supervisor,
@@ -45,7 +43,6 @@ class Transactions:
         self._environment = environment
         self._controller = controller
         self._replica_manager = replica_manager
-        self._log_manager = log_manager
         self._groups = groups
         self._producer_ids = producer_ids
         self._coordinator: TransactionCoordinator | None = None
@@ -110,18 +107,12 @@ class Transactions:
         return self._markers
 
     def _make(self) -> "TransactionCoordinator":
-        from ..coordinator.replicated_offsets_log import ReplicatedOffsetsLog
         from ..coordinator.transaction.transaction_config import transaction_config
         from ..coordinator.transaction.transaction_coordinator import TransactionCoordinator
 
         config = transaction_config(self._config)
-        log = ReplicatedOffsetsLog(
-            TRANSACTION_STATE_TOPIC,
-            config.request_timeout_ms,
-            self._replica_manager,
-            self._log_manager,
-            checks_min_isr=True,
-        )
+        timeout_ms = config.request_timeout_ms
+        log = self._groups.log_of(TRANSACTION_STATE_TOPIC, timeout_ms, checks_min_isr=True)
         links = self.links
         markers = self.markers if links is None else links.markers
         coordinator = TransactionCoordinator(

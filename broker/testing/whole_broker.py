@@ -40,11 +40,11 @@ def _modules_of(package: str) -> Iterator[str]:
     if package in _NOT_OF_A_BROKER:
         return
     module = import_module(f"{_PACKAGE}.{package}")
-    for found in iter_modules(module.__path__):
-        name = f"{package}.{found.name}"
-        if found.ispkg:
+    for child in iter_modules(module.__path__):
+        name = f"{package}.{child.name}"
+        if child.ispkg:
             yield from _modules_of(name)
-        elif found.name != "__main__":
+        elif child.name != "__main__":
             yield f"{_PACKAGE}.{name}"
 
 

@@ -233,8 +233,8 @@ async def _check_log(
 
 def part_problem(metadata: RemoteLogSegmentMetadata, suffix: str, content: bytes) -> str | None:
     """What is wrong with what a small part says; None if nothing is."""
-    found = _part_problems(metadata, suffix, content)
-    return next((each.text for each in found if each.is_trouble), None)
+    problems = _part_problems(metadata, suffix, content)
+    return next((each.text for each in problems if each.is_trouble), None)
 
 
 def _part_problems(
