@@ -9,15 +9,15 @@
 Needs the extra `arrow`; DuckDB, Polars and pandas are installed by whoever wants them.
 """
 
-from .clients.spark.extra import missing_extra
 from .clients.supported_system import refusal
+from .pipeline.extra import missing_extra
 
 if (_sentence := refusal()) is not None:
     raise ImportError(_sentence)
 
 try:
-    from .clients.spark.scan_options import ScanError
-    from .clients.tables.topic_scan import TopicScan, scan
+    from .pipeline.reading.scan_options import ScanError
+    from .pipeline.tables.topic_scan import TopicScan, scan
 except ModuleNotFoundError as error:
     raise missing_extra(error, "arrow") from None
 

@@ -87,7 +87,7 @@ BANS = (
         "storage/system_calls.py",  # another part
         "storage/private_files.py",  # a third
         "clients/own_descriptors.py",  # /dev/null, in a process that was forked
-        "clients/spark/jars.py",  # a cache of jars, which no broker has
+        "pipeline/spark/jars.py",  # a cache of jars, which no broker has
         "broker/local_cluster/sync_cluster.py",  # temporary directories of users' tests
         "broker/local_cluster/async_cluster.py",
         "broker/local_cluster/inherited_properties.py",  # a file without a name
@@ -107,7 +107,7 @@ BANS = (
         "broker/testing/faults/fault.py",
         "broker/testing/faults/request_faults.py",
         "broker/testing/faults/tier_faults.py",
-        "clients/tables/record_stream.py",  # users wait for a scan in threads with loops of theirs
+        "pipeline/tables/record_stream.py",  # users wait for a scan in threads with loops of theirs
     ),
     _ban("run_in_executor(None)", "one of the named, bounded executors"),
     _ban(
@@ -171,7 +171,7 @@ BANS = (
         "nothing: no process of a broker starts another",
         "broker/local_cluster/",  # it is what `tierlog cluster` is for
         "broker/testing/host_process.py",  # a test's broker beside the test
-        "clients/spark/jars.py",  # Ivy fetches them
+        "pipeline/spark/jars.py",  # Ivy fetches them
     ),
     _ban(
         "os._exit",

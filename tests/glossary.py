@@ -8,7 +8,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from tierlog.tests.house_rules import Offences, SourceFile
+from tierlog.tests.house_rules import LAYERS, Offences, SourceFile
 
 BANNED_WORDS = frozenset(
     {
@@ -22,13 +22,12 @@ BANNED_PHRASES = re.compile(
     re.IGNORECASE,
 )
 LOG_METHODS = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log"})
-LAYERS = ("broker", "replication", "tiering", "storage", "clients", "bench")
 
 
 def layer_of(file: SourceFile) -> str | None:
     """The layer that a file belongs to, the bench included; None for tests."""
     top = file.path.split("/", 1)[0]
-    return top if top in LAYERS else None
+    return top if top in (*LAYERS, "bench") else None
 
 
 def banned_words(file: SourceFile) -> Offences:

@@ -12,12 +12,11 @@ import tomllib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tierlog.tests.house_rules import ROOT
+from tierlog.tests.house_rules import LAYERS, ROOT
 
 PAGE = ROOT / "docs" / "log-messages.md"
 ACTIONS = ROOT / "tests" / "log_actions.toml"
 
-_ROOMS = ("broker", "replication", "tiering", "storage", "clients")
 _LOGGER = "_log"
 _LEVELS = {
     "critical": "CRITICAL",
@@ -52,7 +51,7 @@ class Message(NamedTuple):
 def messages() -> list[Message]:
     """Every line at INFO and above in product code, each once for a room and level, sorted."""
     found: dict[tuple[str, str, str], Message] = {}
-    for top in _ROOMS:
+    for top in LAYERS:
         for path in sorted((ROOT / top).rglob("*.py")):
             room = path.parent.relative_to(ROOT).as_posix()
             for message in _messages_in(ast.parse(path.read_text()), room):
@@ -60,7 +59,7 @@ def messages() -> list[Message]:
     return sorted(
         found.values(),
         key=lambda each: (
-            _ROOMS.index(each.room.split("/")[0]),
+            LAYERS.index(each.room.split("/")[0]),
             each.room,
             _ORDER.index(each.level),
             each.text,

@@ -3,9 +3,8 @@
 import re
 from pathlib import Path
 
-from tierlog.tests.house_rules import ROOT
+from tierlog.tests.house_rules import LAYERS, ROOT
 
-LAYERS = ("broker", "replication", "tiering", "storage", "clients")
 LISTS_BY_API = frozenset({"broker/handlers", "clients/protocol/messages"})
 FILES_IN_A_ROOM_MAX = 22
 PAGE = (ROOT / "ARCHITECTURE.md").read_text()

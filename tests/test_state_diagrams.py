@@ -3,6 +3,7 @@
 import re
 from enum import Enum
 
+from tierlog.tests.house_rules import LAYERS
 from tierlog.tests.state_diagrams import (
     MACHINES,
     PAGE,
@@ -34,10 +35,9 @@ def test_the_committed_page_is_what_the_tables_say() -> None:
 
 
 def test_every_table_is_on_the_page() -> None:
-    layers = ("broker", "replication", "tiering", "storage", "clients")
     found = {
         (path.relative_to(ROOT).as_posix(), table)
-        for layer in layers
+        for layer in LAYERS
         for path in (ROOT / layer).rglob("*.py")
         for table in _TABLE.findall(path.read_text())
     }

@@ -44,8 +44,8 @@ def _parse(arguments: list[str]) -> _Order:
 
 
 def _session(order: _Order) -> "SparkSession":
-    from ...clients.spark.session import spark_session
-    from ...clients.spark.source import TierlogDataSource
+    from ...pipeline.spark.session import spark_session
+    from ...pipeline.spark.source import TierlogDataSource
 
     jars = ("kafka",) if order.source == CONNECTOR else ()
     spark = spark_session("spark-scan", master=f"local[{order.cores}]", jars=jars)

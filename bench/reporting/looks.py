@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...clients.plots.canvas import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, SKY, YELLOW
+from ...pipeline.plots.canvas import BLACK, BLUE, GREEN, GREY, ORANGE, PINK, SKY, YELLOW
 from .spread import Series
 
 _COLOURS = {"tierlog": BLUE, "kafka": ORANGE, "tansu": GREEN}

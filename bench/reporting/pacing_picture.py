@@ -16,7 +16,7 @@ from typing import cast
 
 from confluent_kafka import Consumer
 
-from ...clients.plots.canvas import BLUE, GREY, ORANGE, Canvas
+from ...pipeline.plots.canvas import BLUE, GREY, ORANGE, Canvas
 from ..clients.admin import create_topic
 from ..clients.client_process import run_client
 from ..clients.load import Load

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ...clients.plots.canvas import Axes, Canvas
+from ...pipeline.plots.canvas import Axes, Canvas
 from .latency_series import PERCENTILES_OVER_TIME, Loads, TimeLine
 from .looks import BAD, GOOD, PLAIN, Look, log_ticks, looks
 from .metric import PERCENTILES, Better, Metric, in_figures, metric_of, ratio_text

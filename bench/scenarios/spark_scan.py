@@ -117,8 +117,8 @@ def _ensure_topic(target: RunningTarget, scale: Scale) -> dict[int, int]:
 
 
 def _tiered_ends(target: RunningTarget) -> dict[int, int]:
-    from ...clients.spark.scan import plan_scan
-    from ...clients.spark.scan_options import scan_options
+    from ...pipeline.reading.scan import plan_scan
+    from ...pipeline.reading.scan_options import scan_options
 
     ends: dict[int, int] = {}
     for task in plan_scan(scan_options(_tier(target))):

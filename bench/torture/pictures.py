@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ...clients.plots.canvas import BLUE, DASHES, GREEN, GREY, ORANGE, PALETTE, PINK, Axes, Canvas
+from ...pipeline.plots.canvas import BLUE, DASHES, GREEN, GREY, ORANGE, PALETTE, PINK, Axes, Canvas
 from .figures import percentiles
 from .outcome import Outcome, Span
 

@@ -1,7 +1,7 @@
 """Which node is named as the controller: a client's requests are right with any live broker."""
 
 from ...clients.protocol.api import ListenerKind
-from ..request.context import NodeContext, RequestContext
+from .context import NodeContext, RequestContext
 
 NO_CONTROLLER = -1
 

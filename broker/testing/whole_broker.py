@@ -15,11 +15,8 @@ _NOT_OF_A_BROKER = (
     "broker.commands",
     "broker.local_cluster",
     "broker.testing",
-    "clients.plots",
-    "clients.spark",
-    "clients.tables",
 )
-"""What people start, what a test is given, and what reads a tier without a broker."""
+"""What people start, and what a test is given."""
 
 _DROPS_MODULES = "pyfakefs"
 

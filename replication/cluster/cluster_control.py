@@ -29,7 +29,6 @@ from ..brokers.registration import (
     decide_unregistration,
 )
 from ..brokers.sessions import BrokerIdAndEpoch, BrokerSessions, SessionConfig, is_stale
-from ..cluster.cluster_control_config import ClusterControlConfig
 from ..controller.broker_control import PRODUCER_ID_BLOCK_SIZE, allocate_producer_ids
 from ..controller.controller import Controller
 from ..controller.controller_config import Decision
@@ -38,6 +37,7 @@ from ..controller.leader_and_isr import elect_preferred, elect_uncleanly
 from ..metadata.cluster_image import ClusterDelta, ClusterImage
 from ..metadata.metadata_records import NoOpRecord
 from .broker_transitions import fence_records, first_part, removal_records, restart_records
+from .cluster_control_config import ClusterControlConfig
 from .controller_duties import ControllerDuties, Duty, loop_ms
 from .death_hint import DeathHint, EndedSince, HeartbeatConnection
 from .heartbeat_decision import HeartbeatDecision, offline_directories, registered_broker

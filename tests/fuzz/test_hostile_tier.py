@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from tierlog.clients.errors import KafkaError
-from tierlog.clients.spark.scan import plan_scan, read_task
-from tierlog.clients.spark.scan_options import ScanError, scan_options
 from tierlog.clients.topic_partition import TopicIdPartition
+from tierlog.pipeline.reading.scan import plan_scan, read_task
+from tierlog.pipeline.reading.scan_options import ScanError, scan_options
 from tierlog.storage.files import OsFiles
 from tierlog.storage.remote.remote_log import RemoteLog
 from tierlog.storage.remote.remote_segment import RemoteLogSegmentMetadata

@@ -38,7 +38,7 @@ def _python(*words: str, directory: Path = ROOT) -> "subprocess.CompletedProcess
     [
         ("tierlog.broker", "tierlog"),
         ("tierlog.bench", "tierlog-bench"),
-        ("tierlog.clients.spark", "tierlog-spark"),
+        ("tierlog.pipeline.spark", "tierlog-spark"),
     ],
 )
 @pytest.mark.parametrize("word", ["--help", "serve"])
@@ -50,7 +50,7 @@ def test_a_command_says_it_and_nothing_else(module: str, command: str, word: str
     assert answer.returncode == 1
 
 
-@pytest.mark.parametrize("entry", ["broker.__main__", "bench.__main__", "clients.spark.__main__"])
+@pytest.mark.parametrize("entry", ["broker.__main__", "bench.__main__", "pipeline.spark.__main__"])
 def test_an_installed_command_says_it_as_well(entry: str) -> None:
     program = f"import tierlog.{entry} as entry\nsys.argv = ['x']\nsys.exit(entry.main())"
     answer = _python("-c", _ON_WINDOWS + program)
@@ -60,7 +60,7 @@ def test_an_installed_command_says_it_as_well(entry: str) -> None:
 
 @pytest.mark.parametrize(
     "module",
-    ["testing", "tables", "clients.spark.source", "clients.spark.session"],
+    ["testing", "tables", "spark", "pipeline.spark.source", "pipeline.spark.session"],
 )
 def test_an_import_says_it(module: str) -> None:
     answer = _python("-c", f"{_ON_WINDOWS}import tierlog.{module}")

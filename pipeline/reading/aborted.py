@@ -1,0 +1,69 @@
+"""Finds the aborted transactions of a scan (KIP-98), for `isolation=read_committed`.
+
+A broker lists them in each fetch response; here they come from the transaction indexes in the tier.
+A transaction is listed in the index of the segment with its abort marker, which may be later than
+the segments with its records. So indexes are read from the first segment of the scan on, until an
+entry has a last stable offset at or beyond the end of the scan: transactions that end later began
+at or after that offset. The tier has no records of open transactions, because only records below
+the last stable offset are copied.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from struct import Struct
+
+from ...clients.record.batch import RecordBatch
+from ...storage.segment.transaction_index import AbortedTxn
+from ...tiering.remote_storage import IndexType
+from ...tiering.tools.lineage_choice import TierLineage
+from ...tiering.tools.tier_survey import DamagedPartError, TierReader, read_part
+from .scan_options import ScanError
+from .tier_lineages import TierView
+
+_ENTRY = Struct(">hqqqq")
+
+
+async def aborted_in(
+    tier: TierReader, view: TierView, lineage: TierLineage, first: int, end: int
+) -> list[AbortedTxn]:
+    """The aborted transactions with records in [first, end). Raises ScanError."""
+    transactions: list[AbortedTxn] = []
+    for stretch in lineage.stretches:
+        if stretch.end_offset <= first or stretch.segment.txn_index_empty:
+            continue
+        manifest = view.manifest_of(stretch.segment)
+        if IndexType.TRANSACTION.value not in manifest.parts:
+            continue
+        try:
+            content = await read_part(tier, manifest, IndexType.TRANSACTION.value)
+        except DamagedPartError as error:
+            raise ScanError(
+                f"Segment {stretch.segment.start_offset} of {lineage.topic_id_partition}: {error}, "
+                "so aborted records cannot be filtered out"
+            ) from None
+        for _, *fields in _ENTRY.iter_unpack(content[: len(content) - len(content) % _ENTRY.size]):
+            txn = AbortedTxn(*fields)
+            if not stretch.first_offset <= txn.last_offset < stretch.end_offset:
+                # The marker is not in this stretch: it was truncated, or another segment has it.
+                continue
+            if txn.last_offset >= first and txn.first_offset < end:
+                transactions.append(txn)
+            if txn.last_stable_offset >= end:
+                return transactions
+    return transactions
+
+
+class AbortedRecords:
+    """The set of batches that belong to an aborted transaction."""
+
+    def __init__(self, transactions: Sequence[AbortedTxn]) -> None:
+        self._of: dict[int, list[tuple[int, int]]] = {}
+        for txn in sorted(transactions, key=lambda each: each.first_offset):
+            self._of.setdefault(txn.producer_id, []).append((txn.first_offset, txn.last_offset))
+
+    def __contains__(self, batch: RecordBatch) -> bool:
+        if not batch.is_transactional:
+            return False
+        transactions = self._of.get(batch.producer_id, ())
+        slot = bisect_right(transactions, batch.base_offset, key=lambda each: each[0])
+        return slot > 0 and batch.base_offset <= transactions[slot - 1][1]

@@ -1,0 +1,391 @@
+"""Scans topics straight from the tier: plans the scan as tasks, and reads one task.
+
+    options = scan_options({"path": "s3://bucket/tier", "topic": "orders"})
+    for task in plan_scan(options):
+        for batch in read_task(options, task):
+            ...  # a pyarrow.RecordBatch with the schema of Spark's Kafka source
+
+This module does not depend on Spark and contacts no broker: manifests show which segments make up
+the topic's log, and offset indexes where in a segment to start. A task reads about
+`max_partition_bytes` of one partition: neighbouring segments, or a part of a large one. Where two
+tasks share a segment, both read the batches between two index entries, but each offset is returned
+only once.
+
+In memory, a task holds one piece of a segment and the next one being fetched. It yields Arrow
+batches of a few megabytes; only one built from a single larger record batch may exceed that.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Generator, Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from ...clients.errors import KafkaError
+from ...clients.record.batch import RecordBatch
+from ...clients.topic_partition import TopicPartition
+from ...storage.segment.transaction_index import AbortedTxn
+from ...tiering.blocking_pool import ThreadedPool
+from ...tiering.remote_storage import Failure, RemoteStorageError
+from ...tiering.store.file_system import TierFileSystem
+from ...tiering.store.object_keys import LOG_SUFFIX, object_key
+from ...tiering.tools.in_parallel import in_parallel
+from ...tiering.tools.lineage_choice import Stretch, TierLineage
+from ...tiering.tools.opened_tier import opened_tier
+from ...tiering.tools.tier_survey import WORKERS, TierReader
+from .aborted import AbortedRecords, aborted_in
+from .record_columns import Payload, RecordColumns, plain_records
+from .scan_bounds import OffsetRange, narrowed, offset_entries, scan_ranges
+from .scan_options import ScanError, ScanOptions
+from .segment_stream import SegmentStream, check
+from .tier_lineages import TierLineages, TierView
+
+T = TypeVar("T")
+
+CHUNK_BYTES = 2 * 1024 * 1024
+"""About how many bytes of decompressed records make one Arrow batch."""
+
+_PAUSES_S = (1.0, 2.0, 4.0)
+"""The pauses between attempts to read from a store that is unreachable or throttling."""
+
+
+class ScanRange(NamedTuple):
+    """Offsets of one partition, and their byte range in a log object."""
+
+    key: str
+    position: int
+    end_position: int
+    first_offset: int
+    end_offset: int
+    """Exclusive."""
+
+    @property
+    def nbytes(self) -> int:
+        return self.end_position - self.position
+
+
+@dataclass(frozen=True, slots=True)
+class ScanTask:
+    """The work of one task: neighbouring ranges of one partition, in offset order."""
+
+    topic: str
+    partition: int
+    ranges: tuple[ScanRange, ...]
+    aborted: tuple[AbortedTxn, ...] = ()
+    """The aborted transactions, whose records are left out."""
+
+    @property
+    def first_offset(self) -> int:
+        return self.ranges[0].first_offset
+
+    @property
+    def end_offset(self) -> int:
+        """Exclusive."""
+        return self.ranges[-1].end_offset
+
+    @property
+    def nbytes(self) -> int:
+        return sum(each.nbytes for each in self.ranges)
+
+
+async def _plainly(work: Coroutine[object, object, T]) -> T:
+    """Await `work`; raises a tier's error as a ScanError with the same message."""
+    try:
+        return await work
+    except RemoteStorageError as error:
+        raise ScanError(str(error)) from None
+
+
+def _run(runner: asyncio.Runner, work: Coroutine[object, object, T]) -> T:
+    """Run the coroutine to completion in the runner's loop.
+
+    `Runner.run` looks up the signal handler after each call, and Python 3.11 then formats the
+    finished task with its result into an unused string. If the result is a piece of a segment,
+    that costs more than decoding it.
+    """
+    return runner.get_loop().run_until_complete(work)
+
+
+def plan_scan(options: ScanOptions) -> list[ScanTask]:
+    """The tasks of a scan, by partition and offset. Raises ScanError."""
+    return asyncio.run(_plainly(_plan(options)))
+
+
+async def _plan(options: ScanOptions) -> list[ScanTask]:
+    async with opened_tier(options.location) as tier:
+        view = await TierLineages.of(tier, options).look()
+        ranges = narrowed(await scan_ranges(tier, view, options), options.row_filter)
+        return await plan_ranges(tier, view, options, ranges)
+
+
+async def plan_ranges(
+    tier: TierReader,
+    view: TierView,
+    options: ScanOptions,
+    ranges: Mapping[TopicPartition, OffsetRange],
+) -> list[ScanTask]:
+    """The tasks that read these offsets. Raises ScanError, RemoteStorageError."""
+    tasks: dict[TopicPartition, list[ScanTask]] = {}
+
+    async def plan(partition: TopicPartition) -> None:
+        planner = _Planner(tier, view, options, partition)
+        tasks[partition] = await planner.tasks(ranges[partition])
+
+    await in_parallel([each for each in ranges if each in view.lineages], plan, WORKERS)
+    return [task for partition in sorted(tasks) for task in tasks[partition]]
+
+
+class _Planner:
+    """Splits one partition's scan into tasks."""
+
+    def __init__(
+        self, tier: TierReader, view: TierView, options: ScanOptions, partition: TopicPartition
+    ) -> None:
+        self._tier = tier
+        self._view = view
+        self._options = options
+        self._partition = partition
+        self._lineage = view.lineages[partition]
+
+    async def tasks(self, offset_range: OffsetRange) -> list[ScanTask]:
+        if offset_range.first >= offset_range.end:
+            return []
+        if self._options.fail_on_data_loss:
+            _check_holes(self._lineage, self._partition, offset_range)
+        aborted: list[AbortedTxn] = []
+        if self._options.is_read_committed:
+            aborted = await aborted_in(self._tier, self._view, self._lineage, *offset_range)
+        tasks: list[ScanTask] = []
+        group: list[ScanRange] = []
+        row_filter = self._options.row_filter
+        for stretch in self._lineage.stretches:
+            first = max(stretch.first_offset, offset_range.first)
+            end = min(stretch.end_offset, offset_range.end)
+            if first >= end or row_filter.is_too_old(stretch.segment.max_timestamp_ms):
+                continue
+            for each in await self._cut(stretch, first, end):
+                if group and sum(r.nbytes for r in (*group, each)) > self._largest:
+                    tasks.append(self._task(group, aborted))
+                    group = []
+                group.append(each)
+        if group:
+            tasks.append(self._task(group, aborted))
+        return tasks
+
+    @property
+    def _largest(self) -> int:
+        # A task may exceed the limit by a quarter, so that no small remainder needs its own task.
+        return self._options.max_partition_bytes * 5 // 4
+
+    def _task(self, group: list[ScanRange], aborted: list[AbortedTxn]) -> ScanTask:
+        first, end = group[0].first_offset, group[-1].end_offset
+        own = [each for each in aborted if each.last_offset >= first and each.first_offset < end]
+        return ScanTask(*self._partition, tuple(group), tuple(own))
+
+    async def _cut(self, stretch: Stretch, first: int, end: int) -> list[ScanRange]:
+        """The offsets from `first` to `end` of a segment, in ranges of about a task at most."""
+        segment = stretch.segment
+        key, size = object_key(segment, LOG_SUFFIX), segment.segment_size_bytes
+        is_whole = first == segment.start_offset and end == segment.end_offset + 1
+        if is_whole and size <= self._largest:
+            return [ScanRange(key, 0, size, first, end)]
+        index = await offset_entries(self._tier, self._view.manifest_of(segment))
+        return list(_cut_by_index(ScanRange(key, 0, size, first, end), index, self._options))
+
+
+def _check_holes(
+    lineage: TierLineage, partition: TopicPartition, offset_range: OffsetRange
+) -> None:
+    for hole in lineage.holes:
+        if hole.first < offset_range.end and hole.last >= offset_range.first:
+            raise ScanError(
+                f"The tier has lost records of {partition}: no segment holds the offsets {hole} "
+                "(failOnDataLoss=false reads what is there)"
+            )
+
+
+def _cut_by_index(
+    whole: ScanRange, index: list[tuple[int, int]], options: ScanOptions
+) -> Iterator[ScanRange]:
+    """Split a range at entries of the offset index.
+
+    An entry is the last offset of a batch, and the batch's position. A range whose last offset is
+    an entry's extends to the position of the next entry, since the index does not tell where the
+    batch ends. The following range starts at the position of that batch.
+    """
+    positions = np.array([position for _, position in index] + [whole.end_position])
+    offsets = np.array([offset for offset, _ in index], np.int64)
+    before = int(np.searchsorted(offsets, whole.first_offset, "right")) - 1
+    begin = int(positions[before]) if before >= 0 else 0
+    last = int(np.searchsorted(offsets, whole.end_offset - 1, "left"))
+    stop = int(positions[min(last + 1, len(index))])
+    count = max(1, round((stop - begin) / options.max_partition_bytes))
+    first, origin = whole.first_offset, begin
+    for number in range(1, count):
+        slot = int(np.searchsorted(positions[:-1], origin + (stop - origin) * number / count))
+        if slot >= len(index) or not first <= offsets[slot] < whole.end_offset - 1:
+            continue
+        end = int(offsets[slot]) + 1
+        yield whole._replace(
+            position=begin,
+            end_position=int(positions[slot + 1]),
+            first_offset=first,
+            end_offset=end,
+        )
+        first, begin = end, int(positions[slot])
+    yield whole._replace(position=begin, end_position=stop, first_offset=first)
+
+
+def read_task(options: ScanOptions, task: ScanTask) -> Iterator[pa.RecordBatch]:
+    """The records of a task, in offset order. Raises ScanError, possibly after some batches."""
+    with asyncio.Runner() as runner:
+        opened = AsyncExitStack()
+        tier = runner.run(opened.enter_async_context(opened_tier(options.location)))
+        reader = _TaskReader(tier, options, task)
+        try:
+            for each in task.ranges:
+                yield from reader.read(runner, each)
+        finally:
+            reader.close()
+            runner.run(opened.aclose())
+
+
+class _TaskReader:
+    """Decodes the ranges of a task."""
+
+    def __init__(self, tier: TierFileSystem, options: ScanOptions, task: ScanTask) -> None:
+        self._tier = tier
+        self._options = options
+        self._columns = RecordColumns(task.topic, task.partition, options.columns)
+        self._aborted = AbortedRecords(task.aborted)
+        self._expected = 0
+        """The next expected offset."""
+        self._pool = ThreadedPool(1, "spark-decode")
+
+    def close(self) -> None:
+        self._pool.stop()
+
+    def read(self, runner: asyncio.Runner, scan_range: ScanRange) -> Iterator[pa.RecordBatch]:
+        stream = SegmentStream(scan_range.key, scan_range.position, scan_range.end_position)
+        self._expected = scan_range.first_offset
+        piece = _run(runner, self._fetch(stream))
+        while piece is not None:
+            chunks = self._chunks(stream.batches(piece), scan_range)
+            piece, decoded = _run(runner, self._both(stream, chunks))
+            if decoded is not None:
+                yield decoded
+            yield from chunks
+        stream.finish()
+        self._check_gap(scan_range.end_offset, scan_range)
+
+    async def _both(
+        self, stream: SegmentStream, chunks: Iterator[pa.RecordBatch]
+    ) -> tuple[bytes | None, pa.RecordBatch | None]:
+        """Fetch the segment's next piece while decoding the first chunk of this one."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                fetched = group.create_task(self._fetch(stream))
+                decoded = await self._pool.run(lambda: next(chunks, None))
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+        return fetched.result(), decoded
+
+    async def _fetch(self, stream: SegmentStream) -> bytes | None:
+        for pause_s in (*_PAUSES_S, None):
+            try:
+                return await stream.read(self._tier)
+            except RemoteStorageError as error:
+                if error.failure is Failure.NOT_FOUND:
+                    self._on_missing(stream)
+                    return None
+                if pause_s is None or not error.is_retriable:
+                    raise ScanError(str(error)) from None
+            await asyncio.sleep(pause_s)
+        raise AssertionError("The last attempt ends in an answer or an error.")
+
+    def _on_missing(self, stream: SegmentStream) -> None:
+        """Handle a segment that was deleted since the scan was planned."""
+        if self._options.fail_on_data_loss:
+            raise ScanError(
+                f"{stream.key} is gone from the tier at {self._options.location} since the scan "
+                "was planned (failOnDataLoss=false reads what is there)"
+            )
+        stream.abandon()
+
+    def _chunks(
+        self, batches: list[RecordBatch], scan_range: ScanRange
+    ) -> Iterator[pa.RecordBatch]:
+        """Arrow batches of the records to return from these batches."""
+        group: list[RecordBatch] = []
+        payloads: list[Payload] = []
+        nbytes = 0
+        for batch in self._in_order(batches, scan_range):
+            if batch.is_control or batch in self._aborted:
+                continue
+            if self._options.row_filter.is_too_old(batch.max_timestamp):
+                continue
+            with _naming_the_batch(batch, scan_range):
+                payloads.append(plain_records(batch))
+            group.append(batch)
+            nbytes += len(payloads[-1])
+            if nbytes >= CHUNK_BYTES:
+                yield self._decoded(group, payloads, scan_range)
+                group, payloads, nbytes = [], [], 0
+        if group:
+            yield self._decoded(group, payloads, scan_range)
+
+    def _in_order(self, batches: list[RecordBatch], scan_range: ScanRange) -> Iterator[RecordBatch]:
+        """The batches in the scan range; each must continue from the one before.
+
+        This detects a damaged base offset, which the CRC does not cover.
+        """
+        for batch in batches:
+            if (
+                batch.base_offset >= scan_range.end_offset
+                or batch.last_offset < scan_range.first_offset
+            ):
+                continue
+            check(batch, scan_range.key)
+            is_first = self._expected == scan_range.first_offset
+            if batch.base_offset < self._expected and not is_first:
+                raise ScanError(
+                    f"{scan_range.key}: the batch at offset {batch.base_offset} is out of "
+                    f"order: offset {self._expected} was expected"
+                )
+            self._check_gap(batch.base_offset, scan_range)
+            self._expected = batch.next_offset
+            yield batch
+
+    def _check_gap(self, offset: int, scan_range: ScanRange) -> None:
+        if offset > self._expected and self._options.fail_on_data_loss:
+            raise ScanError(
+                f"{scan_range.key} holds no record at the offsets {self._expected} to {offset - 1} "
+                "(a topic that was compacted once may have such gaps: failOnDataLoss=false reads "
+                "what is there)"
+            )
+
+    def _decoded(
+        self,
+        group: list[RecordBatch],
+        payloads: list[Payload],
+        scan_range: ScanRange,
+    ) -> pa.RecordBatch:
+        begins_before = group[0].base_offset < scan_range.first_offset
+        is_cut = begins_before or group[-1].last_offset >= scan_range.end_offset
+        bounds = (scan_range.first_offset, scan_range.end_offset) if is_cut else None
+        with _naming_the_batch(group[0], scan_range):
+            return self._columns.decode_payloads(group, payloads, bounds)
+
+
+@contextmanager
+def _naming_the_batch(batch: RecordBatch, scan_range: ScanRange) -> Generator[None]:
+    try:
+        yield
+    except KafkaError as error:
+        raise ScanError(
+            f"{scan_range.key}: the batch at offset {batch.base_offset} cannot be read: "
+            f"{error.message}"
+        ) from None

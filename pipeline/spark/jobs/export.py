@@ -1,0 +1,247 @@
+"""`tierlog-spark export`: copies records from the tier to a table, exactly once.
+
+A run compares the offsets in the table with those in the tier, and copies the missing ones in
+commits of about `--records-per-commit` records. Records that reach the tier during the run are left
+to the next one. A run may be killed at any moment: see `export_state.py`.
+
+A run fails if the tier deleted offsets before they were exported, unless `--accept-loss` allows the
+table to lack those records. A topic that was deleted and created again is another topic: the table
+of the old one does not take its records.
+"""
+
+import argparse
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from ....clients.text_table import counted
+from ....clients.topic_partition import TopicPartition
+from ....tiering.tools.terminal import SOUND, Output, human_bytes
+from ...reading.scan_bounds import OffsetRange
+from ...reading.scan_options import TopicIds
+from ...reading.topic_ids import recreated_topic
+from ..arguments.job_arguments import FORMATS, Jobs, add_record_arguments, positive, session_for
+from ..arguments.tier_arguments import add_tier_arguments, stated_tier
+from ..arguments.watching import run_watched
+from ..streaming.offset_steps import Ranges, listed, records_in, steps
+from ..tables.export_state import NOTHING, Exported, ExportError, ExportTable, refusal
+from ..tier_source import TierSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+RECORDS_PER_COMMIT = 5_000_000
+SMALL_BYTES = 32 * 1024 * 1024
+
+_EXAMPLES = """examples:
+  tierlog-spark export --tier s3://bucket/prefix --topic orders --format delta --table /data/orders
+  tierlog-spark export --config server.properties --topic orders --topic refunds \\
+      --format iceberg --warehouse /data/lake --table lake.db.events --compact
+
+exit code: 0 the table holds all that the tier had, 2 it does not
+"""
+
+
+class ExportSettings(NamedTuple):
+    """The commit size and flags of one run."""
+
+    records_per_commit: int = RECORDS_PER_COMMIT
+    accept_loss: bool = False
+    dry_run: bool = False
+    compact: bool = False
+    small_bytes: int = SMALL_BYTES
+
+
+def add_parser(commands: Jobs) -> argparse.ArgumentParser:
+    """Add this job and its arguments to the command line."""
+    parser = commands.add_parser(
+        "export",
+        help="copy a tier to an Iceberg, Delta or Parquet table, incrementally and exactly once",
+        description="Copy the records that a table lacks from the tier; run it again for new ones.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_tier_arguments(parser)
+    add_record_arguments(parser)
+    parser.add_argument("--format", choices=FORMATS, required=True)
+    parser.add_argument(
+        "--table",
+        required=True,
+        help="a path or URL; for Iceberg catalog.namespace.table",
+    )
+    parser.add_argument(
+        "--records-per-commit", type=positive, default=RECORDS_PER_COMMIT, metavar="N"
+    )
+    parser.add_argument(
+        "--accept-loss",
+        action="store_true",
+        help="continue even if the tier deleted records before they were exported",
+    )
+    parser.add_argument(
+        "--compact", action="store_true", help="afterwards, rewrite small files into larger ones"
+    )
+    parser.add_argument(
+        "--small-bytes",
+        type=positive,
+        default=SMALL_BYTES,
+        metavar="N",
+        help="files below this size are rewritten by --compact (default: 32 MiB)",
+    )
+    parser.set_defaults(run=run)
+    return parser
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the job that the arguments describe."""
+    location = stated_tier(options)
+    if options.format == "iceberg" and "." not in options.table:
+        raise refusal(f"An Iceberg table is catalog.namespace.table: {options.table!r} is not.")
+    source = TierSource(location, options.topic, options.isolation)
+    ranges = source.ranges()  # Detects a wrong topic before Spark starts.
+    spark = session_for("export", options)
+    goal = export_table(spark, options.format, options.table)
+    settings = ExportSettings(
+        options.records_per_commit,
+        options.accept_loss,
+        options.dry_run,
+        options.compact,
+        options.small_bytes,
+    )
+    Export(spark, source, goal, Output(as_json=False)).run(ranges, settings)
+    return SOUND
+
+
+def export_table(spark: "SparkSession", kind: str, name: str) -> ExportTable:
+    """The target table in the given format."""
+    if kind == "iceberg":
+        from ..tables.iceberg_table import IcebergTable
+
+        return IcebergTable(spark, name)
+    if kind == "delta":
+        from ..tables.delta_table import DeltaTable
+
+        return DeltaTable(spark, name)
+    from ..tables.parquet_table import ParquetTable
+
+    return ParquetTable(spark, name)
+
+
+class Export:
+    """One run of an export."""
+
+    def __init__(
+        self, spark: "SparkSession", source: TierSource, goal: ExportTable, output: Output
+    ) -> None:
+        self._spark = spark
+        self._source = source
+        self._goal = goal
+        self._output = output
+
+    def run(self, ranges: Ranges, settings: ExportSettings) -> None:
+        """Export up to the end of these ranges, which are the ones that the tier holds.
+
+        Raises:
+            ExportError: offsets are lost, the table is ahead of the tier or holds another topic of
+                that name, or another job commits at the same time.
+        """
+        state = self._goal.state()
+        check_topics(self._source.topic_ids, state or NOTHING, self._goal.name)
+        missing = missing_ranges(
+            ranges, state or NOTHING, self._goal.name, accept_loss=settings.accept_loss
+        )
+        self._tell(missing, state)
+        if settings.dry_run:
+            self._tell_dry_run(missing, settings, has_table=state is not None)
+            return
+        if state is None:
+            self._goal.create()
+        self._bring(missing, state or NOTHING, settings)
+        if settings.compact:
+            done = run_watched(
+                self._spark,
+                self._output,
+                "compacting",
+                lambda: self._goal.compact(settings.small_bytes, dry_run=False),
+            )
+            self._output.line(
+                f"compacted {counted(done.files_before, 'file')} into {done.files_after}"
+            )
+
+    def _bring(self, missing: Ranges, state: Exported, settings: ExportSettings) -> None:
+        total, brought = records_in(missing), 0
+        for step in steps(missing, settings.records_per_commit):
+            ends = {partition: each.end for partition, each in step.items()}
+            after = state.after(ends, self._source.topic_ids)
+            rows = with_date(
+                self._source.rows(self._spark, step, fail_on_data_loss=not settings.accept_loss)
+            )
+            brought += records_in(step)
+            share = f"{brought:,} of {counted(total, 'offset')}"
+            run_watched(
+                self._spark,
+                self._output,
+                f"commit {after.sequence}, to {share}",
+                partial(self._goal.append, rows, after),
+            )
+            self._output.line(f"commit {after.sequence}: {share}")
+            state = after
+
+    def _tell(self, missing: Ranges, state: Exported | None) -> None:
+        what = "does not exist yet" if state is None else f"is at commit {state.sequence}"
+        self._output.line(f"{self._goal.name} {what}")
+        for line in listed(missing) or [f"it holds all that {self._source} has"]:
+            self._output.line(line)
+
+    def _tell_dry_run(self, missing: Ranges, settings: ExportSettings, *, has_table: bool) -> None:
+        commits = sum(1 for _ in steps(missing, settings.records_per_commit))
+        self._output.line(
+            f"dry run: {counted(records_in(missing), 'offset')} would be exported in"
+            f" {counted(commits, 'commit')}"
+        )
+        if settings.compact and has_table:
+            file_count = self._goal.compact(settings.small_bytes, dry_run=True).files_before
+            size = human_bytes(settings.small_bytes)
+            self._output.line(
+                f"dry run: of {counted(file_count, 'file')} those below {size} would be compacted"
+            )
+
+
+def with_date(rows: "DataFrame") -> "DataFrame":
+    """The rows with a column for their UTC date, whatever the time zone of the session is."""
+    from pyspark.sql.functions import expr
+
+    day = "date_from_unix_date(CAST(floor(unix_millis(timestamp) / 86400000) AS INT))"
+    return rows.withColumn("date", expr(day))
+
+
+def check_topics(topic_ids: TopicIds, state: Exported, table_name: str) -> None:
+    """Raise ExportError if the table holds another topic of the same name."""
+    other = recreated_topic(state.topic_ids, topic_ids)
+    if other is not None:
+        raise ExportError(
+            f"{table_name} holds records of the old topic, but {other}; export it to another table."
+        )
+
+
+def missing_ranges(
+    ranges: Ranges, state: Exported, table_name: str, *, accept_loss: bool
+) -> Mapping[TopicPartition, OffsetRange]:
+    """The parts of these ranges that the table lacks.
+
+    Raises ExportError if offsets are lost, or if the table is ahead of the tier.
+    """
+    missing: dict[TopicPartition, OffsetRange] = {}
+    for partition, held in ranges.items():
+        begin = state.offsets.get(partition, held.first)
+        if begin > held.end:
+            raise ExportError(
+                f"{table_name} holds {partition} up to offset {begin} and the tier ends at "
+                f"{held.end}: is it another topic of that name, or another tier?"
+            )
+        if begin < held.first and not accept_loss:
+            raise ExportError(
+                f"The tier deleted offsets {begin} to {held.first - 1} of {partition} before they "
+                f"were exported to {table_name}; --accept-loss goes on without them."
+            )
+        missing[partition] = OffsetRange(max(begin, held.first), held.end)
+    return missing

@@ -1,0 +1,150 @@
+"""The page of a report: one self-contained HTML file, for a browser or a printer.
+
+A section's description is also the alternative text of its plot. Everything from the tier (topic
+names, object keys) is escaped.
+"""
+
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from html import escape
+
+from ....clients.record.batch import NO_TIMESTAMP
+from ....tiering.tools.tier_survey import Finding
+
+_STYLE = """
+:root { color-scheme: light; }
+body { font: 15px/1.5 system-ui, sans-serif; color: #222; background: #fff;
+       max-width: 1060px; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.6rem; margin: 0; } h2 { font-size: 1.15rem; margin: 2.2rem 0 .4rem; }
+p { margin: .3rem 0 .6rem; } .quiet { color: #555; }
+.verdict { border-left: 6px solid #0072B2; background: #eef5fa; padding: .6rem 1rem;
+           margin: 1rem 0; font-weight: 600; }
+.verdict.bad { border-color: #D55E00; background: #fcf0e8; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: .5rem 0; }
+th, td { padding: .25rem .7rem; border-bottom: 1px solid #ddd; text-align: left;
+         vertical-align: top; }
+th { border-bottom: 2px solid #888; white-space: nowrap; }
+td.number, th.number { text-align: right; white-space: nowrap; }
+td.key { font-family: ui-monospace, monospace; font-size: .85em; overflow-wrap: anywhere; }
+img { max-width: 100%; height: auto; display: block; margin: .6rem 0; }
+li { margin: .3rem 0; overflow-wrap: anywhere; }
+"""
+
+_FINDINGS_AT_MOST = 1000
+"""The most findings on the page; --json has all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading, its description, and a plot, a table or both."""
+
+    title: str
+    says: str
+    svg: str | None = None
+    head: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+
+    def html(self) -> str:
+        """The section's HTML."""
+        parts = [f"<h2>{escape(self.title)}</h2>", f"<p>{escape(self.says)}</p>"]
+        if self.svg is not None:
+            source = b64encode(self.svg.encode()).decode()
+            parts.append(
+                f'<img alt="{escape(self.says)}" src="data:image/svg+xml;base64,{source}">'
+            )
+        if self.rows:
+            parts.append(_table(self.head, self.rows))
+        return "\n".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A whole report."""
+
+    title: str
+    tier: str
+    made_ms: int
+    conclusion: str
+    is_good: bool
+    sections: Sequence[Section]
+
+    def html(self) -> str:
+        """The file's contents."""
+        kind = "verdict" if self.is_good else "verdict bad"
+        sections = "\n".join(each.html() for each in self.sections)
+        return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(self.title)}: {escape(self.tier)}</title>
+<style>{_STYLE}</style>
+</head>
+<body>
+<h1>{escape(self.title)}</h1>
+<p class="quiet">{escape(self.tier)}, {time_text(self.made_ms)} UTC</p>
+<p class="{kind}">{escape(self.conclusion)}</p>
+{sections}
+</body>
+</html>
+"""
+
+
+def findings_section(findings: Sequence[Finding]) -> Section:
+    """The section with a table of the findings: object, offsets, problem, what to do."""
+    ordered = sorted(findings, key=lambda each: not each.is_trouble)
+    says = "No findings." if not findings else "Findings that need attention come first."
+    if len(ordered) > _FINDINGS_AT_MOST:
+        says = f"The first {_FINDINGS_AT_MOST:,} of {len(ordered):,}; --json has them all. {says}"
+    rows = [
+        [
+            "needs attention" if each.is_trouble else "note",
+            each.key,
+            f"{each.offsets[0]} to {each.offsets[-1]}" if each.offsets else "–",
+            each.problem,
+            each.advice,
+        ]
+        for each in ordered[:_FINDINGS_AT_MOST]
+    ]
+    return Section("Findings", says, None, ["", "object", "offsets", "problem", "what to do"], rows)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table; columns of numbers are right-aligned, and keys may break anywhere."""
+    kinds = [_kind([row[index] for row in rows]) for index in range(len(head))]
+    titles = "".join(
+        f'<th class="{kind}">{escape(each)}</th>' for kind, each in zip(kinds, head, strict=True)
+    )
+    lines = "\n".join(
+        "<tr>"
+        + "".join(
+            f'<td class="{kind}">{escape(cell)}</td>' for kind, cell in zip(kinds, row, strict=True)
+        )
+        + "</tr>"
+        for row in rows
+    )
+    return (
+        f'<div class="scroll"><table><thead><tr>{titles}</tr></thead>\n'
+        f"<tbody>{lines}</tbody></table></div>"
+    )
+
+
+def _kind(cells: Sequence[str]) -> str:
+    if any("/" in cell and len(cell) > 40 for cell in cells):
+        return "key"
+    is_number = all(cell[:1].isdigit() or cell in ("–", "") for cell in cells)
+    return "number" if is_number else "text"
+
+
+def time_text(timestamp_ms: int) -> str:
+    """A record's time in UTC, or in milliseconds if it is outside the calendar."""
+    if timestamp_ms == NO_TIMESTAMP:
+        return "–"
+    try:
+        time = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return f"{timestamp_ms} ms"
+    return f"{time:%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,99 @@
+"""A Delta table as the target of an export.
+
+The offsets are in the commit's user metadata. The series is Delta's transaction application id
+(`txnAppId`), and the commit number its `txnVersion`: Delta silently skips a write whose version is
+not above the last one, and lets only one of two concurrent writers of the same version win. So
+after each write the export checks that the latest commit is its own.
+"""
+
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+
+from ....clients.environment import SystemEnvironment
+from ....clients.kafka_uuid import uuid_to_string
+from .export_state import (
+    PARTITIONED_BY,
+    SCHEMA,
+    Compaction,
+    Exported,
+    commit_conflict,
+    what_it_holds,
+)
+from .hadoop_files import HadoopFiles
+from .statements import execute, query
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_TARGET_SIZE = "spark.databricks.delta.optimize.maxFileSize"
+_SMALL_SIZE = "spark.databricks.delta.optimize.minFileSize"
+
+
+class DeltaTable:
+    """A Delta table; `name` is a path or URL that Spark can write."""
+
+    def __init__(self, spark: "SparkSession", name: str) -> None:
+        self.name = name
+        self._spark = spark
+        self._run = uuid_to_string(SystemEnvironment().random_uuid())
+        self._quoted = "delta.`" + name.replace("`", "``") + "`"
+
+    def state(self) -> Exported | None:
+        if not self._is_there():
+            return None
+        rows = self._spark.read.format("delta").load(self.name)
+        return what_it_holds(self._remembered(), rows, self.name)
+
+    def _is_there(self) -> bool:
+        return HadoopFiles(self._spark, self.name).exists("_delta_log")
+
+    def _remembered(self) -> str | None:
+        """The state in the latest commit of an export; None if there is none."""
+        newest = (
+            query(self._spark, f"DESCRIBE HISTORY {self._quoted}")
+            .where('userMetadata LIKE \'{"series":"tierlog-export%\'')
+            .orderBy("version", ascending=False)
+            .select("userMetadata")
+            .head(1)
+        )
+        return str(newest[0][0]) if newest else None
+
+    def create(self) -> None:
+        execute(
+            self._spark,
+            f"CREATE TABLE IF NOT EXISTS {self._quoted} ({SCHEMA}) USING delta "
+            f"PARTITIONED BY ({', '.join(PARTITIONED_BY)})",
+        )
+
+    def append(self, rows: "DataFrame", after: Exported) -> None:
+        text = after.to_json(self._run)
+        try:
+            (
+                rows.write.format("delta")
+                .mode("append")
+                .option("txnAppId", after.series)
+                .option("txnVersion", after.sequence)
+                .option("userMetadata", text)
+                .save(self.name)
+            )
+        except PySparkException as error:
+            if "CONCURRENT_TRANSACTION" in (error.getCondition() or ""):
+                raise commit_conflict(self.name, after.sequence) from error
+            raise
+        if self._remembered() != text:
+            raise commit_conflict(self.name, after.sequence)
+
+    def compact(self, small_bytes: int, *, dry_run: bool) -> Compaction:
+        if dry_run:
+            (detail,) = execute(self._spark, f"DESCRIBE DETAIL {self._quoted}")
+            return Compaction(int(detail["numFiles"]), 0)
+        self._spark.conf.set(_SMALL_SIZE, str(small_bytes))
+        self._spark.conf.set(_TARGET_SIZE, str(small_bytes * 4))
+        try:
+            (row,) = execute(self._spark, f"OPTIMIZE {self._quoted}")
+        finally:
+            self._spark.conf.unset(_SMALL_SIZE)
+            self._spark.conf.unset(_TARGET_SIZE)
+        metrics = row["metrics"]
+        return Compaction(int(metrics["numFilesRemoved"]), int(metrics["numFilesAdded"]))

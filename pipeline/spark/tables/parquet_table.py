@@ -1,0 +1,159 @@
+"""A folder of Parquet files as the target of an export.
+
+    topic=orders/date=2026-11-22/part-….parquet     visible to readers
+    _tierlog/commits/00000000000000000005.json      the files of each commit, and the offsets
+    _tierlog/staging/…                              files being written
+
+Rows are first written to a hidden folder (Spark and similar readers skip names that begin with an
+underscore). The manifest of a commit names the files to add and to remove. Publishing the manifest
+under the commit's number, which succeeds only once, is the commit. Then the files are moved to
+where readers see them. If a job is killed in between, the commit is still valid: the next job first
+repeats the moves of the last manifest, which is idempotent.
+
+So a kill never makes a reader see a record twice. While a compaction moves its files, readers may
+miss records of the compacted days; if it is killed meanwhile, until the next job.
+
+The file system must rename atomically: HDFS, or a local one with hard links. For object stores use
+Iceberg or Delta.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, cast
+
+from ....clients.environment import SystemEnvironment
+from ....clients.kafka_uuid import uuid_to_string
+from .export_state import (
+    NOTHING,
+    PARTITIONED_BY,
+    SCHEMA,
+    Compaction,
+    Exported,
+    ExportError,
+    commit_conflict,
+    exported_from_json,
+)
+from .hadoop_files import HadoopFiles, StoredFile
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_COMMITS = "_tierlog/commits"
+_STAGING = "_tierlog/staging"
+_COMMITS_KEPT = 100
+
+
+class ParquetTable:
+    """A Parquet folder; `name` is a path or URL that Spark can write."""
+
+    def __init__(self, spark: "SparkSession", name: str) -> None:
+        self.name = name
+        self._spark = spark
+        self._files = HadoopFiles(spark, name)
+        self._run = uuid_to_string(SystemEnvironment().random_uuid())
+
+    def state(self) -> Exported | None:
+        newest = self._newest()
+        if newest is None:
+            if self._files.below(""):
+                raise ExportError(
+                    f"{self.name} has files but no manifest of an export: they were not written "
+                    "by an export."
+                )
+            return NOTHING if self._files.exists(_COMMITS) else None
+        manifest = self._manifest(newest)
+        self._carry_out(manifest)
+        return exported_from_json(json.dumps(manifest["exported"]), self.name)
+
+    def create(self) -> None:
+        self._files.make_folder(_COMMITS)
+
+    def append(self, rows: "DataFrame", after: Exported) -> None:
+        staged = f"{_STAGING}/{after.sequence}-{self._run}"
+        self._files.remove(staged)
+        rows.write.partitionBy(*PARTITIONED_BY).parquet(self._files.url(staged))
+        self._commit(after, staged, removed=())
+
+    def compact(self, small_bytes: int, *, dry_run: bool) -> Compaction:
+        state = self.state()
+        small = _small_files(self._files.below(""), small_bytes)
+        before = [each for files in small.values() for each in files]
+        if dry_run or state is None or not before:
+            return Compaction(len(before), 0)
+        after = state.after({}, {})
+        staged = f"{_STAGING}/{after.sequence}-{self._run}"
+        self._files.remove(staged)
+        for folder, files in small.items():
+            nbytes = sum(each.nbytes for each in files)
+            columns = SCHEMA.rpartition(", ")[0].replace("topic STRING, ", "")
+            rows = self._spark.read.schema(columns).parquet(
+                *(self._files.url(each.path) for each in files)
+            )
+            (
+                rows.coalesce(1 + nbytes // (4 * small_bytes))
+                .sortWithinPartitions("partition", "offset")
+                .write.parquet(self._files.url(f"{staged}/{folder}"))
+            )
+        self._commit(after, staged, removed=[each.path for each in before])
+        return Compaction(len(before), len(self._manifest(after.sequence)["added"]))
+
+    def _commit(self, after: Exported, staged: str, removed: Sequence[str]) -> None:
+        written = self._files.below(staged)
+        manifest = {
+            "exported": json.loads(after.to_json()),
+            "staged": staged,
+            "added": [each.path[len(staged) + 1 :] for each in written],
+            "removed": list(removed),
+        }
+        unnamed = f"{_STAGING}/{after.sequence}-{self._run}.json"
+        self._files.remove(unnamed)
+        self._files.create(unnamed, json.dumps(manifest, indent=1))
+        if not self._files.publish(unnamed, _commit_path(after.sequence)):
+            self._files.remove(staged)
+            raise commit_conflict(self.name, after.sequence)
+        self._carry_out(self._manifest(after.sequence))
+        self._forget(after.sequence)
+
+    def _carry_out(self, manifest: Mapping[str, list[str]]) -> None:
+        """Remove and move the files that the manifest lists, except those done already."""
+        staged = str(manifest["staged"])
+        for path in manifest["removed"]:
+            self._files.remove(path)
+        if not self._files.exists(staged):
+            return
+        waiting = {each.path[len(staged) + 1 :] for each in self._files.below(staged)}
+        for path in manifest["added"]:
+            if path in waiting:
+                self._files.make_folder(path.rpartition("/")[0])
+                self._files.rename(f"{staged}/{path}", path)
+        self._files.remove(staged)
+
+    def _forget(self, sequence: int) -> None:
+        """Remove what killed jobs staged for commits up to this one, and old manifests."""
+        for name in self._files.names(_STAGING):
+            if int(name.partition("-")[0]) <= sequence:
+                self._files.remove(f"{_STAGING}/{name}")
+        for name in self._files.names(_COMMITS)[:-_COMMITS_KEPT]:
+            self._files.remove(f"{_COMMITS}/{name}")
+
+    def _newest(self) -> int | None:
+        names = [name for name in self._files.names(_COMMITS) if name.endswith(".json")]
+        return int(names[-1].removesuffix(".json")) if names else None
+
+    def _manifest(self, sequence: int) -> Mapping[str, list[str]]:
+        text = self._files.read(_commit_path(sequence))
+        return cast("dict[str, list[str]]", json.loads(text))
+
+
+def _commit_path(sequence: int) -> str:
+    return f"{_COMMITS}/{sequence:020}.json"
+
+
+def _small_files(files: Sequence[StoredFile], small_bytes: int) -> dict[str, list[StoredFile]]:
+    """The small files of each folder that has more than one small file."""
+    by_folder: defaultdict[str, list[StoredFile]] = defaultdict(list)
+    for each in files:
+        if each.nbytes < small_bytes and each.path.endswith(".parquet"):
+            by_folder[each.path.rpartition("/")[0]].append(each)
+    return {folder: several for folder, several in by_folder.items() if len(several) > 1}

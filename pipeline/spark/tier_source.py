@@ -1,0 +1,95 @@
+"""Reads topics of a tier in a Spark job: finds their offsets, and loads ranges of them."""
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ...clients.topic_partition import TopicPartition
+from ...tiering.remote_storage import RemoteStorageError
+from ...tiering.store.remote_url import OptionValue, RemoteUrl
+from ...tiering.tools.opened_tier import opened_tier
+from ..reading.scan_bounds import OffsetRange, scan_ranges
+from ..reading.scan_options import (
+    STORAGE_PREFIX,
+    ScanError,
+    TopicIds,
+    offsets_to_json,
+    scan_options,
+    topic_ids_to_json,
+)
+from ..reading.tier_lineages import TierLineages
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class TierSource:
+    """Some topics of a tier, as the source of a job."""
+
+    def __init__(self, location: RemoteUrl, topics: Sequence[str], isolation: str) -> None:
+        self._location = location
+        self._options = {
+            "path": location.url,
+            "topic": ",".join(topics),
+            "isolation": isolation,
+            **dict(_stated(STORAGE_PREFIX, location.options)),
+        }
+        self.topic_ids: TopicIds = {}
+        """The ids that the last `ranges` found. `rows` fails rather than read other topics."""
+
+    def __str__(self) -> str:
+        return str(self._location)
+
+    def ranges(self) -> dict[TopicPartition, OffsetRange]:
+        """The offsets that the tier holds of each partition. Raises ScanError."""
+        return asyncio.run(self._ranges())
+
+    async def _ranges(self) -> dict[TopicPartition, OffsetRange]:
+        options = scan_options(self._options)
+        try:
+            async with opened_tier(options.location) as tier:
+                view = await TierLineages.of(tier, options).look()
+                self.topic_ids = view.topic_ids
+                return await scan_ranges(tier, view, options)
+        except RemoteStorageError as error:
+            raise ScanError(str(error)) from None
+
+    def rows(
+        self,
+        spark: "SparkSession",
+        ranges: Mapping[TopicPartition, OffsetRange],
+        *,
+        fail_on_data_loss: bool = True,
+    ) -> "DataFrame":
+        """The records of these offsets.
+
+        `ranges` must contain every partition of the topics that has a segment in the tier.
+        """
+        from .source import TierlogDataSource
+
+        spark.dataSource.register(TierlogDataSource)
+        first = {partition: each.first for partition, each in ranges.items()}
+        end = {partition: each.end for partition, each in ranges.items()}
+        return (
+            spark.read.format("tierlog")
+            .options(**self._options)
+            .option("topicIds", json.dumps(topic_ids_to_json(self.topic_ids)))
+            .option("startingOffsets", _json(first))
+            .option("endingOffsets", _json(end))
+            .option("failOnDataLoss", str(fail_on_data_loss).lower())
+            .load()
+        )
+
+
+def _json(offsets: Mapping[TopicPartition, int]) -> str:
+    return json.dumps(offsets_to_json(offsets))
+
+
+def _stated(prefix: str, options: Mapping[str, OptionValue]) -> Iterator[tuple[str, str]]:
+    """Nested options as a flat list: names joined by dots, values as text."""
+    for name, value in options.items():
+        if isinstance(value, dict):
+            yield from _stated(f"{prefix}{name}.", value)
+        else:
+            yield prefix + name, str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,25 @@
+"""`tierlog.spark`: a tier as a Spark data source, sessions that have it, and writing to a topic.
+
+    from tierlog.spark import TierlogDataSource, spark_session
+
+    spark = spark_session("orders")
+    spark.dataSource.register(TierlogDataSource)
+    spark.read.format("tierlog").option("path", "s3://my-bucket/tierlog").option("topic", "orders")
+
+Needs the extra `spark`, and Java 17 or newer.
+"""
+
+from .clients.supported_system import refusal
+from .pipeline.extra import missing_extra
+
+if (_sentence := refusal()) is not None:
+    raise ImportError(_sentence)
+
+try:
+    from .pipeline.spark.session import spark_session
+    from .pipeline.spark.source import TierlogDataSource
+    from .pipeline.spark.topic_writer import TopicWriter
+except ModuleNotFoundError as error:
+    raise missing_extra(error) from None
+
+__all__ = ["TierlogDataSource", "TopicWriter", "spark_session"]

@@ -1,0 +1,132 @@
+"""A tier as a stream, call by call as Spark's engine makes them."""
+
+import pickle
+from typing import Any, cast
+
+import pytest
+
+from tierlog.clients.kafka_uuid import Uuid, uuid_to_string
+from tierlog.pipeline.reading.scan_options import ScanError, scan_options
+from tierlog.pipeline.spark.streaming.stream_offset import OffsetJson
+from tierlog.pipeline.spark.streaming.stream_reader import TierlogStreamReader
+from tierlog.tests.pipeline.spark.folder_tier import Tier
+from tierlog.tests.tiering.remote_partition import PARTITION
+
+AGAIN = PARTITION._replace(topic_id=Uuid(b"the second topic"))
+
+
+def at(offset: int, topic_id: Uuid | None = PARTITION.topic_id) -> OffsetJson:
+    """An offset in a checkpoint; those of earlier versions have no id."""
+    known: dict[str, int | str] = {} if topic_id is None else {"topicId": uuid_to_string(topic_id)}
+    return {"orders": {"0": offset, **known}}
+
+
+def reader_of(tier: Tier, **options: str) -> TierlogStreamReader:
+    return TierlogStreamReader(scan_options(tier.options(**options), streaming=True))
+
+
+def read(reader: TierlogStreamReader, start: OffsetJson, end: OffsetJson) -> list[int]:
+    """The offsets of a micro-batch; its tasks run elsewhere, with a copy of the reader."""
+    copy = cast("TierlogStreamReader", pickle.loads(pickle.dumps(reader)))
+    return [
+        cast("int", row["offset"])
+        for partition in reader.partitions(start, end)
+        for batch in copy.read(partition)
+        for row in cast("list[dict[str, Any]]", cast("Any", batch).to_pylist())
+    ]
+
+
+def test_a_stream_begins_at_the_end_unless_it_is_told_otherwise(tier: Tier) -> None:
+    latest, earliest = reader_of(tier), reader_of(tier, startingOffsets="earliest")
+    assert latest.initialOffset() == at(100)
+    assert earliest.initialOffset() == at(0)
+    for reader in (latest, earliest):
+        reader.stop()
+
+
+def test_what_comes_to_the_tier_is_the_next_micro_batch(tier: Tier) -> None:
+    reader = reader_of(tier, startingOffsets="earliest")
+    assert reader.initialOffset() == at(0)
+    assert reader.latestOffset() == at(100)
+    assert read(reader, at(0), at(100)) == [*range(100)]
+    tier.bucket.put(2, (100, 149))
+    tier.write()
+    assert reader.latestOffset() == at(150)
+    assert read(reader, at(100), at(150)) == [*range(100, 150)]
+    assert reader.latestOffset() == at(150)
+    reader.stop()
+
+
+def test_micro_batches_are_bounded_once_the_stream_is_known(tier: Tier) -> None:
+    reader = reader_of(tier, startingOffsets="earliest", maxOffsetsPerTrigger="40")
+    offsets = [reader.initialOffset()]
+    while (latest := reader.latestOffset()) != offsets[-1]:
+        assert len(read(reader, offsets[-1], latest)) <= 40
+        offsets.append(latest)
+    assert offsets == [at(0), at(40), at(80), at(100)]
+    reader.stop()
+
+
+def test_after_a_restart_it_goes_on_from_the_checkpoint(tier: Tier) -> None:
+    """Spark repeats the micro-batch that was under way, and then asks how far to go."""
+    reader = reader_of(tier, startingOffsets="earliest", maxOffsetsPerTrigger="40")
+    assert read(reader, at(40), at(80)) == [*range(40, 80)]
+    assert reader.latestOffset() == at(100)
+    reader.stop()
+
+
+def test_offsets_that_are_gone_end_a_stream_unless_loss_is_fine(tier: Tier) -> None:
+    strict, lenient = reader_of(tier), reader_of(tier, failOnDataLoss="false")
+    with pytest.raises(ScanError, match="Offset 200 of orders-0 is not in the tier"):
+        strict.partitions(at(90), at(200))
+    assert read(lenient, at(90), at(200)) == [*range(90, 100)]
+    for reader in (strict, lenient):
+        reader.stop()
+
+
+def recreate(tier: Tier) -> None:
+    """Another topic of the name is longer than the first, whose segments are not gone yet."""
+    tier.bucket.put(2, (0, 199), partition=AGAIN)
+    tier.write()
+
+
+def test_a_topic_that_was_created_again_ends_a_stream_that_runs(tier: Tier) -> None:
+    reader = reader_of(tier, startingOffsets="earliest", failOnDataLoss="false")
+    assert read(reader, reader.initialOffset(), reader.latestOffset()) == [*range(100)]
+    recreate(tier)
+    with pytest.raises(ScanError, match="begin a new stream, with another checkpoint") as ended:
+        reader.latestOffset()
+    for each in (PARTITION, AGAIN):
+        assert uuid_to_string(each.topic_id) in str(ended.value)
+    assert "\n" not in str(ended.value)
+    reader.stop()
+
+
+@pytest.mark.parametrize("end", [at(150), at(150, AGAIN.topic_id), at(150, None)])
+def test_a_topic_that_was_created_again_ends_a_stream_that_is_started_again(
+    tier: Tier, end: OffsetJson
+) -> None:
+    """Whether Spark repeats a micro-batch or asked for the end of a new one."""
+    recreate(tier)
+    reader = reader_of(tier, startingOffsets="earliest")
+    with pytest.raises(ScanError, match="topic 'orders' was deleted and created again"):
+        reader.partitions(at(100), end)
+    reader.stop()
+
+
+def test_the_checkpoint_of_an_earlier_version_takes_on_the_id(tier: Tier) -> None:
+    reader = reader_of(tier, startingOffsets="earliest", maxOffsetsPerTrigger="40")
+    assert read(reader, at(0, None), at(40, None)) == [*range(40)]
+    assert reader.latestOffset() == at(80)
+    assert read(reader, at(40, None), at(80)) == [*range(40, 80)]
+    reader.stop()
+
+
+@pytest.mark.parametrize(
+    "wrong", [[], {"orders": 3}, {"orders": {"0": "3"}}, {"orders": {"topicId": 3}}]
+)
+def test_a_checkpoint_of_something_else_is_told(tier: Tier, wrong: OffsetJson) -> None:
+    reader = reader_of(tier)
+    with pytest.raises(ScanError, match="which is not tier offsets"):
+        reader.partitions(at(0), wrong)
+    reader.stop()
