@@ -122,7 +122,7 @@ BANS = (
         "broker/network/transport.py",
         "broker/testing/host_process.py",  # the pipes of a test's broker
         "broker/testing/own_loop.py",  # a selector of its own, to keep it from forks
-        "broker/security/tls/",  # OpenSSL without a socket
+        "security/tls/",  # OpenSSL without a socket
         "clients/network/",
         "storage/system_calls.py",  # names of options
     ),

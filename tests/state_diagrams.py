@@ -32,8 +32,6 @@ from tierlog.broker.network.connection_states import (
     TRANSITIONS as CONNECTION,
     ConnectionState,
 )
-from tierlog.broker.security.sasl.transitions import TRANSITIONS as SASL, SaslState
-from tierlog.broker.security.tls.engine import TRANSITIONS as TLS, TlsState
 from tierlog.replication.brokers.broker_life import TRANSITIONS as LIFE, BrokerLife
 from tierlog.replication.brokers.broker_states import TRANSITIONS as BROKER, BrokerState
 from tierlog.replication.controller.controller_state import (
@@ -44,6 +42,8 @@ from tierlog.replication.follower.fetch_state import NEXT_STATES as FETCH, Fetch
 from tierlog.replication.partition.isr_state import ISR_TRANSITIONS as ISR, IsrPhase
 from tierlog.replication.partition.partition import TRANSITIONS as PARTITION, PartitionRole
 from tierlog.replication.raft.raft_state import NEXT_STATES as QUORUM, RaftEvent, Role
+from tierlog.security.sasl.transitions import TRANSITIONS as SASL, SaslState
+from tierlog.security.tls.engine import TRANSITIONS as TLS, TlsState
 from tierlog.storage.remote.remote_segment import PARTITION_DELETE_TRANSITIONS, SEGMENT_TRANSITIONS
 from tierlog.tiering.task.copy_state import TRANSITIONS as COPYING, CopyEvent, CopyState
 
@@ -120,13 +120,13 @@ MACHINES = [
     ),
     Machine(
         "A connection over TLS",
-        "broker/security/tls/engine.py",
+        "security/tls/engine.py",
         "TRANSITIONS",
         moves_by_event(TlsState.SHAKING, TLS.items()),
     ),
     Machine(
         "A connection that proves its name by SASL; any other event leads to FAILED",
-        "broker/security/sasl/transitions.py",
+        "security/sasl/transitions.py",
         "TRANSITIONS",
         moves_by_event(SaslState.VERSIONS_OR_HANDSHAKE, SASL.items()),
     ),

@@ -1,6 +1,6 @@
 """docs/security.md word by word: its secured broker, users with SASL, passwords in files.
 
-The page's TLS listener is in tests/broker/security/tls/test_page.py, its access control in
+The page's TLS listener is in tests/security/tls/test_page.py, its access control in
 tests/conformance/test_acls_against_kafka.py.
 """
 
@@ -17,11 +17,11 @@ from tierlog.broker.command_line import full_parser, run
 from tierlog.broker.commands.configuration import stated_configuration
 from tierlog.broker.config.tls_listeners import tls_listeners
 from tierlog.clients.errors import KafkaError as KafkaException
-from tierlog.tests.broker.security.tls.certificates import broker_certificate
-from tierlog.tests.broker.security.tls.pkcs12_stores import key_store
 from tierlog.tests.broker_process import BrokerProcess
 from tierlog.tests.conformance.many_tools import ManyTools
 from tierlog.tests.house_rules import ROOT
+from tierlog.tests.security.tls.certificates import broker_certificate
+from tierlog.tests.security.tls.pkcs12_stores import key_store
 
 PAGE = (ROOT / "docs" / "security.md").read_text()
 SECTION = PAGE.partition("## A secured broker")[2].partition("\n## ")[0]

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from time import time
 
-from ...broker.security.tls.issuer import issue_keys
+from ...security.tls.issuer import issue_keys
 from .listener import HOST, TlsIdentity
 
 _DAYS = 7

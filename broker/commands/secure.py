@@ -199,7 +199,7 @@ def _write(broker: SecuredBroker, days: int, environment: Environment) -> None:
 def _contents(broker: SecuredBroker, days: int, environment: Environment) -> dict[str, bytes]:
     """The content of each file by its name. Raises KafkaError(INVALID_CONFIG)."""
     # Imported when it runs: `--help` needs no package of an extra.
-    from ..security.tls.issuer import issue_keys
+    from ...security.tls.issuer import issue_keys
 
     authority = environment.random_uuid()[:4].hex()
     try:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ..security.session import ANONYMOUS
+from ...security.session import ANONYMOUS
 from .config_values import ConfigValues
 
 if TYPE_CHECKING:

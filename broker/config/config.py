@@ -63,8 +63,8 @@ from .value_rules import check_values
 if TYPE_CHECKING:
     from ...clients.network.security import ClientContext
     from ...clients.sasl.client_mechanism import ClientMechanism
-    from ..security.sasl.settings import SaslSettings
-    from ..security.tls.settings import TlsSettings
+    from ...security.sasl.settings import SaslSettings
+    from ...security.tls.settings import TlsSettings
 
 
 def dev_properties(directory: str = "data") -> dict[str, str]:

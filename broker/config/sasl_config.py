@@ -12,14 +12,14 @@ from ...clients.config_def import parse_value
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.sasl.jaas import JaasEntry, LoginModule, parse_jaas
 from ...clients.sasl.scram_keys import SCRAM_BY_NAME
-from ..security.sasl.oauth.properties import (
+from ...security.sasl.oauth.properties import (
     CALLBACK_HANDLER,
     OBEYED,
     TokenSettingError,
     read_tokens,
     token_warnings,
 )
-from ..security.sasl.settings import MechanismSettings, SaslSettings
+from ...security.sasl.settings import MechanismSettings, SaslSettings
 from .config_safety import LISTENER_PREFIX, split_listener_name
 from .config_values import TABLES
 

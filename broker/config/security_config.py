@@ -10,8 +10,15 @@ from collections.abc import Iterable, Mapping
 
 from ...clients.config_def import parse_value
 from ...clients.errors import ErrorCode, KafkaError
-from ..security.tls.ciphers import TLS_1_3, openssl_name
-from ..security.tls.settings import ClientAuth, KeyStore, Secret, StoreKind, TlsSettings, TrustStore
+from ...security.tls.ciphers import TLS_1_3, openssl_name
+from ...security.tls.settings import (
+    ClientAuth,
+    KeyStore,
+    Secret,
+    StoreKind,
+    TlsSettings,
+    TrustStore,
+)
 from .config_safety import LISTENER_PREFIX, split_listener_name
 from .config_values import TABLES
 

@@ -16,8 +16,8 @@ from .config_values import ConfigValues
 from .listeners import listener_of_brokers
 
 if TYPE_CHECKING:
+    from ...security.tls.context import ServerContext
     from ..network.tls_transport import TlsAcceptor
-    from ..security.tls.context import ServerContext
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class TlsListeners:
         call, before any client is let in, raises KafkaError(INVALID_CONFIG) for a bad store: those
         of the file may trust whom the altered ones keep out.
         """
-        from ..security.tls.context import renew_node_side
+        from ...security.tls.context import renew_node_side
 
         for name, acceptor in self.acceptors.items():
             try:
@@ -76,7 +76,7 @@ class TlsListeners:
 
     def _renewed(self, name: str, values: ConfigValues) -> "ServerContext":
         """The current context, or a new one if settings or files have changed."""
-        from ..security.tls.context import check_replacement, modification_times, server_context
+        from ...security.tls.context import check_replacement, modification_times, server_context
         from .security_config import read_tls
 
         current = self.acceptors[name].current
@@ -87,7 +87,7 @@ class TlsListeners:
         if self._is_started:
             check_replacement(current, renewed)
         if name == self._between_brokers:
-            from ..security.tls.trial import check_between, with_client
+            from ...security.tls.trial import check_between, with_client
 
             renewed = with_client(renewed)
             if self._is_started:
@@ -100,9 +100,9 @@ def tls_listeners(config: BrokerConfig) -> TlsListeners | None:
     if not config.tls:
         return None
     # A broker in plain text does not pay for OpenSSL.
+    from ...security.tls.context import server_context
+    from ...security.tls.trial import with_client
     from ..network.tls_transport import TlsAcceptor
-    from ..security.tls.context import server_context
-    from ..security.tls.trial import with_client
 
     between_brokers = listener_of_brokers(config.values)
     made = {name: server_context(settings) for name, settings in config.tls.items()}
@@ -127,7 +127,7 @@ def node_context(config: BrokerConfig, listener: str) -> "ClientContext | None":
     settings = config.tls.get(listener) or config.tls_of_others.get(listener)
     if settings is None:
         return None
-    from ..security.tls.context import node_side
+    from ...security.tls.context import node_side
 
     context = config.node_contexts.get(listener)
     if context is None:

@@ -58,7 +58,7 @@ from .muting import muted
 
 if TYPE_CHECKING:
     from ...clients.protocol.messages.fetch import FetchRequest
-    from ..security.session import Session
+    from ...security.session import Session
     from .fetch_pacing import FetchPacing
     from .request_cache import RequestCache
 
@@ -531,7 +531,7 @@ class Apis:
         """The handler behind the check of its API. Raises KafkaError for an API without one."""
         if self._authorizer is None:
             return handle
-        from ..security.api_checks import guarded
+        from ...security.api_checks import guarded
 
         kind = ListenerKind.CONTROLLER if route & _OF_CONTROLLERS else ListenerKind.BROKER
         return guarded(key, kind, handle)

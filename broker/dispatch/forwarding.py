@@ -18,11 +18,11 @@ from typing import cast
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.protocol.api import ApiKey
 from ...clients.protocol.schema import Message
+from ...security.refusals import refused
 from ..cluster.forwarder import forward
 from ..cluster.response_errors import error_codes
 from ..request.active_controller import client_of, is_decided_here, member_of
 from ..request.context import BrokerContext, RequestContext
-from ..security.refusals import refused
 from .handler import Handler, HandlerResult
 
 _log = logging.getLogger(__name__)

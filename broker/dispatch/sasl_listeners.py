@@ -13,9 +13,9 @@ from ..metrics.metrics import Metrics
 
 if TYPE_CHECKING:
     from ...clients.sasl.scram_keys import ScramCredential, ScramMechanism
+    from ...security.sasl.oauth.key_source import KeySource
+    from ...security.sasl.settings import KeyEndpoint
     from ..network.sasl_gate import SaslListener
-    from ..security.sasl.oauth.key_source import KeySource
-    from ..security.sasl.settings import KeyEndpoint
 
 TokenKeys: TypeAlias = "Mapping[KeyEndpoint, KeySource]"
 """The keys that verify tokens, by where they come from."""
@@ -40,7 +40,7 @@ async def token_keys(
                 "Signed tokens need the Python package 'joserfc', which is not installed:"
                 " pip install joserfc",
             )
-        from ..security.sasl.oauth.key_source import key_source
+        from ...security.sasl.oauth.key_source import key_source
 
         keys[endpoint] = source = key_source(endpoint, supervisor)
         started.push_async_callback(source.stop)
@@ -51,7 +51,7 @@ async def token_keys(
 def _endpoints(config: BrokerConfig) -> "list[KeyEndpoint]":
     if not config.sasl:
         return []
-    from ..security.sasl.settings import SignedTokens
+    from ...security.sasl.settings import SignedTokens
 
     mechanisms = [each for settings in config.sasl.values() for each in settings.mechanisms]
     return [each.tokens.endpoint for each in mechanisms if isinstance(each.tokens, SignedTokens)]
@@ -69,9 +69,9 @@ def sasl_listeners(
         return {}
     # A broker without SASL does not pay for it.
     from ...replication.controller.access.scram_control import secret_of
+    from ...security.sasl.mechanisms import Verifiers, offered_mechanisms
+    from ...security.sasl.unknown_users import FormsOfUsers
     from ..network.sasl_gate import SaslLimits, SaslListener, SaslMetrics
-    from ..security.sasl.mechanisms import Verifiers, offered_mechanisms
-    from ..security.sasl.unknown_users import FormsOfUsers
 
     def credential_of(mechanism: "ScramMechanism", user: str) -> "ScramCredential | None":
         return image().scram_credentials.get((user, mechanism.code))

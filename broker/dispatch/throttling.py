@@ -24,10 +24,10 @@ from ...clients.protocol.codec import encode
 from ...clients.protocol.messages.fetch import FetchRequest, FetchResponse
 from ...clients.protocol.primitives import size_of
 from ...clients.protocol.schema import Chunk, Message
+from ...security.session import ANONYMOUS
 from ..network.connection import ConnectedClient, DeferredResponse, Response
 from ..quota.quotas import ClientQuotas, Kept, Quota
 from ..request.context import BrokerContext, Deferred, NodeContext, RequestContext
-from ..security.session import ANONYMOUS
 from .apis import Apis
 from .handler import Handler, HandlerResult, Outcome
 from .mutation_quotas import MutationCharge, TokenBucket

@@ -25,11 +25,11 @@ from ...clients.protocol.messages.add_partitions_to_txn import (
 )
 from ...clients.topic_partition import TopicPartition
 from ...replication.topic_names import INTERNAL_TOPICS
+from ...security.access import CLUSTER_ACTION, TOPIC, TRANSACTIONAL_ID, WRITE, access_of
 from ..coordinator.transaction.transaction_metadata import EPOCH_BUMP_VERSION
 from ..coordinator.transaction.transaction_shard import Addition
 from ..request.context import BrokerContext, RequestContext
 from ..request.producer_identity import error_for_version
-from ..security.access import CLUSTER_ACTION, TOPIC, TRANSACTIONAL_ID, WRITE, access_of
 
 _FIRST_BATCHED = 4
 _FIRST_KNOWING_PRODUCER_FENCED = 2

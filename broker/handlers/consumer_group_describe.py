@@ -19,13 +19,13 @@ from ...clients.protocol.messages.consumer_group_describe import (
     TopicPartitions,
 )
 from ...replication.metadata.cluster_image import ClusterImage
+from ...security.access import DESCRIBE, GROUP, TOPIC, Access, access_of
 from ..coordinator.consumer.consumer_group_description import ConsumerMemberDescription
 from ..coordinator.consumer.consumer_records import by_topic
 from ..request.authorized_operations import OPERATIONS_NOT_REQUESTED, group_operations
 from ..request.consumer_protocol import serves_consumer_groups
 from ..request.context import BrokerContext, RequestContext
 from ..request.lazy_list import lazy_list
-from ..security.access import DESCRIBE, GROUP, TOPIC, Access, access_of
 
 _CLASSIC, _CONSUMER = 0, 1
 

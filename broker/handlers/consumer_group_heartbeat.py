@@ -18,11 +18,11 @@ from ...clients.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from ...security.access import DESCRIBE, GROUP, READ, TOPIC, Access, access_of
 from ..coordinator.consumer.consumer_heartbeat import ConsumerHeartbeat, HeartbeatAnswer
 from ..coordinator.consumer.consumer_records import by_topic
 from ..request.consumer_protocol import serves_consumer_groups
 from ..request.context import BrokerContext, Deferred, RequestContext
-from ..security.access import DESCRIBE, GROUP, READ, TOPIC, Access, access_of
 
 _FIRST_WITH_IDS_OF_MEMBERS = 1
 

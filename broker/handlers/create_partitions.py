@@ -15,8 +15,8 @@ from ...clients.protocol.messages.create_partitions import (
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
+from ...security.access import ALTER, TOPIC, Access, access_of
 from ..request.context import NodeContext, RequestContext
-from ..security.access import ALTER, TOPIC, Access, access_of
 
 
 def handle(

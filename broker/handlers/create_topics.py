@@ -19,8 +19,8 @@ from ...clients.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from ...replication.metadata.metadata_log import METADATA_PARTITION
+from ...security.access import CREATE, DESCRIBE_CONFIGS, TOPIC, Access, access_of
 from ..request.context import NodeContext, RequestContext
-from ..security.access import CREATE, DESCRIBE_CONFIGS, TOPIC, Access, access_of
 
 
 def handle(

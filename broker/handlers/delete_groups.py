@@ -16,9 +16,9 @@ from ...clients.protocol.messages.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
+from ...security.access import DELETE, GROUP, access_of
 from ..coordinator.result_or_future import ResultOrFuture
 from ..request.context import BrokerContext, RequestContext
-from ..security.access import DELETE, GROUP, access_of
 
 
 def handle(

@@ -17,8 +17,8 @@ from ...clients.protocol.messages.delete_records import (
 )
 from ...clients.topic_partition import TopicPartition
 from ...replication.leader.delete_records import DeleteRecordsResult
+from ...security.access import DELETE, TOPIC, access_of
 from ..request.context import BrokerContext, Deferred, RequestContext
-from ..security.access import DELETE, TOPIC, access_of
 
 
 def handle(

@@ -22,8 +22,8 @@ from ...clients.protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 from ...replication.metadata.cluster_image import ClusterImage
+from ...security.access import DELETE, DESCRIBE, TOPIC, Access, access_of
 from ..request.context import NodeContext, RequestContext
-from ..security.access import DELETE, DESCRIBE, TOPIC, Access, access_of
 
 _SENTENCE = "Topic authorization failed."
 """Kafka's message of TOPIC_AUTHORIZATION_FAILED."""

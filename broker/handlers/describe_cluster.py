@@ -11,10 +11,10 @@ from ...clients.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from ...security.access import access_of
 from ..request.authorized_operations import OPERATIONS_NOT_REQUESTED, cluster_operations
 from ..request.context import NodeContext, RequestContext
 from ..request.controller_id import controller_id
-from ..security.access import access_of
 
 _ENDPOINT_TYPES = {1: ListenerKind.BROKER, 2: ListenerKind.CONTROLLER}
 

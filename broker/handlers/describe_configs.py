@@ -35,6 +35,7 @@ from ...replication.controller.controller_config import ConfigSource
 from ...replication.controller.resource_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
 from ...replication.metadata.cluster_image import ConfigResource, ConfigResourceType
 from ...replication.topic_names import validate_topic_name
+from ...security.access import DESCRIBE_CONFIGS, access_of
 from ...storage.config import TOPIC_CONFIGS, LogConfig
 from ..broker_ids import parse_broker_id
 from ..config.config_values import TABLES
@@ -44,7 +45,6 @@ from ..metrics.loggers import levels
 from ..request.config_access import denial
 from ..request.context import BrokerContext, RequestContext
 from ..request.lazy_list import lazy_list
-from ..security.access import DESCRIBE_CONFIGS, access_of
 
 _UNKNOWN_TYPE = 0
 _TYPES = frozenset(ConfigResourceType) - {ConfigResourceType.UNKNOWN}

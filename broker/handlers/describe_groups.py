@@ -16,11 +16,11 @@ from ...clients.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from ...security.access import DESCRIBE, GROUP, access_of
 from ..coordinator.group.group_coordinator import GroupCoordinator
 from ..request.authorized_operations import OPERATIONS_NOT_REQUESTED, group_operations
 from ..request.context import BrokerContext, RequestContext
 from ..request.lazy_list import lazy_list
-from ..security.access import DESCRIBE, GROUP, access_of
 
 _FIRST_KNOWING_GROUP_ID_NOT_FOUND = 6
 

@@ -17,10 +17,10 @@ from ...clients.protocol.messages.describe_producers import (
 )
 from ...clients.topic_partition import TopicPartition
 from ...replication.topic_names import validate_topic_name
+from ...security.access import READ, TOPIC, Access, access_of
 from ...storage.log.unified_log import UnifiedLog
 from ..request.context import BrokerContext, RequestContext
 from ..request.lazy_list import lazy_list
-from ..security.access import READ, TOPIC, Access, access_of
 
 _NO_TRANSACTION = -1
 

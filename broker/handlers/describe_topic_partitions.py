@@ -17,9 +17,9 @@ from ...clients.protocol.messages.describe_topic_partitions import (
 )
 from ...replication.metadata.cluster_image import ClusterImage, PartitionImage, TopicImage
 from ...replication.topic_names import INTERNAL_TOPICS, validate_topic_name
+from ...security.access import DESCRIBE, TOPIC, Access, access_of
 from ..request.authorized_operations import OPERATIONS_NOT_REQUESTED, topic_operations
 from ..request.context import BrokerContext, RequestContext
-from ..security.access import DESCRIBE, TOPIC, Access, access_of
 
 _NO_LEADER = -1
 

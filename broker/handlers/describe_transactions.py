@@ -10,10 +10,10 @@ from ...clients.protocol.messages.describe_transactions import (
     TopicData,
     TransactionState,
 )
+from ...security.access import DESCRIBE, TOPIC, TRANSACTIONAL_ID, access_of
 from ..coordinator.transaction.transaction_metadata import Transaction
 from ..request.context import BrokerContext, RequestContext
 from ..request.lazy_list import lazy_list
-from ..security.access import DESCRIBE, TOPIC, TRANSACTIONAL_ID, access_of
 
 
 def handle(

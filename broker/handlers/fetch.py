@@ -33,11 +33,11 @@ from ...replication.partition.fetch_data import (
     FetchPartition,
     FetchResults,
 )
+from ...security.access import CLUSTER_ACTION, READ, TOPIC, Access, access_of
 from ...storage.log.fetch_data import FetchIsolation
 from ..metrics.metrics import Counter
 from ..request.context import BrokerContext, Deferred, RequestContext
 from ..request.fetch_session import NO_SESSION, FetchContext, SessionPartition
-from ..security.access import CLUSTER_ACTION, READ, TOPIC, Access, access_of
 
 _FIRST_TELLING_LEADERS = 16
 _FIRST_WITH_RACKS = 11

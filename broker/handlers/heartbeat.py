@@ -10,9 +10,9 @@ v4: flexible
 
 from ...clients.errors import ErrorCode
 from ...clients.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ...security.access import GROUP, READ, denies
 from ..coordinator.group_actions import MemberIdentity
 from ..request.context import BrokerContext, RequestContext
-from ..security.access import GROUP, READ, denies
 
 
 def handle(

@@ -19,9 +19,9 @@ from ...clients.protocol.messages.join_group import (
     JoinGroupResponse,
     JoinGroupResponseMember,
 )
+from ...security.access import GROUP, READ, denies
 from ..coordinator.group_actions import GroupProtocol, JoinRequest, JoinResult
 from ..request.context import BrokerContext, Deferred, RequestContext
-from ..security.access import GROUP, READ, denies
 
 _NO_TIMEOUT = -1
 _NO_GENERATION = -1

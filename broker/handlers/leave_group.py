@@ -18,9 +18,9 @@ from ...clients.protocol.messages.leave_group import (
     LeaveGroupResponse,
     MemberResponse,
 )
+from ...security.access import GROUP, READ, denies
 from ..coordinator.group_actions import Left, MemberIdentity
 from ..request.context import BrokerContext, Deferred, RequestContext
-from ..security.access import GROUP, READ, denies
 
 _FIRST_WITH_SEVERAL = 3
 

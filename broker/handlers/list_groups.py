@@ -14,8 +14,8 @@ from ...clients.protocol.messages.list_groups import (
     ListGroupsRequest,
     ListGroupsResponse,
 )
+from ...security.access import DESCRIBE, GROUP, access_of
 from ..request.context import BrokerContext, RequestContext
-from ..security.access import DESCRIBE, GROUP, access_of
 
 
 def handle(

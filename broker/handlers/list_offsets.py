@@ -31,9 +31,9 @@ from ...clients.protocol.messages.list_offsets import (
 from ...clients.steps import finished
 from ...clients.topic_partition import TopicPartition
 from ...replication.leader.offset_lookup import OffsetQuery, OffsetResult
+from ...security.access import DESCRIBE, TOPIC, access_of
 from ...storage.log.fetch_data import FetchIsolation
 from ..request.context import BrokerContext, Deferred, RequestContext
-from ..security.access import DESCRIBE, TOPIC, access_of
 
 _CONSUMER_REPLICA_ID = -1
 _FIRST_VERSION = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}

@@ -12,10 +12,10 @@ from ...clients.protocol.messages.list_transactions import (
     ListTransactionsResponse,
     TransactionState as ListedState,
 )
+from ...security.access import DESCRIBE, TRANSACTIONAL_ID, access_of
 from ..coordinator.transaction.transaction_metadata import Transaction
 from ..coordinator.transaction.transaction_state import TransactionState
 from ..request.context import BrokerContext, RequestContext
-from ..security.access import DESCRIBE, TRANSACTIONAL_ID, access_of
 
 _STATES = {state.value for state in TransactionState} | {"PrepareEpochFence"}
 """PrepareEpochFence is a state inside Kafka in which clients never see a transaction."""

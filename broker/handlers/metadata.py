@@ -41,6 +41,7 @@ from ...replication.topic_names import (
     TRANSACTION_STATE_TOPIC,
     validate_topic_name,
 )
+from ...security.access import CREATE, DESCRIBE, TOPIC, Access, access_of
 from ..coordinator.consumer.share_topic import share_state_topic
 from ..coordinator.transaction.transaction_config import transaction_topic
 from ..request.active_controller import create_topics_for
@@ -53,7 +54,6 @@ from ..request.context import BrokerContext, RequestContext
 from ..request.controller_id import controller_id
 from ..request.described_topics import describe_topic
 from ..request.lazy_list import lazy_list
-from ..security.access import CREATE, DESCRIBE, TOPIC, Access, access_of
 
 Describe = Callable[[TopicImage], MetadataResponseTopic]
 

@@ -25,11 +25,11 @@ from ...clients.protocol.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from ...replication.metadata.cluster_image import ClusterImage
+from ...security.access import GROUP, READ, TOPIC, Access, access_of
 from ..coordinator.group_actions import MemberIdentity
 from ..coordinator.offsets import CommitRequest, OffsetToCommit
 from ..request.context import BrokerContext, Deferred, RequestContext
 from ..request.lazy_list import lazy_list
-from ..security.access import GROUP, READ, TOPIC, Access, access_of
 
 _BROKERS_RETENTION = -1
 _FIRST_KNOWING_GROUP_ID_NOT_FOUND = 9

@@ -16,8 +16,8 @@ from ...clients.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from ...security.access import DELETE, GROUP, READ, TOPIC, access_of
 from ..request.context import BrokerContext, Deferred, RequestContext
-from ..security.access import DELETE, GROUP, READ, TOPIC, access_of
 
 
 def handle(

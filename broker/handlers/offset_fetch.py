@@ -31,6 +31,7 @@ from ...clients.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from ...replication.metadata.cluster_image import ClusterImage
+from ...security.access import DESCRIBE, GROUP, TOPIC, Access, access_of
 from ..coordinator.fetched_offsets import Fetched, FetchedTopic
 from ..coordinator.group_records import CommittedOffset
 from ..coordinator.offsets import (
@@ -43,7 +44,6 @@ from ..coordinator.offsets import (
 from ..coordinator.result_or_future import ResultOrFuture
 from ..request.context import BrokerContext, RequestContext
 from ..request.lazy_list import lazy_list
-from ..security.access import DESCRIBE, GROUP, TOPIC, Access, access_of
 
 _FIRST_WITH_TOP_LEVEL_ERROR = 2
 _FIRST_WITH_SEVERAL_GROUPS = 8

@@ -19,9 +19,9 @@ from ...clients.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from ...clients.topic_partition import TopicPartition
+from ...security.access import CLUSTER_ACTION, DESCRIBE, TOPIC, access_of
 from ..request.context import BrokerContext, RequestContext
 from ..request.lazy_list import lazy_list
-from ..security.access import CLUSTER_ACTION, DESCRIBE, TOPIC, access_of
 
 
 def handle(

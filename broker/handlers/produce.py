@@ -44,10 +44,10 @@ from ...clients.steps import finished
 from ...clients.topic_partition import TopicPartition
 from ...clients.turns import in_turns
 from ...replication.partition.append_data import AppendEntry, AppendRequest
+from ...security.access import TOPIC, TRANSACTIONAL_ID, WRITE, Access, access_of
 from ...storage.log.log_validator import plain_work, work_of
 from ..request.context import BrokerContext, Deferred, NoAnswer, RequestContext
 from ..request.lazy_list import lazy_list
-from ..security.access import TOPIC, TRANSACTIONAL_ID, WRITE, Access, access_of
 
 if TYPE_CHECKING:
     from ..request.transaction_membership import Support

@@ -27,6 +27,7 @@ from ...clients.protocol.messages.txn_offset_commit import (
 )
 from ...clients.topic_partition import TopicPartition
 from ...replication.metadata.cluster_image import ClusterImage
+from ...security.access import GROUP, READ, TOPIC, TRANSACTIONAL_ID, WRITE, Access, access_of
 from ..coordinator.group.prepared_commit import PreparedCommit
 from ..coordinator.group_actions import MemberIdentity
 from ..coordinator.offsets import CommitRequest, OffsetsProducer, OffsetToCommit
@@ -41,7 +42,6 @@ from ..request.transaction_membership import (
     led_log,
     opens_transaction,
 )
-from ..security.access import GROUP, READ, TOPIC, TRANSACTIONAL_ID, WRITE, Access, access_of
 
 _FIRST_KNOWING_LOADING = 2
 _FIRST_KNOWING_ABORTABLE = 4

@@ -24,7 +24,7 @@ from ...clients.errors import ProtocolError
 from ...clients.protocol.connection import FrameReader
 from ...clients.protocol.primitives import size_of
 from ...clients.protocol.schema import Chunk
-from ..security.session import PLAINTEXT_SESSION, Session
+from ...security.session import PLAINTEXT_SESSION, Session
 from .begun_work import Work, discard, give_up, is_given_up
 from .connection_states import TRANSITIONS, ConnectionEvent, ConnectionState
 from .ordered_answers import Answered, OrderedAnswers, may_go_ahead, put_back

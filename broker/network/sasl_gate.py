@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 from ...clients.protocol.api import ApiKey
 from ...clients.protocol.schema import Chunk
+from ...security.sasl.authenticator import Now, OfferedMechanism, Reply, SaslAuthenticator
+from ...security.sasl.transitions import SaslState
+from ...security.session import SecurityProtocol, Session
 from ..metrics.metrics import Metrics
-from ..security.sasl.authenticator import Now, OfferedMechanism, Reply, SaslAuthenticator
-from ..security.sasl.transitions import SaslState
-from ..security.session import SecurityProtocol, Session
 from .begun_work import Work
 from .connection import (
     ConnectedClient,

@@ -20,17 +20,17 @@ from contextlib import suppress
 from typing import Final
 
 from ...clients.protocol.primitives import size_of
-from ...storage.files import FileRegion
-from ..security.session import SecurityProtocol, Session
-from ..security.tls.context import ServerContext
-from ..security.tls.engine import (
+from ...security.session import SecurityProtocol, Session
+from ...security.tls.context import ServerContext
+from ...security.tls.engine import (
     FEED_BYTES,
     RECORD_BYTES_MAX,
     NotTlsError,
     TlsEngine,
     TlsError,
 )
-from ..security.tls.principal import NoRuleMatchesError, principal_of
+from ...security.tls.principal import NoRuleMatchesError, principal_of
+from ...storage.files import FileRegion
 from .transport import (
     SCRATCH_BYTES,
     AttachableTransport,

@@ -6,7 +6,7 @@ Bit n stands for operation n of Kafka's `AclOperation`; each kind of resource ha
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..security.access import Access
+    from ...security.access import Access
 
 OPERATIONS_NOT_REQUESTED = -2147483648
 """The value if the client did not request them."""
@@ -25,7 +25,7 @@ def topic_operations(access: "Access | None", name: str) -> int:
     """What the client may do to a topic."""
     if access is None:
         return TOPIC_OPERATIONS
-    from ..security.access import TOPIC
+    from ...security.access import TOPIC
 
     return access.operations(TOPIC, name, TOPIC_OPERATIONS)
 
@@ -34,7 +34,7 @@ def group_operations(access: "Access | None", name: str) -> int:
     """What the client may do to a group."""
     if access is None:
         return GROUP_OPERATIONS
-    from ..security.access import GROUP
+    from ...security.access import GROUP
 
     return access.operations(GROUP, name, GROUP_OPERATIONS)
 
@@ -44,7 +44,7 @@ def cluster_operations(access: "Access | None") -> int:
     if access is None:
         return CLUSTER_OPERATIONS
     from ...replication.authorizer.authorizer import CLUSTER
-    from ..security.access import DESCRIBE
+    from ...security.access import DESCRIBE
 
     if not access.allows_cluster(DESCRIBE):
         return 0

@@ -3,7 +3,7 @@
 from ...clients.errors import ErrorCode, KafkaError
 from ...replication.authorizer.authorizer import AclOperation
 from ...replication.metadata.cluster_image import ConfigResourceType
-from ..security.access import GROUP, TOPIC, Access
+from ...security.access import GROUP, TOPIC, Access
 
 _TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."
 _GROUP_DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED, "Group authorization failed."

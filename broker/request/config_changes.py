@@ -27,9 +27,9 @@ from ...replication.controller.alter_configs import (
     ConfigOperation,
 )
 from ...replication.metadata.cluster_image import ConfigResourceType
+from ...security.access import ALTER_CONFIGS, CLUSTER_ACTION, access_of
 from ..config.config_values import TABLES
 from ..metrics import loggers
-from ..security.access import ALTER_CONFIGS, CLUSTER_ACTION, access_of
 from .active_controller import is_decided_here
 from .config_access import denial
 from .context import BrokerContext, RequestContext

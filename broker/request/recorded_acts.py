@@ -15,9 +15,9 @@ from ...clients.errors import ErrorCode
 from ...clients.protocol.api import APIS, ApiKey
 from ...clients.protocol.schema import Message
 from ...replication.metadata.cluster_image import ConfigResourceType
+from ...security.acts import ACTS, DENIALS, act_text, outcome_text
+from ...security.audit import ACTS_AUDIT, shown
 from ..cluster.response_errors import error_codes
-from ..security.acts import ACTS, DENIALS, act_text, outcome_text
-from ..security.audit import ACTS_AUDIT, shown
 from .active_controller import is_decided_here
 from .context import Deferred, NodeContext, RequestContext
 

@@ -29,7 +29,7 @@ def load_if_modules_are_dropped() -> None:
 
 
 def _modules() -> Iterator[str]:
-    for part in ("broker", "clients", "replication", "storage", "tiering"):
+    for part in ("broker", "clients", "replication", "security", "storage", "tiering"):
         yield from _modules_of(part)
 
 

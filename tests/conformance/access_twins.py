@@ -12,9 +12,9 @@ from typing import cast
 
 from tierlog.clients.protocol.api import ApiKey
 
-from ..broker.security.access_cases import EXISTING, Case, Names
-from ..broker.security.ruled_broker import PROPERTIES, answer_to, ask, denials, prepare
 from ..broker_process import RawClient
+from ..security.access_cases import EXISTING, Case, Names
+from ..security.ruled_broker import PROPERTIES, answer_to, ask, denials, prepare
 from ..waiting import wait_until
 from .side_by_side import Plain, differences
 

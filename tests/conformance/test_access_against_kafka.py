@@ -14,7 +14,8 @@ import pytest
 from tierlog.bench.kafka_peer import KafkaNode
 from tierlog.clients.protocol.api import ApiKey
 
-from ..broker.security.access_cases import (
+from ..broker_process import BrokerThread
+from ..security.access_cases import (
     DESCRIBE,
     EXISTING,
     MISSING,
@@ -25,8 +26,7 @@ from ..broker.security.access_cases import (
     topic,
     transaction,
 )
-from ..broker.security.access_matrix import CASES
-from ..broker_process import BrokerThread
+from ..security.access_matrix import CASES
 from .access_twins import NODE, Cluster, denied_differently, entry
 
 pytestmark = [

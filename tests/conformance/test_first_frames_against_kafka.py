@@ -11,10 +11,10 @@ import pytest
 
 from tierlog.bench.kafka_peer import KafkaNode
 from tierlog.bench.probe import free_port
-from tierlog.broker.security.session import SecurityProtocol
+from tierlog.security.session import SecurityProtocol
 from tierlog.tests.broker.network.listener_kinds import BROKER, CONTROLLER
 from tierlog.tests.broker.network.listener_oracle import Sequence, plan, play_on_socket
-from tierlog.tests.broker.security.tls.certificates import broker_certificate, write_identity
+from tierlog.tests.security.tls.certificates import broker_certificate, write_identity
 
 pytestmark = [pytest.mark.long, pytest.mark.requires("java", "mvn")]
 

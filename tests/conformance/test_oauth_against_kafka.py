@@ -18,8 +18,9 @@ from tierlog.clients.protocol.messages.sasl_authenticate import (
     SaslAuthenticateResponse,
 )
 from tierlog.clients.protocol.messages.sasl_handshake import SaslHandshakeRequest
-from tierlog.tests.broker.security.sasl.logins import refusal
-from tierlog.tests.broker.security.sasl.oauth.tokens import (
+from tierlog.tests.broker_process import BrokerThread, RawClient
+from tierlog.tests.security.sasl.logins import refusal
+from tierlog.tests.security.sasl.oauth.tokens import (
     AUDIENCE,
     BAD_SIGNED,
     BAD_UNSECURED,
@@ -36,7 +37,6 @@ from tierlog.tests.broker.security.sasl.oauth.tokens import (
     signed,
     unsecured,
 )
-from tierlog.tests.broker_process import BrokerThread, RawClient
 
 pytestmark = [pytest.mark.long, pytest.mark.requires("java", "mvn")]
 

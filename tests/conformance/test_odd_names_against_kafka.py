@@ -14,7 +14,8 @@ from tierlog.bench.kafka_peer import KafkaNode
 from tierlog.clients.kafka_uuid import ZERO_UUID
 from tierlog.clients.protocol.api import ApiKey
 
-from ..broker.security.access_cases import (
+from ..broker_process import BrokerThread
+from ..security.access_cases import (
     EXISTING,
     GROUP_DENIED,
     READ,
@@ -24,9 +25,8 @@ from ..broker.security.access_cases import (
     of_group,
     one,
 )
-from ..broker.security.access_matrix import CASES
-from ..broker.security.ruled_broker import denials
-from ..broker_process import BrokerThread
+from ..security.access_matrix import CASES
+from ..security.ruled_broker import denials
 from .access_twins import NODE, Cluster, denied_differently, entry
 
 pytestmark = [

@@ -12,10 +12,10 @@ import pytest
 from tierlog.bench.kafka_peer import KafkaNode
 from tierlog.bench.probe import free_port
 from tierlog.tests.broker.network.listener_oracle import Sequence, error_of
-from tierlog.tests.broker.security.sasl.sasl_frames import authenticate, handshake
-from tierlog.tests.broker.security.sasl.sasl_oracle import EVENTS
 from tierlog.tests.broker.socket_peers import Peer, frame
 from tierlog.tests.broker_process import BrokerThread
+from tierlog.tests.security.sasl.sasl_frames import authenticate, handshake
+from tierlog.tests.security.sasl.sasl_oracle import EVENTS
 
 pytestmark = [pytest.mark.long, pytest.mark.requires("java", "mvn")]
 

@@ -19,7 +19,8 @@ from cryptography.hazmat.primitives.serialization.pkcs12 import (
 from tierlog.broker.config.config import read_config
 from tierlog.broker.config.tls_listeners import tls_listeners
 from tierlog.clients.errors import KafkaError
-from tierlog.tests.broker.security.tls.certificates import (
+from tierlog.tests.conformance.java_programs import run_java
+from tierlog.tests.security.tls.certificates import (
     authority,
     authority_text,
     broker_certificate,
@@ -30,8 +31,7 @@ from tierlog.tests.broker.security.tls.certificates import (
     write_authority,
     write_identity,
 )
-from tierlog.tests.broker.security.tls.pkcs12_stores import PASSWORD, key_store
-from tierlog.tests.conformance.java_programs import run_java
+from tierlog.tests.security.tls.pkcs12_stores import PASSWORD, key_store
 
 pytestmark = [pytest.mark.long, pytest.mark.requires("java", "mvn")]
 

@@ -5,11 +5,11 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tierlog.tests.broker.security.sasl.logins import refusal
-from tierlog.tests.broker.security.tls.certificates import authority, write_authority
-from tierlog.tests.broker.security.tls.pkcs12_stores import key_store, trust_store
 from tierlog.tests.docker.testcontainers.library import Login
 from tierlog.tests.docker.testcontainers.node import KEY_STORE, TRUST_STORE
+from tierlog.tests.security.sasl.logins import refusal
+from tierlog.tests.security.tls.certificates import authority, write_authority
+from tierlog.tests.security.tls.pkcs12_stores import key_store, trust_store
 
 _WITHIN_S = 60.0
 

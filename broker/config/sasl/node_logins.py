@@ -13,8 +13,8 @@ from ....clients.errors import ErrorCode, KafkaError
 from ....clients.sasl.client_mechanism import CLIENT_MECHANISMS, ClientMechanism, client_mechanism
 from ....clients.sasl.jaas import JaasEntry, LoginModule, parse_jaas
 from ....clients.sasl.scram_keys import SCRAM_BY_NAME
+from ....security.sasl.settings import SaslSettings
 from ...network.socket_listener import Endpoint
-from ...security.sasl.settings import SaslSettings
 from ..config_values import ConfigValues
 from ..listeners import Listeners, listener_of_brokers
 from ..quorum_config import QuorumConfig

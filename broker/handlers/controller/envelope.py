@@ -149,7 +149,7 @@ async def _execute(node: NodeContext, forwarded: _Forwarded) -> Message:
 
         handle = recorded(forwarded.api.key, handle)
     if node.authorizer is not None:
-        from ...security.api_checks import guarded
+        from ....security.api_checks import guarded
 
         handle = guarded(forwarded.api.key, context.listener_kind, handle)
     result = handle(node, context, forwarded.request)

@@ -18,7 +18,7 @@ from ....clients.errors import KafkaError
 from ....clients.protocol.api import response_class
 from ....clients.protocol.messages.fetch import FetchRequest, FetchResponse
 from ....clients.protocol.schema import FieldSpec, Message, Struct, fields_of
-from ...security.refusals import has_form, refused
+from ....security.refusals import has_form, refused
 
 if TYPE_CHECKING:
     from ....clients.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDir

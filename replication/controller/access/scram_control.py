@@ -6,7 +6,7 @@ whose changes are valid are one batch. A cluster whose `metadata.version` is bel
 no records for them, and refuses all.
 
 With the first user comes a secret of the cluster. It decides what brokers answer for names that are
-no users (`broker/security/sasl/unknown_users.py`), so that nobody can compute it who does not read
+no users (`security/sasl/unknown_users.py`), so that nobody can compute it who does not read
 the metadata log. Kafka has no record for it: it is a configuration of all brokers, which no request
 shows. A cluster that was made by Kafka gets it with the next user.
 """

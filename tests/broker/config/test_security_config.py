@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import pytest
 
 from tierlog.broker.config.config import config_warnings, read_config
-from tierlog.broker.security.tls.settings import KeyStore, Secret, TlsSettings, TrustStore
 from tierlog.clients.errors import ErrorCode, KafkaError
+from tierlog.security.tls.settings import KeyStore, Secret, TlsSettings, TrustStore
 
 LISTENERS = {"listeners": "PLAINTEXT://127.0.0.1:9092,SSL://127.0.0.1:9093"}
 FILES = {"ssl.keystore.type": "PEM", "ssl.keystore.location": "/keys.pem"}

@@ -10,7 +10,6 @@ from tierlog.broker.handlers import alter_configs, create_topics, incremental_al
 from tierlog.broker.handlers.controller import envelope
 from tierlog.broker.request.active_controller import create_topics_for
 from tierlog.broker.request.context import BrokerContext, RequestContext
-from tierlog.broker.security.refusals import refused
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.protocol.api import APIS, BOTH, ApiKey, request_class, response_class
 from tierlog.clients.protocol.codec import decode, encode_bytes
@@ -34,6 +33,7 @@ from tierlog.clients.protocol.messages.incremental_alter_configs import (
 from tierlog.clients.protocol.schema import Message
 from tierlog.replication.controller.alter_configs import ConfigOperation
 from tierlog.replication.metadata.cluster_image import ConfigResourceType
+from tierlog.security.refusals import refused
 from tierlog.tests.broker.cluster.forwarded_requests import (
     CLIENT,
     CONTROLLER_LISTENER,

@@ -13,7 +13,7 @@ from tierlog.broker.dispatch.sasl_listeners import token_keys
 from tierlog.clients.errors import KafkaError
 from tierlog.clients.supervisor import Supervisor
 
-from ..security.sasl.oauth.tokens import key_set
+from ...security.sasl.oauth.tokens import key_set
 
 PACKAGE = "org.apache.kafka.common.security.oauthbearer"
 HANDLER = "oauthbearer.sasl.server.callback.handler.class"

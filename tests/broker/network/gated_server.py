@@ -9,9 +9,6 @@ from tierlog.broker.network.connection import ConnectedClient, Response
 from tierlog.broker.network.sasl_gate import SaslLimits, SaslListener, SaslMetrics
 from tierlog.broker.network.socket_server import ConnectionLimits
 from tierlog.broker.network.tls_transport import TlsAcceptor
-from tierlog.broker.security.sasl.authenticator import OfferedMechanism
-from tierlog.broker.security.sasl.exchange import Mechanism
-from tierlog.broker.security.sasl.scram import ScramServer
 from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.protocol.connection import frame as framed
 from tierlog.clients.sasl.scram_keys import (
@@ -23,7 +20,11 @@ from tierlog.clients.sasl.scram_keys import (
     proof_of,
     salted_password,
 )
-from tierlog.tests.broker.security.sasl.sasl_frames import (
+from tierlog.security.sasl.authenticator import OfferedMechanism
+from tierlog.security.sasl.exchange import Mechanism
+from tierlog.security.sasl.scram import ScramServer
+from tierlog.tests.broker.socket_peers import Peer, Running, running
+from tierlog.tests.security.sasl.sasl_frames import (
     GOOD,
     authenticate,
     handshake,
@@ -31,8 +32,7 @@ from tierlog.tests.broker.security.sasl.sasl_frames import (
     read_handshake,
     read_token,
 )
-from tierlog.tests.broker.security.tls.certificates import server
-from tierlog.tests.broker.socket_peers import Peer, Running, running
+from tierlog.tests.security.tls.certificates import server
 
 SERVER = "kafka.server:type=socket-server-metrics,name="
 SALT = b"salt of everybody"

@@ -32,14 +32,14 @@ from tierlog.broker.network.transport import (
     Securing,
     SharedScratch,
 )
-from tierlog.broker.security.sasl.authenticator import OfferedMechanism
-from tierlog.broker.security.session import SecurityProtocol
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.protocol.schema import Chunk
+from tierlog.security.sasl.authenticator import OfferedMechanism
+from tierlog.security.session import SecurityProtocol
 from tierlog.storage.directory.log_dir import LogDir, MetaProperties
 from tierlog.storage.files import OsFiles
-from tierlog.tests.broker.security.sasl.sasl_frames import plain
-from tierlog.tests.broker.security.tls.certificates import client_context, server
+from tierlog.tests.security.sasl.sasl_frames import plain
+from tierlog.tests.security.tls.certificates import client_context, server
 
 PROTOCOLS: tuple[SecurityProtocol, ...] = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 BROKER, CONTROLLER = "NODES", "CONTROL"

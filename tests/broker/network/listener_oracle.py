@@ -5,10 +5,10 @@ import ssl
 from contextlib import suppress
 from typing import NamedTuple
 
-from tierlog.broker.security.session import SecurityProtocol
-from tierlog.tests.broker.security.sasl.sasl_oracle import CLOSED, EVENTS, Oracle
-from tierlog.tests.broker.security.tls.certificates import client_context
+from tierlog.security.session import SecurityProtocol
 from tierlog.tests.broker.socket_peers import Peer, frame
+from tierlog.tests.security.sasl.sasl_oracle import CLOSED, EVENTS, Oracle
+from tierlog.tests.security.tls.certificates import client_context
 
 from .listener_kinds import BROKER
 

@@ -18,7 +18,7 @@ import pytest
 from tierlog.broker.dispatch.apis import Apis
 from tierlog.broker.network.socket_server import STRANGERS_BYTES_MAX
 from tierlog.clients.protocol.connection import FIRST_BUFFER_BYTES
-from tierlog.tests.broker.security.sasl.sasl_frames import BAD, authenticate, handshake, versions
+from tierlog.tests.security.sasl.sasl_frames import BAD, authenticate, handshake, versions
 
 from .listener_kinds import (
     BROKER,

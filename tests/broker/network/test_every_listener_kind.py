@@ -21,8 +21,8 @@ import pytest
 from tierlog.broker.dispatch.apis import Apis
 from tierlog.broker.network import sasl_gate
 from tierlog.broker.network.socket_listener import SocketNetwork, SocketOptions
-from tierlog.broker.security.session import SecurityProtocol
-from tierlog.tests.broker.security.sasl.sasl_oracle import EVENTS
+from tierlog.security.session import SecurityProtocol
+from tierlog.tests.security.sasl.sasl_oracle import EVENTS
 
 from .listener_kinds import (
     BROKER,
@@ -68,7 +68,7 @@ data, of which no event has one), what all connections share, and what a header 
 OWN_MODULES = (
     "tierlog.broker.dispatch.apis",
     "tierlog.broker.network",
-    "tierlog.broker.security.tls.engine",
+    "tierlog.security.tls.engine",
     "tierlog.clients.protocol.connection",
 )
 

@@ -6,10 +6,11 @@ import pytest
 
 from tierlog.broker.metrics.metrics import Metrics
 from tierlog.broker.network.connection import ConnectedClient, DeferredResponse, Response
-from tierlog.broker.security.sasl import authenticator
 from tierlog.clients.protocol.connection import frame as framed
 from tierlog.clients.sasl.scram_keys import SCRAM_SHA_256, SCRAM_SHA_512
-from tierlog.tests.broker.security.sasl.sasl_frames import (
+from tierlog.security.sasl import authenticator
+from tierlog.tests.broker.socket_peers import Peer, Running, frame, until
+from tierlog.tests.security.sasl.sasl_frames import (
     BAD,
     GOOD,
     authenticate,
@@ -20,7 +21,6 @@ from tierlog.tests.broker.security.sasl.sasl_frames import (
     read_token,
     versions,
 )
-from tierlog.tests.broker.socket_peers import Peer, Running, frame, until
 
 from .gated_server import count, gated, log_in, prove, scram
 

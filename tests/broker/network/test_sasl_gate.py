@@ -8,7 +8,8 @@ import struct
 import pytest
 
 from tierlog.broker.network.sasl_gate import SaslGate
-from tierlog.tests.broker.security.sasl.sasl_frames import (
+from tierlog.tests.broker.socket_peers import Peer, Running, frame, until
+from tierlog.tests.security.sasl.sasl_frames import (
     BAD,
     authenticate,
     handshake,
@@ -16,7 +17,6 @@ from tierlog.tests.broker.security.sasl.sasl_frames import (
     read_token,
     versions,
 )
-from tierlog.tests.broker.socket_peers import Peer, Running, frame, until
 
 from .gated_server import count, gated, log_in
 

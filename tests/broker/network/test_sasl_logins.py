@@ -9,7 +9,8 @@ import pytest
 from tierlog.broker.metrics.metrics import Metrics
 from tierlog.clients.protocol.api import APIS, ApiKey
 from tierlog.clients.sasl.scram_keys import SCRAM_SHA_256, SCRAM_SHA_512
-from tierlog.tests.broker.security.sasl.sasl_frames import (
+from tierlog.tests.broker.socket_peers import Peer, Running, frame
+from tierlog.tests.security.sasl.sasl_frames import (
     BAD,
     GOOD,
     authenticate,
@@ -20,8 +21,7 @@ from tierlog.tests.broker.security.sasl.sasl_frames import (
     read_token,
     versions,
 )
-from tierlog.tests.broker.security.tls.certificates import client_context
-from tierlog.tests.broker.socket_peers import Peer, Running, frame
+from tierlog.tests.security.tls.certificates import client_context
 
 from .gated_server import ScramLogin, count, gated, log_in, prove, scram
 

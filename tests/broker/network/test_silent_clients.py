@@ -11,14 +11,14 @@ from tierlog.broker.network import receive_budget
 from tierlog.broker.network.connection import ConnectedClient, Response
 from tierlog.broker.network.socket_server import STRANGERS_BYTES_MAX, ConnectionLimits
 from tierlog.clients.protocol.connection import FIRST_BUFFER_BYTES, frame as framed
-from tierlog.tests.broker.security.sasl.sasl_frames import (
+from tierlog.tests.broker.socket_peers import Peer, Running, frame, running, until
+from tierlog.tests.security.sasl.sasl_frames import (
     GOOD,
     authenticate,
     handshake,
     read_handshake,
     read_token,
 )
-from tierlog.tests.broker.socket_peers import Peer, Running, frame, running, until
 
 from .gated_server import gated
 

@@ -11,8 +11,8 @@ import pytest
 from tierlog.broker.network.connection import ConnectedClient, DeferredResponse, Response
 from tierlog.broker.network.tls_transport import LOW_WATER_BYTES, TlsAcceptor, TlsTransport
 from tierlog.clients.protocol.connection import frame as framed
-from tierlog.tests.broker.security.tls.certificates import client_context, server
 from tierlog.tests.broker.socket_peers import Running, frame, running, saying, until
+from tierlog.tests.security.tls.certificates import client_context, server
 
 SIZES = (5, 900, 17_000, 70_000, 300_000)
 PATIENCE_S = 20.0

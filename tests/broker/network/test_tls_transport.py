@@ -15,12 +15,12 @@ from tierlog.broker.network.tls_transport import TlsAcceptor
 from tierlog.clients.protocol.connection import frame as framed
 from tierlog.clients.protocol.schema import Chunk
 from tierlog.storage.files import OsFiles
-from tierlog.tests.broker.security.tls.certificates import (
+from tierlog.tests.broker.socket_peers import Running, frame, running, saying, until
+from tierlog.tests.security.tls.certificates import (
     client_context,
     person,
     server,
 )
-from tierlog.tests.broker.socket_peers import Running, frame, running, saying, until
 
 LONG_S = 60.0
 

@@ -13,6 +13,7 @@ import pytest
 from tierlog.broker.testing import data_directory
 from tierlog.broker.testing.data_directory import DataDirectory, copy_tree, read_tail, replace_tree
 from tierlog.storage.files import OsFiles
+from tierlog.tests.house_rules import ROOT
 
 OLD = (0, 0)
 
@@ -119,7 +120,7 @@ def test_the_interpreters_end_removes_the_data_of_a_broker_that_was_not_closed()
     )
     ran = subprocess.run(
         [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3] / ".namespace")},
+        env={**os.environ, "PYTHONPATH": str(ROOT / ".namespace")},
         capture_output=True,
         text=True,
         timeout=100,

@@ -4,8 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from tierlog.broker.security.sasl.exchange import Proven, SaslFailure
-from tierlog.broker.security.sasl.scram import ScramServer
 from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.sasl.client_mechanism import client_mechanism
@@ -18,6 +16,8 @@ from tierlog.clients.sasl.scram_keys import (
 )
 from tierlog.clients.sasl.scram_login import MESSAGE_BYTES_MAX, ScramLogin, ScramProof
 from tierlog.clients.sasl.secret import Secret
+from tierlog.security.sasl.exchange import Proven, SaslFailure
+from tierlog.security.sasl.scram import ScramServer
 
 RANDOM = SystemEnvironment().random_uuid
 NONCE = "rOprNGfwEbeRWgbNEkqO"

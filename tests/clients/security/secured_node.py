@@ -26,8 +26,8 @@ from confluent_kafka.cimpl import NewTopic
 from tierlog.bench.cluster import Cluster, Kind, combined
 from tierlog.bench.probe import free_port
 
-from ...broker.security.sasl.oauth.tokens import AUDIENCE, ISSUER, claims, key_set, signed
-from ...broker.security.tls.certificates import (
+from ...security.sasl.oauth.tokens import AUDIENCE, ISSUER, claims, key_set, signed
+from ...security.tls.certificates import (
     authority,
     broker_certificate,
     person,

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from tierlog.clients.protocol.api import ApiKey
 
-from ...broker.security.access_matrix_cluster import REFUSED_ACL
+from ...security.access_matrix_cluster import REFUSED_ACL
 from .draw import Draw, Values, drawn
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32

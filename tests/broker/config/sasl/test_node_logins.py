@@ -1,13 +1,13 @@
 """How a node logs in to the others, as its file says, and what refuses the start."""
 
 import re
-from pathlib import Path
 
 import pytest
 
 from tierlog.broker.config.config import BrokerConfig, config_warnings, read_config
 from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.errors import ErrorCode, KafkaError
+from tierlog.tests.house_rules import ROOT
 
 MODULES = "org.apache.kafka.common.security"
 PLAIN = f'{MODULES}.plain.PlainLoginModule required username=node password="hidden"'
@@ -193,7 +193,7 @@ def test_a_broker_alone_may_have_clients_with_tokens_only() -> None:
 
 
 def test_the_lines_of_the_documentation_are_for_such_a_node() -> None:
-    page = (Path(__file__).parents[4] / "docs/security.md").read_text()
+    page = (ROOT / "docs/security.md").read_text()
     blocks = re.findall(r"```properties\n(.*?)```", page, re.DOTALL)
     (block,) = [each for each in blocks if "sasl.mechanism.controller.protocol=" in each]
     lines = block.replace("${env:NODE_PASSWORD}", "x").splitlines()
