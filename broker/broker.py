@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 
 from ..clients.errors import KafkaError
 from ..clients.supervisor import Supervisor
+from ..coordinator.transaction.producer_ids import ProducerIds
 from ..replication.controller.broker_control import BrokerRegistration
 from ..replication.controller.controller import Controller
 from ..replication.housekeeping.housekeeping import Housekeeping
@@ -63,7 +64,8 @@ from .config.settings import (
 )
 from .config.tls_listeners import TlsListeners, tls_listeners
 from .config.topic_defaults import TopicDefaults
-from .coordinator.transaction.producer_ids import ProducerIds
+from .coordinators.groups import Groups
+from .coordinators.transactions import Transactions
 from .dependencies import Dependencies
 from .dispatch.apis import Apis
 from .dispatch.quota_switch import serve_within_quotas
@@ -76,8 +78,6 @@ from .network.transport import Network
 from .node_storage import NodeStorage, configure_logs
 from .request.context import BrokerContext
 from .request.fetch_session import FetchSessionCache
-from .request.groups import Groups
-from .request.transactions import Transactions
 from .tier.tiered_topics import (
     check_tier_is_there,
     check_tier_places,

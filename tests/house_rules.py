@@ -17,7 +17,16 @@ from pathlib import Path
 from tierlog.tests.banned_calls import BANS, CODE_FOLDERS, TEST_BANS, banned
 
 ROOT = Path(__file__).resolve().parent.parent
-LAYERS = ("pipeline", "broker", "security", "replication", "tiering", "storage", "clients")
+LAYERS = (
+    "pipeline",
+    "broker",
+    "coordinator",
+    "security",
+    "replication",
+    "tiering",
+    "storage",
+    "clients",
+)
 """The folders of the product, from the top down."""
 
 FILE_LINES_MAX = 700

@@ -55,6 +55,8 @@ class _Table(TypedDict):
 
 _ROOMS = (
     "broker",
+    "coordinator",
+    "security",
     "replication",
     "tiering",
     "storage",

@@ -9,28 +9,28 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
-from tierlog.broker.coordinator.classic.group_state import (
+from tierlog.broker.dispatch.fetch_pacing import TRANSITIONS as PACING, PacingState
+from tierlog.broker.network.connection_states import (
+    TRANSITIONS as CONNECTION,
+    ConnectionState,
+)
+from tierlog.coordinator.classic.group_state import (
     NEXT_STATES,
     REACTIONS,
     GroupEvent,
     GroupState,
 )
-from tierlog.broker.coordinator.consumer.reconciliation import (
+from tierlog.coordinator.consumer.reconciliation import (
     REACTIONS as MEMBER_REACTIONS,
     MemberEvent,
     MemberState,
 )
-from tierlog.broker.coordinator.led_shards import TRANSITIONS as SHARD, ShardState
-from tierlog.broker.coordinator.transaction.transaction_state import (
+from tierlog.coordinator.led_shards import TRANSITIONS as SHARD, ShardState
+from tierlog.coordinator.transaction.transaction_state import (
     NEXT_STATES as NEXT_TRANSACTION_STATES,
     REACTIONS as TRANSACTION_REACTIONS,
     TransactionEvent,
     TransactionState,
-)
-from tierlog.broker.dispatch.fetch_pacing import TRANSITIONS as PACING, PacingState
-from tierlog.broker.network.connection_states import (
-    TRANSITIONS as CONNECTION,
-    ConnectionState,
 )
 from tierlog.replication.brokers.broker_life import TRANSITIONS as LIFE, BrokerLife
 from tierlog.replication.brokers.broker_states import TRANSITIONS as BROKER, BrokerState
@@ -212,13 +212,13 @@ MACHINES = [
     ),
     Machine(
         "The groups of one partition of __consumer_offsets",
-        "broker/coordinator/led_shards.py",
+        "coordinator/led_shards.py",
         "TRANSITIONS",
         moves_by_event(ShardState.LOADING, SHARD.items()),
     ),
     Machine(
         "A classic group",
-        "broker/coordinator/classic/group_state.py",
+        "coordinator/classic/group_state.py",
         "NEXT_STATES",
         [
             Move(_OUTSIDE, GroupState.EMPTY.name, ("made",)),
@@ -228,7 +228,7 @@ MACHINES = [
     ),
     Machine(
         "A transactional id",
-        "broker/coordinator/transaction/transaction_state.py",
+        "coordinator/transaction/transaction_state.py",
         "NEXT_STATES",
         [
             Move(_OUTSIDE, TransactionState.EMPTY.name, ("a producer has come",)),
@@ -261,21 +261,21 @@ def _reaction_table(
 REACTION_TABLES = [
     _reaction_table(
         "What a classic group does about an event",
-        "broker/coordinator/classic/group_state.py",
+        "coordinator/classic/group_state.py",
         GroupState,
         GroupEvent,
         REACTIONS.items(),
     ),
     _reaction_table(
         "What a heartbeat does to a member of the consumer protocol",
-        "broker/coordinator/consumer/reconciliation.py",
+        "coordinator/consumer/reconciliation.py",
         MemberState,
         MemberEvent,
         MEMBER_REACTIONS.items(),
     ),
     _reaction_table(
         "What is done about an event in a transaction",
-        "broker/coordinator/transaction/transaction_state.py",
+        "coordinator/transaction/transaction_state.py",
         TransactionState,
         TransactionEvent,
         TRANSACTION_REACTIONS.items(),

@@ -13,9 +13,9 @@ from ...clients.protocol.messages.add_offsets_to_txn import (
     AddOffsetsToTxnResponse,
 )
 from ...clients.topic_partition import TopicPartition
+from ...coordinator.offsets_topic import OFFSETS_TOPIC
+from ...coordinator.transaction.transaction_shard import Addition
 from ...security.access import GROUP, READ, TRANSACTIONAL_ID, WRITE, denies
-from ..coordinator.offsets_topic import OFFSETS_TOPIC
-from ..coordinator.transaction.transaction_shard import Addition
 from ..request.context import BrokerContext, Deferred, RequestContext
 from ..request.producer_identity import error_for_version
 

@@ -24,10 +24,10 @@ from ...clients.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from ...clients.topic_partition import TopicPartition
+from ...coordinator.transaction.transaction_metadata import EPOCH_BUMP_VERSION
+from ...coordinator.transaction.transaction_shard import Addition
 from ...replication.topic_names import INTERNAL_TOPICS
 from ...security.access import CLUSTER_ACTION, TOPIC, TRANSACTIONAL_ID, WRITE, access_of
-from ..coordinator.transaction.transaction_metadata import EPOCH_BUMP_VERSION
-from ..coordinator.transaction.transaction_shard import Addition
 from ..request.context import BrokerContext, RequestContext
 from ..request.producer_identity import error_for_version
 

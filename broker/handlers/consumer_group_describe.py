@@ -18,10 +18,10 @@ from ...clients.protocol.messages.consumer_group_describe import (
     Member,
     TopicPartitions,
 )
+from ...coordinator.consumer.consumer_group_description import ConsumerMemberDescription
+from ...coordinator.consumer.consumer_records import by_topic
 from ...replication.metadata.cluster_image import ClusterImage
 from ...security.access import DESCRIBE, GROUP, TOPIC, Access, access_of
-from ..coordinator.consumer.consumer_group_description import ConsumerMemberDescription
-from ..coordinator.consumer.consumer_records import by_topic
 from ..request.authorized_operations import OPERATIONS_NOT_REQUESTED, group_operations
 from ..request.consumer_protocol import serves_consumer_groups
 from ..request.context import BrokerContext, RequestContext

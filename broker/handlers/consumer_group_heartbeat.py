@@ -18,9 +18,9 @@ from ...clients.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from ...coordinator.consumer.consumer_heartbeat import ConsumerHeartbeat, HeartbeatAnswer
+from ...coordinator.consumer.consumer_records import by_topic
 from ...security.access import DESCRIBE, GROUP, READ, TOPIC, Access, access_of
-from ..coordinator.consumer.consumer_heartbeat import ConsumerHeartbeat, HeartbeatAnswer
-from ..coordinator.consumer.consumer_records import by_topic
 from ..request.consumer_protocol import serves_consumer_groups
 from ..request.context import BrokerContext, Deferred, RequestContext
 

@@ -16,8 +16,8 @@ from ...clients.protocol.messages.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
+from ...coordinator.result_or_future import ResultOrFuture
 from ...security.access import DELETE, GROUP, access_of
-from ..coordinator.result_or_future import ResultOrFuture
 from ..request.context import BrokerContext, RequestContext
 
 

@@ -16,8 +16,8 @@ from ...clients.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from ...coordinator.group.group_coordinator import GroupCoordinator
 from ...security.access import DESCRIBE, GROUP, access_of
-from ..coordinator.group.group_coordinator import GroupCoordinator
 from ..request.authorized_operations import OPERATIONS_NOT_REQUESTED, group_operations
 from ..request.context import BrokerContext, RequestContext
 from ..request.lazy_list import lazy_list

@@ -10,8 +10,8 @@ from ...clients.protocol.messages.describe_transactions import (
     TopicData,
     TransactionState,
 )
+from ...coordinator.transaction.transaction_metadata import Transaction
 from ...security.access import DESCRIBE, TOPIC, TRANSACTIONAL_ID, access_of
-from ..coordinator.transaction.transaction_metadata import Transaction
 from ..request.context import BrokerContext, RequestContext
 from ..request.lazy_list import lazy_list
 

@@ -11,10 +11,10 @@ from functools import partial
 
 from ...clients.errors import ErrorCode
 from ...clients.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from ...coordinator.transaction.transaction_coordinator import ProducerIdentity
+from ...coordinator.transaction.transaction_metadata import EPOCH_BUMP_VERSION
+from ...coordinator.transaction.transaction_shard import Ending
 from ...security.access import TRANSACTIONAL_ID, WRITE, denies
-from ..coordinator.transaction.transaction_coordinator import ProducerIdentity
-from ..coordinator.transaction.transaction_metadata import EPOCH_BUMP_VERSION
-from ..coordinator.transaction.transaction_shard import Ending
 from ..request.context import BrokerContext, Deferred, RequestContext
 from ..request.producer_identity import error_for_version, identity_of
 

@@ -20,11 +20,11 @@ from ...clients.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from ...coordinator.offsets_topic import OFFSETS_TOPIC
+from ...coordinator.transaction.transaction_config import transaction_topic
 from ...replication.topic_names import TRANSACTION_STATE_TOPIC
 from ...security.access import CLUSTER_ACTION, DESCRIBE, GROUP, TRANSACTIONAL_ID, access_of
 from ...security.refusals import CLUSTER_DENIED
-from ..coordinator.offsets_topic import OFFSETS_TOPIC
-from ..coordinator.transaction.transaction_config import transaction_topic
 from ..request.active_controller import create_internal_topics
 from ..request.context import BrokerContext, RequestContext
 from ..request.lazy_list import lazy_list

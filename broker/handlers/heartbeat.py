@@ -10,8 +10,8 @@ v4: flexible
 
 from ...clients.errors import ErrorCode
 from ...clients.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ...coordinator.group_actions import MemberIdentity
 from ...security.access import GROUP, READ, denies
-from ..coordinator.group_actions import MemberIdentity
 from ..request.context import BrokerContext, RequestContext
 
 

@@ -17,10 +17,10 @@ from ...clients.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
+from ...coordinator.transaction.producer_ids import ProducerIds
+from ...coordinator.transaction.transaction_coordinator import ProducerIdentity
+from ...coordinator.transaction.transaction_shard import Initialization
 from ...security.access import IDEMPOTENT_WRITE, TOPIC, TRANSACTIONAL_ID, WRITE, Access, access_of
-from ..coordinator.transaction.producer_ids import ProducerIds
-from ..coordinator.transaction.transaction_coordinator import ProducerIdentity
-from ..coordinator.transaction.transaction_shard import Initialization
 from ..request.context import BrokerContext, Deferred, RequestContext
 from ..request.producer_identity import error_for_version, identity_of
 

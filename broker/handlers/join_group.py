@@ -19,8 +19,8 @@ from ...clients.protocol.messages.join_group import (
     JoinGroupResponse,
     JoinGroupResponseMember,
 )
+from ...coordinator.group_actions import GroupProtocol, JoinRequest, JoinResult
 from ...security.access import GROUP, READ, denies
-from ..coordinator.group_actions import GroupProtocol, JoinRequest, JoinResult
 from ..request.context import BrokerContext, Deferred, RequestContext
 
 _NO_TIMEOUT = -1

@@ -18,8 +18,8 @@ from ...clients.protocol.messages.leave_group import (
     LeaveGroupResponse,
     MemberResponse,
 )
+from ...coordinator.group_actions import Left, MemberIdentity
 from ...security.access import GROUP, READ, denies
-from ..coordinator.group_actions import Left, MemberIdentity
 from ..request.context import BrokerContext, Deferred, RequestContext
 
 _FIRST_WITH_SEVERAL = 3

@@ -12,9 +12,9 @@ from ...clients.protocol.messages.list_transactions import (
     ListTransactionsResponse,
     TransactionState as ListedState,
 )
+from ...coordinator.transaction.transaction_metadata import Transaction
+from ...coordinator.transaction.transaction_state import TransactionState
 from ...security.access import DESCRIBE, TRANSACTIONAL_ID, access_of
-from ..coordinator.transaction.transaction_metadata import Transaction
-from ..coordinator.transaction.transaction_state import TransactionState
 from ..request.context import BrokerContext, RequestContext
 
 _STATES = {state.value for state in TransactionState} | {"PrepareEpochFence"}
@@ -55,7 +55,7 @@ def _matching(transactions: list[Transaction], pattern: str | None) -> list[Tran
     """The transactions whose id matches. Raises KafkaError(INVALID_REGULAR_EXPRESSION)."""
     if not pattern:
         return transactions
-    from ..coordinator.consumer.topic_regex import compile_regex
+    from ...coordinator.consumer.topic_regex import compile_regex
 
     compiled = compile_regex(pattern)
     return [each for each in transactions if compiled.matches(each.transactional_id)]

@@ -33,6 +33,7 @@ from ...clients.protocol.messages.metadata import (
     MetadataResponseBroker,
     MetadataResponseTopic,
 )
+from ...coordinator.transaction.transaction_config import transaction_topic
 from ...replication.metadata.cluster_image import ClusterImage, TopicImage
 from ...replication.topic_names import (
     GROUP_METADATA_TOPIC,
@@ -42,8 +43,7 @@ from ...replication.topic_names import (
     validate_topic_name,
 )
 from ...security.access import CREATE, DESCRIBE, TOPIC, Access, access_of
-from ..coordinator.consumer.share_topic import share_state_topic
-from ..coordinator.transaction.transaction_config import transaction_topic
+from ..coordinators.share_topic import share_state_topic
 from ..request.active_controller import create_topics_for
 from ..request.authorized_operations import (
     OPERATIONS_NOT_REQUESTED,

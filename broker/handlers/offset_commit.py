@@ -24,10 +24,10 @@ from ...clients.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from ...coordinator.group_actions import MemberIdentity
+from ...coordinator.offsets import CommitRequest, OffsetToCommit
 from ...replication.metadata.cluster_image import ClusterImage
 from ...security.access import GROUP, READ, TOPIC, Access, access_of
-from ..coordinator.group_actions import MemberIdentity
-from ..coordinator.offsets import CommitRequest, OffsetToCommit
 from ..request.context import BrokerContext, Deferred, RequestContext
 from ..request.lazy_list import lazy_list
 

@@ -30,18 +30,18 @@ from ...clients.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from ...replication.metadata.cluster_image import ClusterImage
-from ...security.access import DESCRIBE, GROUP, TOPIC, Access, access_of
-from ..coordinator.fetched_offsets import Fetched, FetchedTopic
-from ..coordinator.group_records import CommittedOffset
-from ..coordinator.offsets import (
+from ...coordinator.fetched_offsets import Fetched, FetchedTopic
+from ...coordinator.group_records import CommittedOffset
+from ...coordinator.offsets import (
     NO_COMMITTED_OFFSET,
     NOBODY,
     UNSTABLE_OFFSET,
     FetchTopic,
     MemberClaim,
 )
-from ..coordinator.result_or_future import ResultOrFuture
+from ...coordinator.result_or_future import ResultOrFuture
+from ...replication.metadata.cluster_image import ClusterImage
+from ...security.access import DESCRIBE, GROUP, TOPIC, Access, access_of
 from ..request.context import BrokerContext, RequestContext
 from ..request.lazy_list import lazy_list
 

@@ -10,8 +10,8 @@ v5: protocol type and name, which must match the group (KIP-559)
 
 from ...clients.errors import ErrorCode
 from ...clients.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from ...coordinator.group_actions import SyncRequest, SyncResult
 from ...security.access import GROUP, READ, denies
-from ..coordinator.group_actions import SyncRequest, SyncResult
 from ..request.context import BrokerContext, Deferred, RequestContext
 
 _FIRST_WITH_PROTOCOL = 5

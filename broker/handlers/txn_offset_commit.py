@@ -26,12 +26,12 @@ from ...clients.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from ...clients.topic_partition import TopicPartition
+from ...coordinator.group.prepared_commit import PreparedCommit
+from ...coordinator.group_actions import MemberIdentity
+from ...coordinator.offsets import CommitRequest, OffsetsProducer, OffsetToCommit
+from ...coordinator.offsets_topic import OFFSETS_TOPIC
 from ...replication.metadata.cluster_image import ClusterImage
 from ...security.access import GROUP, READ, TOPIC, TRANSACTIONAL_ID, WRITE, Access, access_of
-from ..coordinator.group.prepared_commit import PreparedCommit
-from ..coordinator.group_actions import MemberIdentity
-from ..coordinator.offsets import CommitRequest, OffsetsProducer, OffsetToCommit
-from ..coordinator.offsets_topic import OFFSETS_TOPIC
 from ..request.context import BrokerContext, Deferred, RequestContext
 from ..request.lazy_list import lazy_list
 from ..request.transaction_membership import (

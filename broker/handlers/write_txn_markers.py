@@ -20,8 +20,8 @@ from ...clients.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from ...clients.topic_partition import TopicPartition
-from ..coordinator.result_or_future import ResultOrFuture
-from ..coordinator.transaction.transaction_markers import Marker, MarkerErrors
+from ...coordinator.result_or_future import ResultOrFuture
+from ...coordinator.transaction.transaction_markers import Marker, MarkerErrors
 from ..request.context import BrokerContext, RequestContext
 
 _OF_THE_GROUP_COORDINATOR = frozenset(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 from ...clients.environment import Environment
 from ...clients.protocol.api import ListenerKind
 from ...clients.protocol.schema import Message
+from ...coordinator.transaction.producer_ids import ProducerIds
 from ...replication.controller.controller import Controller
 from ...replication.controller.controller_config import PartitionCharge, no_charge
 from ...replication.leader.replica_manager import ReplicaManager
@@ -16,23 +17,22 @@ from ..config.config import BrokerConfig
 from ..config.dynamic_config import DynamicConfig
 from ..config.listeners import Listeners
 from ..config.topic_defaults import TopicDefaults
-from ..coordinator.transaction.producer_ids import ProducerIds
+from ..coordinators.groups import Groups
+from ..coordinators.transactions import Transactions
 from ..metrics.metrics import Counter, Metrics
 from .client_telemetry import ClientTelemetry
 from .described_topics import DescribedTopics
 from .fetch_session import FetchSessionCache
-from .groups import Groups
 from .large_requests import LargeRequests
-from .transactions import Transactions
 
 if TYPE_CHECKING:
+    from ...coordinator.group.group_coordinator import GroupCoordinator
+    from ...coordinator.transaction.transaction_coordinator import TransactionCoordinator
     from ...replication.authorizer.authorizer import Authorizer
     from ...replication.cluster.cluster_control import ClusterControl
     from ...replication.cluster.death_hint import HeartbeatConnection
     from ...replication.metadata.quorum_member import QuorumMember
     from ..cluster.controller_channel import ControllerChannel
-    from ..coordinator.group.group_coordinator import GroupCoordinator
-    from ..coordinator.transaction.transaction_coordinator import TransactionCoordinator
     from ..metrics.telemetry import Telemetry
 
 T = TypeVar("T")

@@ -8,10 +8,10 @@ import asyncio
 from collections.abc import Callable, Coroutine
 
 from ...clients.errors import ErrorCode, KafkaError
-from ..coordinator.result_or_future import ResultOrFuture
-from ..coordinator.transaction.producer_ids import ProducerIds
-from ..coordinator.transaction.transaction_coordinator import ProducerIdentity
-from ..coordinator.transaction.transaction_shard import TakeProducerId
+from ...coordinator.result_or_future import ResultOrFuture
+from ...coordinator.transaction.producer_ids import ProducerIds
+from ...coordinator.transaction.transaction_coordinator import ProducerIdentity
+from ...coordinator.transaction.transaction_shard import TakeProducerId
 
 IdentityCall = Callable[[TakeProducerId], ResultOrFuture[ProducerIdentity] | None]
 """Calls the coordinator; returns None if it needs a producer id and the block has none left."""

@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.record.batch import RecordBatch
 from ...clients.topic_partition import TopicPartition
+from ...coordinator.result_or_future import settled_by
+from ...coordinator.transaction.addition_retry import AdditionRetry, with_retries
+from ...coordinator.transaction.transaction_metadata import EPOCH_BUMP_VERSION
+from ...coordinator.transaction.transaction_shard import Addition
 from ...replication.partition.append_data import AppendEntry
 from ...storage.log.unified_log import UnifiedLog
-from ..coordinator.result_or_future import settled_by
-from ..coordinator.transaction.addition_retry import AdditionRetry, with_retries
-from ..coordinator.transaction.transaction_metadata import EPOCH_BUMP_VERSION
-from ..coordinator.transaction.transaction_shard import Addition
 from .context import BrokerContext
 
 if TYPE_CHECKING:

@@ -7,14 +7,14 @@ from collections.abc import Callable, Collection, Generator, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...clients.steps import sorted_steps
-from ..coordinator.group_records import CommittedOffset
-from ..coordinator.led_shards import ShardState
-from ..coordinator.offsets import NO_OFFSET
+from ...coordinator.group_records import CommittedOffset
+from ...coordinator.led_shards import ShardState
+from ...coordinator.offsets import NO_OFFSET
 from .partition_status import Lag
 from .sources import Json, StatusSources, Steps, cut, shortened
 
 if TYPE_CHECKING:
-    from ..coordinator.group.group_shard import GroupShard
+    from ...coordinator.group.group_shard import GroupShard
 
 GROUPS_MAX = 500
 MEMBERS_MAX = 20

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from ...clients.topic_partition import TopicPartition
+from ...coordinator.led_shards import ShardState
 from ...replication.metadata.cluster_image import ClusterImage
 from ...replication.partition.partition import Partition, PartitionRole
 from ...storage.log.unified_log import UnifiedLog
-from ..coordinator.led_shards import ShardState
 from ..request.context import BrokerContext
 
 if TYPE_CHECKING:
+    from ...coordinator.group.group_shard import GroupShard
     from ...tiering.remote_log_manager import RemoteLogManager
-    from ..coordinator.group.group_shard import GroupShard
 
 T = TypeVar("T")
 

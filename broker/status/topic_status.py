@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 from ...clients.kafka_uuid import uuid_to_string
 from ...clients.steps import sorted_steps
+from ...coordinator.offsets import FetchTopic
 from ...replication.metadata.cluster_image import PartitionImage, TopicImage
 from ...replication.partition.partition import Partition
 from ...replication.topic_names import NEVER_TIERED
 from ...storage.log.unified_log import UnifiedLog
-from ..coordinator.offsets import FetchTopic
 from .group_status import lags_by_topic, shards_by_group
 from .partition_status import (
     NO_OFFSETS,

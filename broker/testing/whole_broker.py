@@ -11,6 +11,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 _PACKAGE = __name__.removesuffix(".broker.testing.whole_broker")
+_PARTS = ("broker", "clients", "coordinator", "replication", "security", "storage", "tiering")
 _NOT_OF_A_BROKER = (
     "broker.commands",
     "broker.local_cluster",
@@ -29,7 +30,7 @@ def load_if_modules_are_dropped() -> None:
 
 
 def _modules() -> Iterator[str]:
-    for part in ("broker", "clients", "replication", "security", "storage", "tiering"):
+    for part in _PARTS:
         yield from _modules_of(part)
 
 

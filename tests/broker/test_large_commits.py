@@ -6,13 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.broker.coordinator.group import prepared_commit
-from tierlog.broker.coordinator.group_records import (
-    CommittedOffset,
-    GroupRecord,
-    OffsetKey,
-    offset_record,
-)
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.messages.create_topics import (
     CreatableTopic,
@@ -38,6 +31,13 @@ from tierlog.clients.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
+)
+from tierlog.coordinator.group import prepared_commit
+from tierlog.coordinator.group_records import (
+    CommittedOffset,
+    GroupRecord,
+    OffsetKey,
+    offset_record,
 )
 
 from ..broker_process import BrokerThread, RawClient

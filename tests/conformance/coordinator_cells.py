@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias
 
-from tierlog.broker.coordinator.transaction.transaction_metadata import Transaction
-from tierlog.broker.coordinator.transaction.transaction_state import TransactionState
 from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
@@ -19,6 +17,8 @@ from tierlog.clients.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
+from tierlog.coordinator.transaction.transaction_metadata import Transaction
+from tierlog.coordinator.transaction.transaction_state import TransactionState
 
 from ..broker_process import RawClient
 from .coordinator_requests import (

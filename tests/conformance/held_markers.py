@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 
 from tierlog.bench.cluster import Cluster, Kind, separate
-from tierlog.broker.coordinator.transaction.transaction_metadata import Transaction
-from tierlog.broker.coordinator.transaction.transaction_records import transaction_record
 from tierlog.clients.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -40,6 +38,8 @@ from tierlog.clients.protocol.messages.metadata import (
 )
 from tierlog.clients.record.batch import Record, batches
 from tierlog.clients.record.builder import build_batch
+from tierlog.coordinator.transaction.transaction_metadata import Transaction
+from tierlog.coordinator.transaction.transaction_records import transaction_record
 
 from ..broker_process import RawClient
 from ..waiting import wait_until

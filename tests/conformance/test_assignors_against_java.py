@@ -11,10 +11,10 @@ import random
 
 import pytest
 
-from tierlog.broker.coordinator.consumer.assignor_members import AssignorMember
-from tierlog.broker.coordinator.consumer.assignors import ASSIGNORS
-from tierlog.broker.coordinator.consumer.topic_partitions import NOTHING, Partitions
 from tierlog.clients.kafka_uuid import Uuid, uuid_from_string, uuid_to_string
+from tierlog.coordinator.consumer.assignor_members import AssignorMember
+from tierlog.coordinator.consumer.assignors import ASSIGNORS
+from tierlog.coordinator.consumer.topic_partitions import NOTHING, Partitions
 from tierlog.tests.conformance.java_programs import run_java
 
 pytestmark = pytest.mark.requires("java", "mvn")

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import pytest
 
 from tierlog.bench.kafka_peer import KafkaNode
-from tierlog.broker.coordinator.consumer.metadata_hash import MetadataHashes
 from tierlog.clients.kafka_uuid import ZERO_UUID
 from tierlog.clients.protocol.messages.delete_groups import DeleteGroupsRequest
+from tierlog.coordinator.consumer.metadata_hash import MetadataHashes
 from tierlog.replication.metadata.cluster_image import (
     BrokerImage,
     ClusterImage,

@@ -12,8 +12,11 @@ from pathlib import Path
 import pytest
 
 from tierlog.bench.kafka_peer import KAFKA_VERSION, kafka_jars, run_tool
-from tierlog.broker.coordinator.consumer import consumer_schemas
-from tierlog.broker.coordinator.consumer.consumer_records import (
+from tierlog.clients.kafka_uuid import Uuid, uuid_to_string
+from tierlog.clients.protocol.schema import Message
+from tierlog.clients.record.builder import RecordBatchBuilder
+from tierlog.coordinator.consumer import consumer_schemas
+from tierlog.coordinator.consumer.consumer_records import (
     ClassicMemberValue,
     ConsumerGroupEntry,
     CurrentAssignmentEntry,
@@ -30,11 +33,8 @@ from tierlog.broker.coordinator.consumer.consumer_records import (
     consumer_record,
     read_consumer_record,
 )
-from tierlog.broker.coordinator.consumer.reconciliation import Held, MemberState
-from tierlog.broker.coordinator.group_actions import GroupProtocol
-from tierlog.clients.kafka_uuid import Uuid, uuid_to_string
-from tierlog.clients.protocol.schema import Message
-from tierlog.clients.record.builder import RecordBatchBuilder
+from tierlog.coordinator.consumer.reconciliation import Held, MemberState
+from tierlog.coordinator.group_actions import GroupProtocol
 from tierlog.tests.clients.protocol.definitions import KafkaDefinition, our_definition
 from tierlog.tests.clients.protocol.served_messages import identify
 from tierlog.tests.conformance.java_programs import run_java

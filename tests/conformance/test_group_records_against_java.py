@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from tierlog.bench.kafka_peer import run_tool
-from tierlog.broker.coordinator.group_actions import GroupSnapshot, MemberSnapshot
-from tierlog.broker.coordinator.group_records import (
+from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid, uuid_to_string
+from tierlog.clients.record.builder import RecordBatchBuilder
+from tierlog.coordinator.group_actions import GroupSnapshot, MemberSnapshot
+from tierlog.coordinator.group_records import (
     CommittedOffset,
     GroupEntry,
     GroupRecord,
@@ -25,9 +27,7 @@ from tierlog.broker.coordinator.group_records import (
     offset_tombstone,
     read_record,
 )
-from tierlog.broker.coordinator.offsets_topic import partition_for
-from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid, uuid_to_string
-from tierlog.clients.record.builder import RecordBatchBuilder
+from tierlog.coordinator.offsets_topic import partition_for
 from tierlog.tests.conformance.java_programs import run_java
 
 pytestmark = pytest.mark.requires("java", "mvn")

@@ -17,9 +17,6 @@ from typing import cast
 import pytest
 
 from tierlog.bench.kafka_peer import KAFKA_VERSION, kafka_jars
-from tierlog.broker.coordinator import group_records
-from tierlog.broker.coordinator.consumer import consumer_schemas
-from tierlog.broker.coordinator.transaction import transaction_records
 from tierlog.clients.errors import ErrorCode, ProtocolError
 from tierlog.clients.protocol.api import APIS, SERVED, Api, ApiKey
 from tierlog.clients.protocol.codec import decode, encode_bytes
@@ -31,6 +28,9 @@ from tierlog.clients.protocol.schema import (
     fields_of,
     version_range,
 )
+from tierlog.coordinator import group_records
+from tierlog.coordinator.consumer import consumer_schemas
+from tierlog.coordinator.transaction import transaction_records
 from tierlog.replication.metadata import metadata_records
 from tierlog.tests.clients.protocol.definitions import KafkaDefinition, our_definition
 from tierlog.tests.clients.protocol.served_messages import (

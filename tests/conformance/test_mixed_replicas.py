@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tierlog.bench.cluster import Cluster, ClusterNode, Kind, combined
-from tierlog.broker.coordinator.offsets_topic import partition_for
+from tierlog.coordinator.offsets_topic import partition_for
 
 from ..waiting import wait_until
 from .dump_log import Dump, dump, files_in

@@ -5,10 +5,10 @@ import random
 
 import pytest
 
-from tierlog.broker.coordinator.consumer.topic_regex import compile_regex
 from tierlog.clients.errors import KafkaError
 from tierlog.clients.patterns.characters import CATEGORIES
 from tierlog.clients.patterns.scripts import SCRIPTS
+from tierlog.coordinator.consumer.topic_regex import compile_regex
 from tierlog.tests.conformance.java_programs import run_java
 
 pytestmark = pytest.mark.requires("java", "mvn")

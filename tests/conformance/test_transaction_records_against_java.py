@@ -7,15 +7,15 @@ states with several partitions are compared as Kafka reads them.
 
 import pytest
 
-from tierlog.broker.coordinator.transaction.transaction_metadata import Transaction
-from tierlog.broker.coordinator.transaction.transaction_records import (
+from tierlog.clients.topic_partition import TopicPartition
+from tierlog.coordinator.transaction.transaction_metadata import Transaction
+from tierlog.coordinator.transaction.transaction_records import (
     TransactionEntry,
     read_transaction,
     transaction_record,
     transaction_tombstone,
 )
-from tierlog.broker.coordinator.transaction.transaction_state import TransactionState
-from tierlog.clients.topic_partition import TopicPartition
+from tierlog.coordinator.transaction.transaction_state import TransactionState
 from tierlog.tests.conformance.java_programs import run_java
 
 pytestmark = pytest.mark.requires("java", "mvn")

@@ -13,12 +13,18 @@ from itertools import count
 
 import pytest
 
-from tierlog.broker.coordinator.consumer import consumer_schemas as schemas
-from tierlog.broker.coordinator.consumer.consumer_heartbeat import ConsumerHeartbeat
-from tierlog.broker.coordinator.group.group_coordinator import GroupCoordinator
-from tierlog.broker.coordinator.group_actions import MemberIdentity
-from tierlog.broker.coordinator.group_config import GroupCoordinatorConfig
-from tierlog.broker.coordinator.group_records import (
+from tierlog.clients.errors import ErrorCode, KafkaError
+from tierlog.clients.kafka_uuid import ZERO_UUID
+from tierlog.clients.record.builder import RecordBatchBuilder
+from tierlog.clients.record.compression import CompressionType
+from tierlog.clients.supervisor import Supervisor
+from tierlog.clients.topic_partition import TopicPartition
+from tierlog.coordinator.consumer import consumer_schemas as schemas
+from tierlog.coordinator.consumer.consumer_heartbeat import ConsumerHeartbeat
+from tierlog.coordinator.group.group_coordinator import GroupCoordinator
+from tierlog.coordinator.group_actions import MemberIdentity
+from tierlog.coordinator.group_config import GroupCoordinatorConfig
+from tierlog.coordinator.group_records import (
     CommittedOffset,
     GroupMetadataKey,
     GroupMetadataValue,
@@ -28,40 +34,34 @@ from tierlog.broker.coordinator.group_records import (
     offset_record,
     offset_tombstone,
 )
-from tierlog.broker.coordinator.offsets import FetchTopic
-from tierlog.broker.coordinator.transaction.transaction_config import TransactionConfig
-from tierlog.broker.coordinator.transaction.transaction_coordinator import (
+from tierlog.coordinator.offsets import FetchTopic
+from tierlog.coordinator.transaction.transaction_config import TransactionConfig
+from tierlog.coordinator.transaction.transaction_coordinator import (
     ProducerIdentity,
     TransactionCoordinator,
 )
-from tierlog.broker.coordinator.transaction.transaction_metadata import Transaction
-from tierlog.broker.coordinator.transaction.transaction_records import (
+from tierlog.coordinator.transaction.transaction_metadata import Transaction
+from tierlog.coordinator.transaction.transaction_records import (
     TransactionLogKey,
     TransactionLogValue,
     transaction_tombstone,
 )
-from tierlog.broker.coordinator.transaction.transaction_shard import (
+from tierlog.coordinator.transaction.transaction_shard import (
     Addition,
     Ending,
     Initialization,
 )
-from tierlog.broker.coordinator.transaction.transaction_state import TransactionState
-from tierlog.clients.errors import ErrorCode, KafkaError
-from tierlog.clients.kafka_uuid import ZERO_UUID
-from tierlog.clients.record.builder import RecordBatchBuilder
-from tierlog.clients.record.compression import CompressionType
-from tierlog.clients.supervisor import Supervisor
-from tierlog.clients.topic_partition import TopicPartition
+from tierlog.coordinator.transaction.transaction_state import TransactionState
 from tierlog.storage.remote.remote_segment import RemoteLogSegmentState
-from tierlog.tests.broker.coordinator.group.coordinated_groups import (
+from tierlog.tests.coordinator.group.coordinated_groups import (
     GROUP,
     commit_request,
     join_request,
     later,
 )
-from tierlog.tests.broker.coordinator.group_driver import committed
-from tierlog.tests.broker.coordinator.memory_offsets_log import MemoryOffsetsLog
-from tierlog.tests.broker.coordinator.transaction.transaction_partitions import Partitions
+from tierlog.tests.coordinator.group_driver import committed
+from tierlog.tests.coordinator.memory_offsets_log import MemoryOffsetsLog
+from tierlog.tests.coordinator.transaction.transaction_partitions import Partitions
 from tierlog.tests.simulation.environment import SimulatedEnvironment
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate
 from tierlog.tests.tiering.memory_metadata_topic import SharedTopic

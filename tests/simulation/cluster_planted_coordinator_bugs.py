@@ -5,20 +5,20 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from tierlog.broker.coordinator import replicated_offsets_log
-from tierlog.broker.coordinator.group.group_coordinator import GroupCoordinator
-from tierlog.broker.coordinator.group.group_shard import GroupShard
-from tierlog.broker.coordinator.led_shards import LedShards
-from tierlog.broker.coordinator.pending_offsets import PendingOffsets
-from tierlog.broker.coordinator.replicated_offsets_log import ReplicatedOffsetsLog
-from tierlog.broker.coordinator.transaction import marker_queues
-from tierlog.broker.coordinator.transaction.marker_queues import MarkerQueues
-from tierlog.broker.coordinator.transaction.producer_ids import ProducerIds
-from tierlog.broker.coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from tierlog.broker.request import transactional_append
 from tierlog.broker.request.transaction_membership import Attempt
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.topic_partition import TopicPartition
+from tierlog.coordinator import replicated_offsets_log
+from tierlog.coordinator.group.group_coordinator import GroupCoordinator
+from tierlog.coordinator.group.group_shard import GroupShard
+from tierlog.coordinator.led_shards import LedShards
+from tierlog.coordinator.pending_offsets import PendingOffsets
+from tierlog.coordinator.replicated_offsets_log import ReplicatedOffsetsLog
+from tierlog.coordinator.transaction import marker_queues
+from tierlog.coordinator.transaction.marker_queues import MarkerQueues
+from tierlog.coordinator.transaction.producer_ids import ProducerIds
+from tierlog.coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from tierlog.replication.partition.append_data import ACKS_LEADER, AppendRequest
 
 Plant = Callable[[pytest.MonkeyPatch], None]

@@ -3,13 +3,13 @@
 import pytest
 
 from tierlog.broker.config.config import config_warnings, dev_properties, read_config
-from tierlog.broker.coordinator.group_config import (
+from tierlog.broker.coordinators.coordinator_configs import group_config
+from tierlog.clients.errors import ErrorCode, KafkaError
+from tierlog.coordinator.group_config import (
     ConsumerGroupConfig,
     GroupCoordinatorConfig,
     consumer_group_config,
-    group_config,
 )
-from tierlog.clients.errors import ErrorCode, KafkaError
 
 PREFIX = "group.consumer."
 

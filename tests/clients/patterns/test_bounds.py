@@ -144,7 +144,7 @@ def test_what_is_kept_of_texts_is_bounded() -> None:
 
 
 def test_a_start_does_not_import_the_engine() -> None:
-    modules = "tierlog.broker.coordinator.consumer.topic_regex, tierlog.broker.broker"
+    modules = "tierlog.coordinator.consumer.topic_regex, tierlog.broker.broker"
     program = f"import sys, {modules}; sys.exit('tierlog.clients.patterns.parser' in sys.modules)"
     path = ":".join(sys.path)
     subprocess.run([sys.executable, "-c", program], check=True, env={"PYTHONPATH": path})
