@@ -30,7 +30,7 @@ PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.1
 	"$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& { echo "$$name"; break; }; done)
 
-CODE := coordinator security pipeline broker replication tiering storage clients tests bench docker __init__.py spark.py tables.py testing.py
+CODE := cli testing pipeline broker coordinator security replication tiering storage clients tests bench docker __init__.py spark.py tables.py
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: help

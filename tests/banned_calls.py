@@ -44,7 +44,7 @@ BANS = (
         "time.*",
         "the running loop's time(), Environment.wall_clock_ms() or a now_ms argument",
         "clients/environment.py",
-        "broker/testing/system_clock.py",  # the same for a test's broker, whatever the test freezes
+        "testing/system_clock.py",  # the same for a test's broker, whatever the test freezes
     ),
     _ban(
         _of("datetime.datetime", "now utcnow today") + " datetime.date.today",
@@ -88,11 +88,11 @@ BANS = (
         "storage/private_files.py",  # a third
         "clients/own_descriptors.py",  # /dev/null, in a process that was forked
         "pipeline/spark/jars.py",  # a cache of jars, which no broker has
-        "broker/local_cluster/sync_cluster.py",  # temporary directories of users' tests
-        "broker/local_cluster/async_cluster.py",
-        "broker/local_cluster/inherited_properties.py",  # a file without a name
-        "broker/testing/data_directory.py",
-        "broker/testing/host_process.py",  # the log of a test's broker
+        "testing/local_cluster/sync_cluster.py",  # temporary directories of users' tests
+        "testing/local_cluster/async_cluster.py",
+        "testing/local_cluster/inherited_properties.py",  # a file without a name
+        "testing/data_directory.py",
+        "testing/host_process.py",  # the log of a test's broker
     ),
     _ban(
         "threading.* _thread.* multiprocessing.* asyncio.to_thread "
@@ -101,12 +101,12 @@ BANS = (
         "tiering/blocking_pool.py",
         "broker/broker.py",
         "broker/node_storage.py",
-        "broker/commands/stacks.py",  # the names of threads, for SIGUSR1
-        "broker/local_cluster/sync_cluster.py",  # a lock: users' tests may have threads
-        "broker/testing/loop_thread.py",  # a test's broker beside the test
-        "broker/testing/faults/fault.py",
-        "broker/testing/faults/request_faults.py",
-        "broker/testing/faults/tier_faults.py",
+        "cli/stacks.py",  # the names of threads, for SIGUSR1
+        "testing/local_cluster/sync_cluster.py",  # a lock: users' tests may have threads
+        "testing/loop_thread.py",  # a test's broker beside the test
+        "testing/faults/fault.py",
+        "testing/faults/request_faults.py",
+        "testing/faults/tier_faults.py",
         "pipeline/tables/record_stream.py",  # users wait for a scan in threads with loops of theirs
     ),
     _ban("run_in_executor(None)", "one of the named, bounded executors"),
@@ -114,14 +114,14 @@ BANS = (
         "socket.* select.* selectors.* ssl.* asyncio.open_connection asyncio.start_server "
         "asyncio.StreamReader asyncio.StreamWriter",
         "the running loop's create_server and create_connection, inside a transport",
-        "broker/commands/readiness.py",  # a datagram to the service manager
-        "broker/local_cluster/held_ports.py",
+        "cli/readiness.py",  # a datagram to the service manager
+        "testing/local_cluster/held_ports.py",
         "broker/network/hangup_watch.py",
         "broker/network/socket_listener.py",
         "broker/network/tls_transport.py",
         "broker/network/transport.py",
-        "broker/testing/host_process.py",  # the pipes of a test's broker
-        "broker/testing/own_loop.py",  # a selector of its own, to keep it from forks
+        "testing/host_process.py",  # the pipes of a test's broker
+        "testing/own_loop.py",  # a selector of its own, to keep it from forks
         "security/tls/",  # OpenSSL without a socket
         "clients/network/",
         "storage/system_calls.py",  # names of options
@@ -154,7 +154,7 @@ BANS = (
         "ctypes.* _ctypes.* cffi.*",
         "storage/memory_map.py",
         "storage/memory_map.py",
-        "broker/testing/system_clock.py",  # a clock that no test moves
+        "testing/system_clock.py",  # a clock that no test moves
         "storage/system_calls.py",
     ),
     _ban("pickle.* marshal.* shelve.* dill.*", "msgpack, or Kafka's own format"),
@@ -169,23 +169,23 @@ BANS = (
         "subprocess.* asyncio.create_subprocess_exec asyncio.create_subprocess_shell os.system "
         "os.popen os.fork os.kill os.abort",
         "nothing: no process of a broker starts another",
-        "broker/local_cluster/",  # it is what `tierlog cluster` is for
-        "broker/testing/host_process.py",  # a test's broker beside the test
+        "testing/local_cluster/",  # it is what `tierlog cluster` is for
+        "testing/host_process.py",  # a test's broker beside the test
         "pipeline/spark/jars.py",  # Ivy fetches them
     ),
     _ban(
         "os._exit",
         "an error that is raised",
-        "broker/__main__.py",  # before the broker is up, and after it has stopped
-        "broker/commands/serve.py",  # a second signal
+        "cli/__main__.py",  # before the broker is up, and after it has stopped
+        "cli/serve.py",  # a second signal
         "storage/system_calls.py",  # between fork and exec
     ),
     _ban(
         "print() sys.exit exit() quit()",
         "the log, an error that is raised",
-        "broker/__main__.py",
-        "broker/commands/",
-        "broker/printed_output.py",
+        "cli/__main__.py",
+        "cli/",
+        "cli/printed_output.py",
         "tiering/tools/terminal.py",  # what talks to a terminal
     ),
 )

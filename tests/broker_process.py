@@ -102,7 +102,7 @@ class BrokerProcess:
         self.log = directory / "broker.log"
         self._log_file = self.log.open("ab")
         self.process = subprocess.Popen(
-            [*before, sys.executable, "-m", "tierlog.broker", "serve", *arguments],
+            [*before, sys.executable, "-m", "tierlog.cli", "serve", *arguments],
             stdout=subprocess.PIPE,
             stderr=self._log_file,
             env=environment,

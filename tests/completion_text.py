@@ -7,8 +7,8 @@ from typing import cast
 
 import shtab
 
-from tierlog.broker.command_line import full_parser
-from tierlog.broker.commands.completion.completion import SHELLS, completion_file
+from tierlog.cli.command_line import full_parser
+from tierlog.cli.completion.completion import SHELLS, completion_file
 
 _COMPLETED_BY = {
     "TOPIC": shtab.cmd("tierlog topic ls --names 2>/dev/null"),

@@ -64,7 +64,7 @@ _ROOMS = (
 )
 """Where the bounds of a server are."""
 
-_OTHER_ROOMS = ("broker/commands/", "broker/local_cluster/", "broker/testing/", "tiering/tools/")
+_OTHER_ROOMS = ("tiering/tools/",)
 """What runs beside a broker, or before it."""
 
 _NUMBER = re.compile(r"U?INT(32|64)")

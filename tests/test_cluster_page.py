@@ -15,16 +15,16 @@ import pytest
 from tierlog.bench.broker_node import BrokerNode
 from tierlog.bench.probe import free_port
 from tierlog.bench.tierlog_node import tierlog_command, user_environment
-from tierlog.broker.command_line import run
-from tierlog.broker.commands.cluster import add_cluster_commands
 from tierlog.broker.config.config import read_config
+from tierlog.cli.cluster import add_cluster_commands
+from tierlog.cli.command_line import run
 from tierlog.clients.admin import Admin, NewTopic
 from tierlog.clients.kafka_uuid import uuid_to_string
 from tierlog.clients.properties import parse_properties
 from tierlog.storage.directory.log_dir import LogDir
 from tierlog.storage.files import OsFiles
-from tierlog.tests.broker.local_cluster.cluster_terminal import ClusterTerminal
 from tierlog.tests.house_rules import ROOT
+from tierlog.tests.testing.local_cluster.cluster_terminal import ClusterTerminal
 
 PAGE = (ROOT / "docs" / "cluster.md").read_text()
 ID = "JEXY6aqzQY-32P5TStzaFg"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.broker.command_line import full_parser
-from tierlog.broker.commands.client.client_properties import NAMES
-from tierlog.tests.broker.commands.client.command_run import Tierlog
+from tierlog.cli.client.client_properties import NAMES
+from tierlog.cli.command_line import full_parser
 from tierlog.tests.broker_process import BrokerThread
+from tierlog.tests.cli.client.command_run import Tierlog
 from tierlog.tests.house_rules import ROOT
 
 PAGE = (ROOT / "docs" / "command-line.md").read_text()

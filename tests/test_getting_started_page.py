@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.broker.command_line import run
-from tierlog.tests.broker.commands.client.command_run import Tierlog
+from tierlog.cli.command_line import run
 from tierlog.tests.broker_process import BrokerThread
+from tierlog.tests.cli.client.command_run import Tierlog
 from tierlog.tests.house_rules import ROOT
 from tierlog.tests.waiting import wait_until
 

@@ -89,7 +89,7 @@ def test_the_next_major_version_of_a_dependency_is_not_taken_unseen() -> None:
 def test_the_wheel_brings_its_commands(wheel: Path) -> None:
     (name,) = (name for name in ZipFile(wheel).namelist() if name.endswith("/entry_points.txt"))
     commands = ZipFile(wheel).read(name).decode()
-    assert "tierlog = tierlog.broker.__main__:main" in commands
+    assert "tierlog = tierlog.cli.__main__:main" in commands
     assert "tierlog-bench = tierlog.bench.__main__:main" in commands
 
 
@@ -112,7 +112,7 @@ def test_the_benchmark_lists_its_scenarios_from_where_it_is_installed(
 def test_the_wheel_runs_from_where_it_is_installed(wheel: Path, tmp_path: Path) -> None:
     """Unpacked beside nothing else, it is importable and its command line answers."""
     ZipFile(wheel).extractall(tmp_path)
-    program = "import sys, tierlog.broker.__main__ as m; sys.exit(m.main(['--version']))"
+    program = "import sys, tierlog.cli.__main__ as m; sys.exit(m.main(['--version']))"
     answer = subprocess.run(
         [sys.executable, "-c", program],
         cwd=tmp_path,

@@ -13,9 +13,9 @@ from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient
 
 from tierlog.bench.probe import free_port
-from tierlog.broker.command_line import full_parser, run
-from tierlog.broker.commands.configuration import stated_configuration
 from tierlog.broker.config.tls_listeners import tls_listeners
+from tierlog.cli.command_line import full_parser, run
+from tierlog.cli.configuration import stated_configuration
 from tierlog.clients.errors import KafkaError as KafkaException
 from tierlog.tests.broker_process import BrokerProcess
 from tierlog.tests.conformance.many_tools import ManyTools

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from tierlog.bench.kafka_peer import run_tool
-from tierlog.broker.command_line import run
+from tierlog.cli.command_line import run
 from tierlog.clients.record.batch import RecordBatch, batches
 from tierlog.clients.record.control import ControlRecordType
 

@@ -27,7 +27,7 @@ from tierlog.clients.network.security import ConnectionSecurity
 from tierlog.clients.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tierlog.clients.sasl.client_mechanism import client_mechanism
 from tierlog.clients.sasl.secret import Secret
-from tierlog.tests.broker.commands.client.command_run import Tierlog
+from tierlog.tests.cli.client.command_run import Tierlog
 from tierlog.tests.waiting import wait_until
 
 pytestmark = [

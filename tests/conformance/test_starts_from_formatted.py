@@ -10,7 +10,7 @@ from tierlog.bench.broker_node import BrokerNode
 from tierlog.bench.kafka_peer import KafkaNode, run_tool
 from tierlog.bench.probe import free_port
 from tierlog.bench.tierlog_node import TierlogNode
-from tierlog.broker.command_line import run
+from tierlog.cli.command_line import run
 from tierlog.clients.kafka_uuid import uuid_to_string
 from tierlog.storage.directory.log_dir import LogDir
 from tierlog.storage.files import OsFiles

@@ -33,7 +33,7 @@ READY = re.compile(
 def run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command to its end."""
     return subprocess.run(
-        [sys.executable, "-m", "tierlog.broker", *arguments],
+        [sys.executable, "-m", "tierlog.cli", *arguments],
         capture_output=True,
         text=True,
         cwd=directory,
@@ -152,7 +152,7 @@ def in_a_directory_that_is_gone(
     directory: Path, *arguments: str
 ) -> subprocess.CompletedProcess[str]:
     """Run the command to its end."""
-    command = [sys.executable, "-m", "tierlog.broker", *arguments]
+    command = [sys.executable, "-m", "tierlog.cli", *arguments]
     return subprocess.run(
         [*INTO_A_DIRECTORY_THAT_IS_GONE, *command],
         capture_output=True,
@@ -362,14 +362,14 @@ class Interrupt:
 
 sys.modules.pop({module!r}, None)
 sys.meta_path.insert(0, Interrupt())
-import tierlog.broker.__main__
+import tierlog.cli.__main__
 """
 
 
 BETWEEN = """
 import os, signal, sys
 sys.argv[1:] = {words!r}
-from tierlog.broker.__main__ import main
+from tierlog.cli.__main__ import main
 os.kill(os.getpid(), signal.{name})
 main()
 """

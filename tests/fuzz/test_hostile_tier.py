@@ -252,7 +252,7 @@ def grown(directory: Path, suffix: str, *, is_announced: bool) -> HostileBucket:
 def run_bounded(*words: str) -> subprocess.CompletedProcess[str]:
     """A command that has no memory for the object."""
     return subprocess.run(
-        [sys.executable, "-m", "tierlog.broker", "tier", *words],
+        [sys.executable, "-m", "tierlog.cli", "tier", *words],
         env={**os.environ, "PYTHONPATH": str(ROOT / ".namespace")},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_MAX, MEMORY_MAX)),
         capture_output=True,

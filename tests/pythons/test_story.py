@@ -117,7 +117,7 @@ def consume(config: Config, topic: str, count: int) -> list[bytes]:
 def tierlog(*words: str, directory: Path) -> str:
     """What a command prints; AssertionError with its complaints if it fails."""
     answer = subprocess.run(
-        [sys.executable, "-m", "tierlog.broker", *words],
+        [sys.executable, "-m", "tierlog.cli", *words],
         cwd=directory,
         env=user_environment(),
         capture_output=True,
@@ -203,7 +203,7 @@ def test_three_brokers_come_with_one_command(tmp_path: Path) -> None:
     log = (tmp_path / "up.log").open("w")
     up = subprocess.Popen(
         [
-            *(sys.executable, "-m", "tierlog.broker", "cluster", "up"),
+            *(sys.executable, "-m", "tierlog.cli", "cluster", "up"),
             *("--dir", str(tmp_path / "three")),
         ],
         stdin=subprocess.DEVNULL,

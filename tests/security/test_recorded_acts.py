@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.broker.command_line import run
+from tierlog.cli.command_line import run
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.api import APIS, ApiKey, request_class
 from tierlog.clients.protocol.messages.alter_user_scram_credentials import (

@@ -296,7 +296,7 @@ import runpy, sys
 from tierlog.broker.network import socket_server
 socket_server._REPORT_INTERVAL_S = 0
 sys.argv = sys.argv[3:]
-runpy.run_module("tierlog.broker", run_name="__main__")
+runpy.run_module("tierlog.cli", run_name="__main__")
 """
 """Runs the command that follows; of many connections that are closed, each leaves a line."""
 

@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import pytest
 
-from tierlog.broker.command_line import run
-from tierlog.broker.commands.configuration import stated_configuration
 from tierlog.broker.config.config import config_warnings
+from tierlog.cli.command_line import run
+from tierlog.cli.configuration import stated_configuration
 from tierlog.clients.errors import KafkaError
 from tierlog.security.tls.context import server_context
 
-from ..broker.commands.formatted_node import Node
+from ..cli.formatted_node import Node
 from .planted_secrets import PlantedSecrets, files_below
 from .tls.certificates import broker_certificate, chain_text, encrypted_key_text, key_text
 from .tls.pkcs12_stores import key_store

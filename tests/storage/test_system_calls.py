@@ -281,7 +281,7 @@ def _started(*lines: str) -> "subprocess.Popen[str]":
 @pytest.mark.slow
 def test_a_broker_without_the_calls_keeps_what_it_is_given(tmp_path: Path) -> None:
     start = (
-        "from tierlog.broker.__main__ import main",
+        "from tierlog.cli.__main__ import main",
         f"sys.exit(main(['serve', '--override=log.dirs={tmp_path}',"
         " '--override=listeners=PLAINTEXT://127.0.0.1:0']))",
     )

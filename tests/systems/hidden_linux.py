@@ -34,7 +34,7 @@ def python(*words: str, within_s: float = WITHIN_S) -> "subprocess.CompletedProc
 def tierlog(*words: str, stdin: str = "") -> str:
     """Run a command of `tierlog` to its end; returns what it prints, AssertionError if it fails."""
     done = subprocess.run(
-        [sys.executable, "-m", "tierlog.broker", *words],
+        [sys.executable, "-m", "tierlog.cli", *words],
         env=environment(),
         input=stdin,
         stdout=subprocess.PIPE,

@@ -36,7 +36,7 @@ def _python(*words: str, directory: Path = ROOT) -> "subprocess.CompletedProcess
 @pytest.mark.parametrize(
     ("module", "command"),
     [
-        ("tierlog.broker", "tierlog"),
+        ("tierlog.cli", "tierlog"),
         ("tierlog.bench", "tierlog-bench"),
         ("tierlog.pipeline.spark", "tierlog-spark"),
     ],
@@ -50,7 +50,7 @@ def test_a_command_says_it_and_nothing_else(module: str, command: str, word: str
     assert answer.returncode == 1
 
 
-@pytest.mark.parametrize("entry", ["broker.__main__", "bench.__main__", "pipeline.spark.__main__"])
+@pytest.mark.parametrize("entry", ["cli.__main__", "bench.__main__", "pipeline.spark.__main__"])
 def test_an_installed_command_says_it_as_well(entry: str) -> None:
     program = f"import tierlog.{entry} as entry\nsys.argv = ['x']\nsys.exit(entry.main())"
     answer = _python("-c", _ON_WINDOWS + program)
@@ -59,11 +59,17 @@ def test_an_installed_command_says_it_as_well(entry: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "module",
-    ["testing", "tables", "spark", "pipeline.spark.source", "pipeline.spark.session"],
+    "statement",
+    [
+        "from tierlog.testing import Broker",
+        "import tierlog.tables",
+        "import tierlog.spark",
+        "import tierlog.pipeline.spark.source",
+        "import tierlog.pipeline.spark.session",
+    ],
 )
-def test_an_import_says_it(module: str) -> None:
-    answer = _python("-c", f"{_ON_WINDOWS}import tierlog.{module}")
+def test_an_import_says_it(statement: str) -> None:
+    answer = _python("-c", f"{_ON_WINDOWS}{statement}")
     assert answer.stderr.splitlines()[-1] == f"ImportError: {SENTENCE}"
     assert "fcntl" not in answer.stderr
 
@@ -78,7 +84,7 @@ def test_the_plugin_harms_no_test_but_those_that_want_a_broker(tmp_path: Path) -
     )
     answer = _python(
         *("-m", "pytest", "-q", "-p", "no:cacheprovider"),
-        *("-p", "tierlog.broker.testing.pytest_plugin"),
+        *("-p", "tierlog.testing.pytest_plugin"),
         directory=tmp_path,
     )
     assert "1 passed, 1 error" in answer.stdout, answer.stdout

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.broker.commands.configuration import stated_configuration
 from tierlog.broker.config.config_providers import resolve_variables
+from tierlog.cli.configuration import stated_configuration
 from tierlog.clients.errors import ErrorCode, KafkaError
 
 PACKAGE = "org.apache.kafka.common.config.provider"

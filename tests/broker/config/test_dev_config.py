@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.broker.commands.configuration import DevWords, stated_configuration
 from tierlog.broker.config.config import BrokerConfig
+from tierlog.cli.configuration import DevWords, stated_configuration
 from tierlog.clients.errors import KafkaError
 
 PROVIDER = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"

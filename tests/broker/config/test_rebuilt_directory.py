@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.broker.commands.rebuilt_directory import RebuiltDirectory
 from tierlog.broker.config.config import BrokerConfig, read_config
+from tierlog.cli.tier.rebuilt_directory import RebuiltDirectory
 from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage

@@ -18,9 +18,9 @@ from confluent_kafka import Producer
 from tierlog.bench.clients.admin import create_topic, delete_topic
 from tierlog.bench.probe import free_port
 from tierlog.broker.broker import Broker, StartError
-from tierlog.broker.commands.configuration import stated_configuration
 from tierlog.broker.config.config_values import ConfigValues
 from tierlog.broker.node_storage import NodeStorage
+from tierlog.cli.configuration import stated_configuration
 from tierlog.replication.metadata.cluster_image import ClusterImage
 from tierlog.tests.house_rules import ROOT
 

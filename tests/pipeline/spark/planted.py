@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
-from tierlog.broker.command_line import run as run_tierlog
+from tierlog.cli.command_line import run as run_tierlog
 from tierlog.pipeline.spark.__main__ import main as run_tierlog_spark
 from tierlog.storage.remote.remote_segment import RemoteLogSegmentMetadata
 from tierlog.tests.pipeline.spark.tiers import TierPlace

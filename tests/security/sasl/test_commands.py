@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tierlog.bench.probe import free_port
-from tierlog.broker.command_line import run
-from tierlog.tests.broker.commands.client.command_run import Tierlog
-from tierlog.tests.broker.commands.formatted_node import Node
+from tierlog.cli.command_line import run
 from tierlog.tests.broker_process import BrokerProcess, BrokerThread
+from tierlog.tests.cli.client.command_run import Tierlog
+from tierlog.tests.cli.formatted_node import Node
 from tierlog.tests.security.tls.certificates import (
     broker_certificate,
     write_authority,

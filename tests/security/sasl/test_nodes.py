@@ -8,7 +8,7 @@ from confluent_kafka import Consumer
 
 from tierlog.bench.probe import free_port
 from tierlog.broker.broker import Broker
-from tierlog.broker.command_line import run
+from tierlog.cli.command_line import run
 from tierlog.tests.broker_process import BrokerThread
 from tierlog.tests.security.three_nodes import (
     VALUES,

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tierlog.clients.network.tls import tls_advice
-from tierlog.tests.broker.commands.client.command_run import Tierlog
 from tierlog.tests.broker_process import BrokerThread
+from tierlog.tests.cli.client.command_run import Tierlog
 from tierlog.tests.security.tls.certificates import (
     broker_certificate,
     person,
