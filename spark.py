@@ -9,7 +9,7 @@
 Needs the extra `spark`, and Java 17 or newer.
 """
 
-from .clients.supported_system import refusal
+from .clients.runtime.supported_system import refusal
 from .pipeline.extra import missing_extra
 
 if (_sentence := refusal()) is not None:

@@ -9,7 +9,7 @@
 Needs the extra `arrow`; DuckDB, Polars and pandas are installed by whoever wants them.
 """
 
-from .clients.supported_system import refusal
+from .clients.runtime.supported_system import refusal
 from .pipeline.extra import missing_extra
 
 if (_sentence := refusal()) is not None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from ..clients.supported_system import refusal
+from ..clients.runtime.supported_system import refusal
 
 if (_sentence := refusal()) is not None:
     raise SystemExit(f"tierlog-bench: {_sentence}")

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, Self, TypeVar
 
-from ..clients.environment import SystemEnvironment
 from ..clients.kafka_uuid import uuid_to_string
 from ..clients.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -30,6 +29,7 @@ from ..clients.protocol.messages.describe_quorum_request import (
     TopicData as AskedTopic,
 )
 from ..clients.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from ..clients.runtime.environment import SystemEnvironment
 from .broker_node import BrokerNode
 from .kafka_peer import run_tool, server_command
 from .probe import NotUpError, answers_api_versions, free_port

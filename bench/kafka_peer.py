@@ -17,8 +17,8 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..clients.environment import SystemEnvironment
 from ..clients.kafka_uuid import uuid_to_string
+from ..clients.runtime.environment import SystemEnvironment
 from .broker_node import BrokerNode
 from .probe import free_port
 

@@ -28,7 +28,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..clients.errors import KafkaError
-from ..clients.supervisor import Supervisor
+from ..clients.runtime.supervisor import Supervisor
 from ..coordinator.transaction.producer_ids import ProducerIds
 from ..replication.controller.broker_control import BrokerRegistration
 from ..replication.controller.controller import Controller

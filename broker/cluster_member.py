@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import Uuid
-from ..clients.supervisor import Supervisor
-from ..clients.task_owner import TaskOwner
+from ..clients.runtime.supervisor import Supervisor
+from ..clients.runtime.task_owner import TaskOwner
 from ..replication.brokers.registration import BrokerRegistrationData, ControllerRegistrationData
 from ..replication.cluster.cluster_control import ClusterControl
 from ..replication.controller.broker_control import BrokerRegistration

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..clients.environment import Environment, SystemEnvironment
+from ..clients.runtime.environment import Environment, SystemEnvironment
 from ..storage.files import Files, OsFiles
 from ..tiering.blocking_pool import BlockingPool, ThreadedPool
 from .dispatch.quota_switch import Answer

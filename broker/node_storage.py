@@ -7,9 +7,9 @@ The logs of partitions are loaded once the cluster's image is there, which knows
 import logging
 from concurrent.futures import ThreadPoolExecutor
 
-from ..clients.environment import Environment
 from ..clients.kafka_uuid import Uuid, uuid_to_string
 from ..clients.protocol.schema import Message
+from ..clients.runtime.environment import Environment
 from ..clients.text_table import counted
 from ..replication.controller.controller import Controller
 from ..replication.housekeeping.clean_stop import FLUSH_THREADS, close_logs

@@ -15,7 +15,7 @@ try:
     from types import FrameType
     from typing import NoReturn
 
-    from ..clients.stop_signals import stop_signals
+    from ..clients.runtime.stop_signals import stop_signals
 
     def _leave(number: int, _frame: FrameType | None) -> None:
         # A broker that is stopped has done what it should; any other command has not.
@@ -31,12 +31,12 @@ except KeyboardInterrupt:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line, and end the process with its exit code."""
-    from ..clients.supported_system import refusal
+    from ..clients.runtime.supported_system import refusal
 
     sentence = refusal()
     if sentence is not None:
         sys.exit(f"tierlog: {sentence}")
-    from ..clients.environment import SystemEnvironment
+    from ..clients.runtime.environment import SystemEnvironment
 
     started_ms = SystemEnvironment().wall_clock_ms()
     # Imported here so that the startup time printed includes this import.

@@ -7,9 +7,9 @@ import os
 import sys
 from collections.abc import Mapping
 
-from ..clients.absolute_path import absolute_path
 from ..clients.errors import KafkaError
-from ..clients.stop_signals import INTERRUPTED, let_ctrl_c_raise
+from ..clients.runtime.absolute_path import absolute_path
+from ..clients.runtime.stop_signals import INTERRUPTED, let_ctrl_c_raise
 from ..storage.files import OsFiles
 from ..testing.local_cluster.cluster_status import status_from_json, status_lines
 from ..testing.local_cluster.control_client import NotRunningError, ask

@@ -17,13 +17,13 @@ import sys
 from collections.abc import Callable, Mapping
 
 from .. import __version__
-from ..clients.absolute_path import absolute_path
-from ..clients.environment import SystemEnvironment
 from ..clients.errors import KafkaError
 from ..clients.kafka_uuid import uuid_to_string
 from ..clients.properties import parse_properties, shown_pair
-from ..clients.stop_signals import stop_signals
-from ..clients.task_owner import TaskOwner
+from ..clients.runtime.absolute_path import absolute_path
+from ..clients.runtime.environment import SystemEnvironment
+from ..clients.runtime.stop_signals import stop_signals
+from ..clients.runtime.task_owner import TaskOwner
 from ..clients.text_table import counted
 from ..storage.directory.log_dir import LogDirError
 from ..storage.files import DirectoryLock, Files, OsFiles

@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from ..broker.config.config import BrokerConfig
 from ..broker.config.quorum_config import Role
 from ..broker.config.remedies import storage_sentence
-from ..clients.environment import Environment, SystemEnvironment
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import uuid_to_string
+from ..clients.runtime.environment import Environment, SystemEnvironment
 from ..replication.metadata.metadata_records import (
     ELR_FEATURE,
     METADATA_VERSION_FEATURE,

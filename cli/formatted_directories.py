@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from ..clients.environment import Environment
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import Uuid, uuid_to_string
+from ..clients.runtime.environment import Environment
 from ..replication.controller.access.scram_control import secret_record
 from ..replication.controller.broker_control import bootstrap_records
 from ..replication.metadata.bootstrap_snapshot import (

@@ -11,8 +11,8 @@ import binascii
 import hashlib
 import re
 
-from ..clients.environment import Environment
 from ..clients.errors import ErrorCode, KafkaError
+from ..clients.runtime.environment import Environment
 from ..clients.sasl.scram_keys import (
     CREDENTIAL_ITERATIONS_MAX,
     CREDENTIAL_ITERATIONS_MIN,

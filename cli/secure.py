@@ -18,10 +18,10 @@ import sys
 from ipaddress import ip_address
 
 from ..broker.config.quorum_config import PORT_MAX
-from ..clients.absolute_path import absolute_path
-from ..clients.environment import Environment, SystemEnvironment
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import uuid_to_string
+from ..clients.runtime.absolute_path import absolute_path
+from ..clients.runtime.environment import Environment, SystemEnvironment
 from ..storage.durable_directory import make_durably
 from ..storage.files import OsFiles
 from ..storage.private_files import make_private_directory, write_private

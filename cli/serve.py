@@ -23,10 +23,10 @@ from ..broker.broker import Broker, StartError
 from ..broker.config.config import BrokerConfig, config_warnings
 from ..broker.config.config_safety import open_listener_warnings
 from ..broker.metrics.log_lines import LineFormatter, LineHandler, LineLimit, log_loop_exception
-from ..clients.environment import SystemEnvironment
 from ..clients.errors import KafkaError
-from ..clients.stop_signals import stop_signals
-from ..clients.task_owner import TaskOwner
+from ..clients.runtime.environment import SystemEnvironment
+from ..clients.runtime.stop_signals import stop_signals
+from ..clients.runtime.task_owner import TaskOwner
 from ..storage.system_calls import raise_files_limit
 from .configuration import DevWords, stated_configuration
 from .readiness import STOPPING, announce_ready, notify

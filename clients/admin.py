@@ -12,7 +12,6 @@ from enum import IntEnum
 from functools import partial
 from typing import NamedTuple, Self, TypeVar
 
-from .environment import Environment, SystemEnvironment
 from .errors import ErrorCode, KafkaError
 from .kafka_uuid import Uuid
 from .network.metadata import Metadata, TopicMetadata
@@ -57,6 +56,7 @@ from .protocol.messages.incremental_alter_configs import (
 )
 from .protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from .protocol.schema import Message
+from .runtime.environment import Environment, SystemEnvironment
 from .topic_partition import TopicPartition
 
 T = TypeVar("T")

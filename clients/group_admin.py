@@ -10,7 +10,6 @@ from typing import NamedTuple
 from .admin import Admin
 from .consumer.committed_offsets import CommittedOffsets
 from .consumer.group import PROTOCOL_TYPE, partitions_of
-from .environment import SystemEnvironment
 from .errors import ErrorCode, KafkaError
 from .network.coordinator_lookup import GroupCoordinatorClient
 from .network.refusal import raise_for
@@ -23,6 +22,7 @@ from .protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsRe
 from .protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from .protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from .protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from .runtime.environment import SystemEnvironment
 from .topic_partition import TopicPartition
 
 _FETCH_ONE_GROUP_VERSION_MAX = 7

@@ -24,8 +24,8 @@ from typing import Generic, NamedTuple, TypeVar
 
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.record.batch import Record, RecordBatch, batches
+from ..clients.runtime.steps import finished
 from ..clients.skipped_records import SkippedRecords
-from ..clients.steps import finished
 from .offsets_log import OffsetsLog, ReplicationWait
 
 _log = logging.getLogger(__name__)

@@ -31,7 +31,7 @@ import stat
 from contextlib import suppress
 from typing import Protocol, TypeAlias
 
-from ..clients.own_descriptors import keep_from_forks
+from ..clients.runtime.own_descriptors import keep_from_forks
 from .open_files import OpenFiles, files_limit
 from .system_calls import system
 

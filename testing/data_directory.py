@@ -18,7 +18,7 @@ import weakref
 from io import FileIO
 from typing import Final
 
-from ..clients.own_descriptors import keep_from_forks
+from ..clients.runtime.own_descriptors import keep_from_forks
 from ..storage.files import OsFiles
 from ..storage.system_calls import MEMORY_DIRECTORY, system
 from .system_clock import SystemClock

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from ..clients.environment import SystemEnvironment
 from ..clients.errors import KafkaError
 from ..clients.network.first_contact import ensure_answers
+from ..clients.runtime.environment import SystemEnvironment
 from .broker_error import BrokerError, OnlyTierlogError
 
 

@@ -16,7 +16,7 @@ from subprocess import PIPE, Popen
 from typing import Final, cast
 
 from ..broker.metrics.log_lines import LineFormatter, LineHandler, LineLimit
-from ..clients.own_descriptors import keep_from_forks
+from ..clients.runtime.own_descriptors import keep_from_forks
 from ..storage.system_calls import system
 from .broker_error import BrokerError
 from .giving_up import GivingUp

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from ..broker.metrics.log_lines import log_loop_exception
-from ..clients.task_owner import TaskOwner
+from ..clients.runtime.task_owner import TaskOwner
 from .own_loop import OwnLoop
 
 P = ParamSpec("P")

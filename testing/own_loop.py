@@ -9,7 +9,7 @@ process that is forked gets nothing of its epoll object, which both would share.
 import asyncio
 import selectors
 
-from ..clients.own_descriptors import keep_from_forks
+from ..clients.runtime.own_descriptors import keep_from_forks
 from .system_clock import monotonic_s
 
 

@@ -1,7 +1,7 @@
 """What `tierlog.testing` has, loaded when the first of its names is used."""
 
 from ..clients.consumer.completed_fetch import ConsumerRecord
-from ..clients.supported_system import refusal
+from ..clients.runtime.supported_system import refusal
 from .whole_broker import load_if_modules_are_dropped
 
 if (_sentence := refusal()) is not None:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from ..clients.environment import SystemEnvironment
-from ..clients.supported_system import refusal
+from ..clients.runtime.environment import SystemEnvironment
+from ..clients.runtime.supported_system import refusal
 from .topic_mark import DESCRIPTION, TopicMarkError, topic_settings, unused_mark
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import ctypes
 import time
 from typing import Final
 
-from ..clients.environment import SystemEnvironment
+from ..clients.runtime.environment import SystemEnvironment
 
 _clock_gettime: Final = time.clock_gettime
 _MONOTONIC: Final = time.CLOCK_MONOTONIC

@@ -37,13 +37,12 @@ def _of(module: str, names: str) -> str:
 
 _KERNEL_PATH = re.compile(r"(/proc|/sys|/dev/shm)(?:/|$)")
 
-CODE_FOLDERS = ("broker/", "replication/", "tiering/", "storage/", "clients/")
 
 BANS = (
     _ban(
         "time.*",
         "the running loop's time(), Environment.wall_clock_ms() or a now_ms argument",
-        "clients/environment.py",
+        "clients/runtime/environment.py",
         "testing/system_clock.py",  # the same for a test's broker, whatever the test freezes
     ),
     _ban(
@@ -58,12 +57,12 @@ BANS = (
         )
         + " random.Random() secrets.*",
         "Environment.random",
-        "clients/environment.py",
+        "clients/runtime/environment.py",
     ),
     _ban(
         "uuid.uuid1 uuid.uuid4 os.urandom",
         "Environment.random_uuid()",
-        "clients/environment.py",
+        "clients/runtime/environment.py",
     ),
     _ban(
         "open() io.open io.FileIO mmap.* fcntl.* shutil.* tempfile.* pathlib.* glob.* "
@@ -86,7 +85,7 @@ BANS = (
         "storage/memory_map.py",  # a part of that door
         "storage/system_calls.py",  # another part
         "storage/private_files.py",  # a third
-        "clients/own_descriptors.py",  # /dev/null, in a process that was forked
+        "clients/runtime/own_descriptors.py",  # /dev/null, in a process that was forked
         "pipeline/spark/jars.py",  # a cache of jars, which no broker has
         "testing/local_cluster/sync_cluster.py",  # temporary directories of users' tests
         "testing/local_cluster/async_cluster.py",
@@ -142,12 +141,12 @@ BANS = (
         + " sys.platform platform.* '/proc' '/sys' '/dev/shm'",
         "storage/system_calls.py, which knows what not every system has",
         "storage/system_calls.py",
-        "clients/supported_system.py",  # what is said where it cannot be imported
+        "clients/runtime/supported_system.py",  # what is said where it cannot be imported
     ),
     _ban(
         "asyncio.create_task asyncio.ensure_future loop.create_task",
-        "an owner that waits for its tasks: asyncio.TaskGroup or clients/task_owner.py",
-        "clients/task_owner.py",
+        "an owner that waits for its tasks: asyncio.TaskGroup or clients/runtime/task_owner.py",
+        "clients/runtime/task_owner.py",
         "broker/network/socket_server.py",  # SocketServer.adopt owns the requests under way
     ),
     _ban(

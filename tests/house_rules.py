@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
-from tierlog.tests.banned_calls import BANS, CODE_FOLDERS, TEST_BANS, banned
+from tierlog.tests.banned_calls import BANS, TEST_BANS, banned
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = (
@@ -70,8 +70,8 @@ class SourceFile:
 
     @property
     def is_code(self) -> bool:
-        """Whether it belongs to one of the five layers."""
-        return self.path.startswith(CODE_FOLDERS)
+        """Whether it belongs to one of the layers."""
+        return self.path.split("/", 1)[0] in LAYERS
 
     @property
     def functions(self) -> Iterator[Function]:

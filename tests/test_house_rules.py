@@ -159,7 +159,7 @@ def test_an_ignore_with_code_and_reason_may_stand(text: str) -> None:
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("clients/environment.py", "import time\nnow = time.time_ns()"),
+        ("clients/runtime/environment.py", "import time\nnow = time.time_ns()"),
         ("storage/files.py", "import os\nos.fsync(3)\nopen('x')"),
         ("clients/protocol/source.py", "exec('pass')"),
         ("broker/x.py", "import random\ndef f(chance: random.Random) -> None: ..."),

@@ -22,11 +22,11 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..clients.environment import Environment
 from ..clients.errors import KafkaError
 from ..clients.kafka_uuid import Uuid
-from ..clients.supervisor import Supervisor
-from ..clients.task_owner import TaskOwner
+from ..clients.runtime.environment import Environment
+from ..clients.runtime.supervisor import Supervisor
+from ..clients.runtime.task_owner import TaskOwner
 from ..clients.topic_partition import TopicIdPartition, TopicPartition
 from ..storage.log.aux_state import AuxRequest, AuxState
 from ..storage.log.fetch_data import RemoteRead, RemoteTimestampLookup

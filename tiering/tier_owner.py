@@ -30,8 +30,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, cast
 
-from ..clients.environment import Environment
 from ..clients.kafka_uuid import uuid_to_string
+from ..clients.runtime.environment import Environment
 from ..storage.files import Files
 from .blocking_pool import BlockingPool
 from .remote_storage import Failure, RemoteResourceNotFound, RemoteStorageError

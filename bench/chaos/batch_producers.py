@@ -13,7 +13,6 @@ import asyncio
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple, cast
 
-from ...clients.environment import SystemEnvironment
 from ...clients.errors import KafkaError
 from ...clients.network.metadata import Metadata
 from ...clients.network.network import NetworkClient
@@ -24,6 +23,7 @@ from ...clients.protocol.messages.fetch import (
     FetchTopic,
 )
 from ...clients.record.batch import batches
+from ...clients.runtime.environment import SystemEnvironment
 from ...clients.topic_partition import TopicPartition
 from ..target import MeasurementError
 from .acknowledged import Twice, Violation, Wrong

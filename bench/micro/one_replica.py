@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from ...clients.environment import SystemEnvironment
 from ...clients.errors import KafkaError
 from ...clients.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from ...clients.supervisor import Supervisor
+from ...clients.runtime.environment import SystemEnvironment
+from ...clients.runtime.supervisor import Supervisor
 from ...clients.topic_partition import TopicIdPartition, TopicPartition
 from ...replication.controller.broker_control import BrokerRegistration
 from ...replication.controller.controller import Controller

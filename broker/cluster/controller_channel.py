@@ -13,12 +13,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.network.network import Address, NetworkClient, NetworkConfig
 from ...clients.network.security import UNSECURED, ConnectionSecurity
 from ...clients.protocol.api import APIS
 from ...clients.protocol.schema import Message
+from ...clients.runtime.environment import Environment
 from .response_errors import error_codes
 
 R = TypeVar("R", bound=Message)

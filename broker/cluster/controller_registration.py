@@ -10,16 +10,16 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from ...clients.environment import Environment
 from ...clients.errors import KafkaError
-from ...clients.network.backoff import Backoff
 from ...clients.network.refusal import raise_for
 from ...clients.protocol.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
 )
-from ...clients.supervisor import Supervisor
-from ...clients.task_owner import TaskOwner
+from ...clients.runtime.backoff import Backoff
+from ...clients.runtime.environment import Environment
+from ...clients.runtime.supervisor import Supervisor
+from ...clients.runtime.task_owner import TaskOwner
 from ...replication.brokers.registration import ControllerRegistrationData
 from ...replication.metadata.cluster_image import ClusterDelta, ClusterImage
 from ...replication.metadata.metadata_records import METADATA_VERSION_FEATURE

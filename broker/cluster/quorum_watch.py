@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from ...clients.task_owner import TaskOwner
+from ...clients.runtime.task_owner import TaskOwner
 
 _log = logging.getLogger(__name__)
 

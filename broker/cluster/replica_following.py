@@ -9,9 +9,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from ...clients.environment import Environment
 from ...clients.network.network import Address
-from ...clients.supervisor import Supervisor
+from ...clients.runtime.environment import Environment
+from ...clients.runtime.supervisor import Supervisor
 from ...clients.topic_partition import TopicPartition
 from ...replication.follower.replica_fetcher import FetcherTools
 from ...replication.follower.replica_fetchers import ReplicaFetchers

@@ -14,8 +14,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ...clients.absolute_path import absolute_path
 from ...clients.errors import ErrorCode, KafkaError
+from ...clients.runtime.absolute_path import absolute_path
 from ...storage.cleaner.cleaner_config import LARGEST_DEDUPE_BUFFER
 from ...tiering.config import (
     METADATA_PREFIX_NAME,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from ...clients.config_def import ConfigDef, ConfigType, parse_value
 from ...clients.errors import ErrorCode, KafkaError
-from ...clients.supervisor import Supervisor
+from ...clients.runtime.supervisor import Supervisor
 from ...replication.controller.controller_loop import PUBLICATION, listener_name
 from ...replication.metadata.cluster_image import ClusterDelta, ClusterImage, ConfigResourceType
 from ..broker_ids import parse_broker_id

@@ -6,8 +6,8 @@ asks for and is not served refuses the start with one sentence.
 
 from collections.abc import Sequence
 
-from ...clients.absolute_path import absolute_path
 from ...clients.errors import ErrorCode, KafkaError
+from ...clients.runtime.absolute_path import absolute_path
 from .config_values import ConfigValues
 from .listeners import Listeners, listener_of_brokers
 from .quorum_config import QuorumConfig, Role

@@ -7,8 +7,8 @@ remote.log.metadata.manager.class.name   none, or Kafka's: the metadata topic
                                          a Python class: that class
 """
 
-from ...clients.absolute_path import absolute_path
 from ...clients.errors import ErrorCode, KafkaError
+from ...clients.runtime.absolute_path import absolute_path
 from ...tiering.config import PluginClass
 from ..network.socket_listener import Endpoint
 from .config_values import ConfigValues

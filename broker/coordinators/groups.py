@@ -8,8 +8,8 @@ and gets at once a call for each of them that this broker leads already.
 
 from typing import TYPE_CHECKING
 
-from ...clients.environment import Environment
-from ...clients.supervisor import Supervisor
+from ...clients.runtime.environment import Environment
+from ...clients.runtime.supervisor import Supervisor
 from ...replication.controller.controller import Controller
 from ...replication.leader.replica_manager import ReplicaManager
 from ...replication.topic_names import GROUP_METADATA_TOPIC

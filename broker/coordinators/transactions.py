@@ -9,8 +9,8 @@ may have created that topic, the first image that has it.
 import asyncio
 from typing import TYPE_CHECKING
 
-from ...clients.environment import Environment
-from ...clients.supervisor import Supervisor
+from ...clients.runtime.environment import Environment
+from ...clients.runtime.supervisor import Supervisor
 from ...replication.controller.controller import Controller
 from ...replication.leader.replica_manager import ReplicaManager
 from ...replication.metadata.cluster_image import ClusterDelta, ClusterImage

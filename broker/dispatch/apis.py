@@ -48,7 +48,7 @@ from ...clients.protocol.header import (
 from ...clients.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from ...clients.protocol.primitives import TooManyElementsError, size_of
 from ...clients.protocol.schema import Chunk, Message
-from ...clients.steps import finished
+from ...clients.runtime.steps import finished
 from ..metrics.metrics import Counter
 from ..network.connection import ConnectedClient, DeferredResponse, Refused, Response
 from ..request.context import BrokerContext, Deferred, NoAnswer, NodeContext, RequestContext

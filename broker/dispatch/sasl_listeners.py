@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, TypeAlias
 
-from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
-from ...clients.supervisor import Supervisor
+from ...clients.runtime.environment import Environment
+from ...clients.runtime.supervisor import Supervisor
 from ...replication.metadata.cluster_image import ClusterImage
 from ..config.config import BrokerConfig
 from ..metrics.metrics import Metrics

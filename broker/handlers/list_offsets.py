@@ -28,7 +28,7 @@ from ...clients.protocol.messages.list_offsets import (
     ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
-from ...clients.steps import finished
+from ...clients.runtime.steps import finished
 from ...clients.topic_partition import TopicPartition
 from ...replication.leader.offset_lookup import OffsetQuery, OffsetResult
 from ...security.access import DESCRIBE, TOPIC, access_of

@@ -40,9 +40,9 @@ from ...clients.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from ...clients.protocol.schema import Chunk
-from ...clients.steps import finished
+from ...clients.runtime.steps import finished
+from ...clients.runtime.turns import in_turns
 from ...clients.topic_partition import TopicPartition
-from ...clients.turns import in_turns
 from ...replication.partition.append_data import AppendEntry, AppendRequest
 from ...security.access import TOPIC, TRANSACTIONAL_ID, WRITE, Access, access_of
 from ...storage.log.log_validator import plain_work, work_of

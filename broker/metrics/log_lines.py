@@ -15,7 +15,7 @@ import sys
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from ...clients.supervisor import is_answer_of_system
+from ...clients.runtime.supervisor import is_answer_of_system
 
 _log = logging.getLogger(__name__)
 

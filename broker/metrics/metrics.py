@@ -11,8 +11,8 @@ only `Count`.
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import NamedTuple
 
-from ...clients.steps import finished
-from ...clients.supervisor import Supervisor
+from ...clients.runtime.steps import finished
+from ...clients.runtime.supervisor import Supervisor
 
 COUNT = "Count"
 """The attribute of a counter."""

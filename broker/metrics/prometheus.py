@@ -15,7 +15,7 @@ import re
 from collections.abc import Generator, Iterable
 from math import isinf, isnan
 
-from ...clients.steps import finished, sorted_steps
+from ...clients.runtime.steps import finished, sorted_steps
 from .metrics import COUNT, Sample
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -10,7 +10,7 @@ On systems without epoll, such connections are closed when their idle time is up
 import asyncio
 from collections.abc import Callable
 
-from ...clients.own_descriptors import keep_from_forks
+from ...clients.runtime.own_descriptors import keep_from_forks
 from ...storage.system_calls import PEER_HUNG_UP, HangupPoll, hangup_poll
 
 _EVENTS_AT_ONCE = 64

@@ -20,7 +20,7 @@ import socket
 from contextlib import suppress
 from typing import NamedTuple
 
-from ...clients.own_descriptors import keep_from_forks
+from ...clients.runtime.own_descriptors import keep_from_forks
 from ...storage.system_calls import CONGESTION_CONTROL
 from .transport import (
     Listener,

@@ -22,7 +22,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...clients.protocol.connection import FrameBuffers
-from ...clients.task_owner import TaskOwner
+from ...clients.runtime.task_owner import TaskOwner
 from ..metrics.metrics import Metrics
 from .begun_work import Work
 from .connection import ConnectedClient, Connection, Response

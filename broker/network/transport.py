@@ -26,9 +26,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol, TypeGuard, cast
 
-from ...clients.own_descriptors import keep_from_forks
 from ...clients.protocol.primitives import size_of
 from ...clients.protocol.schema import Chunk
+from ...clients.runtime.own_descriptors import keep_from_forks
 from ...storage.files import FileRegion, RegionCutError
 from ...storage.system_calls import MORE_FOLLOWS
 from .hangup_watch import HangupWatch

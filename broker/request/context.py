@@ -5,9 +5,9 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
-from ...clients.environment import Environment
 from ...clients.protocol.api import ListenerKind
 from ...clients.protocol.schema import Message
+from ...clients.runtime.environment import Environment
 from ...coordinator.transaction.producer_ids import ProducerIds
 from ...replication.controller.controller import Controller
 from ...replication.controller.controller_config import PartitionCharge, no_charge

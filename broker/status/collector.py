@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Generator
 from typing import Generic, NamedTuple, TypeAlias, TypeVar, cast
 
-from ...clients.task_owner import TaskOwner
+from ...clients.runtime.task_owner import TaskOwner
 from ..network.http_endpoint import Answer
 from ..network.http_message import Response, plain
 

@@ -6,7 +6,7 @@ A broker has all committed offsets and all ends in memory, so no group is asked 
 from collections.abc import Callable, Collection, Generator, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...clients.steps import sorted_steps
+from ...clients.runtime.steps import sorted_steps
 from ...coordinator.group_records import CommittedOffset
 from ...coordinator.led_shards import ShardState
 from ...coordinator.offsets import NO_OFFSET

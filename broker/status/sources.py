@@ -1,9 +1,9 @@
 """What the status of a broker is collected from: the objects that it holds in memory.
 
 Collecting reads no disk, asks no other broker and changes nothing. It is done in steps
-(`clients/steps.py`), each of a fraction of a millisecond; between steps the objects may change, so
-what is iterated over is copied first. Every list has a bound, and says how many elements are left
-out.
+(`clients/runtime/steps.py`), each of a fraction of a millisecond; between steps the objects may
+change, so what is iterated over is copied first. Every list has a bound, and says how many elements
+are left out.
 """
 
 from collections.abc import Generator, Sequence

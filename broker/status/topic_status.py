@@ -4,7 +4,7 @@ from collections.abc import Generator, Iterable, Sequence
 from typing import NamedTuple
 
 from ...clients.kafka_uuid import uuid_to_string
-from ...clients.steps import sorted_steps
+from ...clients.runtime.steps import sorted_steps
 from ...coordinator.offsets import FetchTopic
 from ...replication.metadata.cluster_image import PartitionImage, TopicImage
 from ...replication.partition.partition import Partition

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from ...clients.environment import Environment
-from ...clients.supervisor import Supervisor
+from ...clients.runtime.environment import Environment
+from ...clients.runtime.supervisor import Supervisor
 from ...replication.controller.controller import Controller
 from ...replication.metadata.cluster_image import ClusterImage
 from ...storage.files import Files

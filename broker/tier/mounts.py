@@ -21,11 +21,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import Uuid
-from ...clients.supervisor import Supervisor
-from ...clients.task_owner import TaskOwner
+from ...clients.runtime.environment import Environment
+from ...clients.runtime.supervisor import Supervisor
+from ...clients.runtime.task_owner import TaskOwner
 from ...clients.topic_partition import TopicIdPartition
 from ...replication.controller.controller import Controller
 from ...replication.controller.controller_config import Decision

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ...clients.network.security import ConnectionSecurity
-from ...clients.supervisor import Supervisor
+from ...clients.runtime.supervisor import Supervisor
 from ...clients.topic_partition import TopicIdPartition
 from ...replication.metadata.cluster_image import ClusterImage
 from ...storage.manager.log_manager import LogManager

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ...clients.environment import Environment
+from ...clients.runtime.environment import Environment
 from ...storage.files import Files
 from ...tiering.blocking_pool import BlockingPool
 from ...tiering.remote_storage import RemoteStorageManager

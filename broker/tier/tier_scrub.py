@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from ...clients.errors import KafkaError
-from ...clients.supervisor import Supervisor
-from ...clients.task_owner import TaskOwner
+from ...clients.runtime.supervisor import Supervisor
+from ...clients.runtime.task_owner import TaskOwner
 from ...clients.topic_partition import TopicIdPartition
 from ...storage.remote.remote_log import RemoteLog
 from ...tiering.metadata.skipped_events import SkippedEvents

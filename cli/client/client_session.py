@@ -14,12 +14,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from ...clients.admin import Admin
-from ...clients.environment import SystemEnvironment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.network.first_contact import ensure_answers
 from ...clients.network.network import NetworkConfig, parse_bootstrap
 from ...clients.properties import parse_properties
-from ...clients.stop_signals import stop_signals
+from ...clients.runtime.environment import SystemEnvironment
+from ...clients.runtime.stop_signals import stop_signals
 from ...clients.text_table import table
 from ...storage.files import OsFiles
 from .address import Stated, Target, UsageError, config_file, target_of

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from ...clients.admin import Admin
-from ...clients.environment import SystemEnvironment
 from ...clients.offset_names import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from ...clients.runtime.environment import SystemEnvironment
 from ...clients.topic_partition import TopicPartition
 from .address import UsageError
 

@@ -14,10 +14,10 @@ from collections.abc import Callable, Coroutine
 from typing import NamedTuple
 
 from ...broker.config.config import BrokerConfig
-from ...clients.environment import SystemEnvironment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.network.first_contact import ensure_answers
-from ...clients.stop_signals import INTERRUPTED, let_ctrl_c_raise
+from ...clients.runtime.environment import SystemEnvironment
+from ...clients.runtime.stop_signals import INTERRUPTED, let_ctrl_c_raise
 from ...storage.directory.log_dir import LogDirError
 from ...tiering.remote_storage import RemoteStorageError
 from ...tiering.tools.terminal import CANNOT_RUN, Output, OutputError, cannot_run

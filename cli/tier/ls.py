@@ -3,8 +3,8 @@
 import argparse
 
 from ...broker.config.config import BrokerConfig
-from ...clients.environment import SystemEnvironment
 from ...clients.errors import ErrorCode, KafkaError
+from ...clients.runtime.environment import SystemEnvironment
 from ...clients.text_table import counted, table
 from ...tiering.metadata.skipped_events import SkippedEvents
 from ...tiering.tools.read_metadata import metadata_of_cluster

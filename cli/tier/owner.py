@@ -8,8 +8,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from ...broker.config.config import BrokerConfig
-from ...clients.environment import SystemEnvironment
 from ...clients.errors import ErrorCode, KafkaError
+from ...clients.runtime.environment import SystemEnvironment
 from ...storage.directory.log_dir import LogDir, MetaProperties
 from ...storage.files import OsFiles
 from ...tiering.blocking_pool import ThreadedPool

@@ -8,9 +8,9 @@ import argparse
 
 from ...broker.config.config import BrokerConfig
 from ...broker.config.topic_defaults import TopicDefaults
-from ...clients.environment import SystemEnvironment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import Uuid, uuid_from_string, uuid_to_string
+from ...clients.runtime.environment import SystemEnvironment
 from ...clients.text_table import table
 from ...storage.files import OsFiles
 from ...tiering.tier_owner import Owner, read_owner

@@ -21,11 +21,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ...broker.config.config import BrokerConfig
 from ...broker.config.topic_defaults import TopicDefaults
-from ...clients.environment import Environment
 from ...clients.kafka_uuid import uuid_to_string
 from ...clients.protocol.schema import Message
 from ...clients.record.builder import RecordBatchBuilder
 from ...clients.record.control import ControlRecordType, EndTransactionMarker
+from ...clients.runtime.environment import Environment
 from ...clients.topic_partition import TopicIdPartition, TopicPartition
 from ...replication.controller.broker_control import PRODUCER_ID_BLOCK_SIZE, first_records
 from ...replication.metadata.cluster_image import ConfigResourceType

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from ...broker.config.config import BrokerConfig
 from ...clients.admin import Admin
-from ...clients.environment import SystemEnvironment
 from ...clients.errors import ErrorCode, KafkaError
+from ...clients.runtime.environment import SystemEnvironment
 from ...clients.text_table import counted
 from ...clients.topic_partition import TopicIdPartition
 from ...storage.remote.remote_log import RemoteLog

@@ -11,15 +11,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Self, TypedDict, Unpack
 
-from ..environment import Environment, SystemEnvironment
 from ..errors import ErrorCode, KafkaError
-from ..network.backoff import Backoff
 from ..network.coordinator_lookup import GroupCoordinatorClient
 from ..network.metadata import Metadata
 from ..network.network import NetworkClient, NetworkConfig
 from ..network.offset_lookup import OffsetAndTimestamp, OffsetLookup
 from ..offset_names import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from ..task_owner import TaskOwner
+from ..runtime.backoff import Backoff
+from ..runtime.environment import Environment, SystemEnvironment
+from ..runtime.task_owner import TaskOwner
 from ..topic_partition import TopicPartition
 from .committed_offsets import CommittedOffsets
 from .completed_fetch import ConsumerRecord

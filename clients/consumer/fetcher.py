@@ -15,7 +15,6 @@ from typing import cast
 
 from ..errors import ErrorCode, KafkaError
 from ..kafka_uuid import ZERO_UUID
-from ..network.backoff import Backoff
 from ..network.metadata import Metadata
 from ..network.network import NetworkClient
 from ..network.refusal import raise_for, topic_refusal
@@ -27,7 +26,8 @@ from ..protocol.messages.fetch import (
     PartitionData,
 )
 from ..protocol.schema import NEWEST
-from ..task_owner import TaskOwner
+from ..runtime.backoff import Backoff
+from ..runtime.task_owner import TaskOwner
 from ..topic_partition import TopicPartition
 from .completed_fetch import CompletedFetch, ConsumerRecord, UndecodableRecordsError
 

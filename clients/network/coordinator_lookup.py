@@ -8,11 +8,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from ..environment import Environment
 from ..errors import ErrorCode, KafkaError
 from ..protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ..protocol.schema import NEWEST, Message
-from .backoff import Backoff
+from ..runtime.backoff import Backoff
+from ..runtime.environment import Environment
 from .network import Address, NetworkClient
 from .refusal import raise_for, refusal
 from .retries import retried

@@ -8,10 +8,10 @@ import asyncio
 from collections.abc import Sequence
 from ssl import SSLError
 
-from ..environment import Environment
 from ..errors import ErrorCode, KafkaError
 from ..protocol.messages.metadata import MetadataRequest, MetadataResponse
-from .backoff import Backoff
+from ..runtime.backoff import Backoff
+from ..runtime.environment import Environment
 from .metadata import Metadata
 from .network import NetworkClient, NetworkConfig
 from .security import REFUSED_LOGIN, UNSECURED, ConnectionSecurity

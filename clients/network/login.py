@@ -10,7 +10,6 @@ import math
 import random
 from collections.abc import Mapping
 
-from ..environment import Environment
 from ..errors import ErrorCode, KafkaError
 from ..protocol.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
@@ -18,6 +17,7 @@ from ..protocol.messages.sasl_authenticate import (
 )
 from ..protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from ..protocol.schema import Message, VersionRange, version_range
+from ..runtime.environment import Environment
 from ..sasl.client_mechanism import ClientMechanism
 from .channel import Channel
 

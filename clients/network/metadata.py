@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Collection
 from typing import NamedTuple
 
-from ..environment import Environment
 from ..errors import ErrorCode, KafkaError
 from ..kafka_uuid import ZERO_UUID, Uuid
 from ..protocol.messages.metadata import (
@@ -19,6 +18,7 @@ from ..protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
+from ..runtime.environment import Environment
 from ..topic_partition import TopicPartition
 from .network import Address, NetworkClient
 from .refusal import raise_for, topic_refusal

@@ -22,12 +22,12 @@ from ssl import SSLError
 from typing import NamedTuple, TypeVar
 
 from ... import __version__
-from ..environment import Environment
 from ..errors import ErrorCode, KafkaError
 from ..protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ..protocol.schema import NEWEST, Message, VersionRange, version_range
-from ..task_owner import TaskOwner
-from .backoff import Backoff
+from ..runtime.backoff import Backoff
+from ..runtime.environment import Environment
+from ..runtime.task_owner import TaskOwner
 from .channel import Channel
 from .refusal import raise_for
 from .security import REFUSED_LOGIN, UNSECURED, ConnectionSecurity

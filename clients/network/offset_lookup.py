@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ..environment import Environment
 from ..errors import ErrorCode, KafkaError
 from ..protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -17,6 +16,7 @@ from ..protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from ..runtime.environment import Environment
 from ..topic_partition import TopicPartition
 from .metadata import Metadata
 from .network import NetworkClient

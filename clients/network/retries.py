@@ -6,7 +6,7 @@ from random import Random
 from typing import TypeVar
 
 from ..errors import ErrorCode, KafkaError
-from .backoff import Backoff
+from ..runtime.backoff import Backoff
 
 T = TypeVar("T")
 

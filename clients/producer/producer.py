@@ -9,12 +9,12 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple, Self, Unpack
 
-from ..environment import SystemEnvironment
 from ..errors import ErrorCode, KafkaError
 from ..network.metadata import Metadata
 from ..network.network import NetworkClient, NetworkConfig
 from ..record.builder import Headers
-from ..task_owner import TaskOwner
+from ..runtime.environment import SystemEnvironment
+from ..runtime.task_owner import TaskOwner
 from ..topic_partition import TopicPartition
 from .accumulator import ProducerRecord, RecordAccumulator, RecordMetadata
 from .partitioner import StickyPartitioner

@@ -13,10 +13,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import TypedDict
 
-from ..environment import Environment
 from ..errors import ErrorCode, KafkaError
 from ..kafka_uuid import ZERO_UUID
-from ..network.backoff import Backoff
 from ..network.metadata import Metadata
 from ..network.network import NetworkClient, NetworkConfig
 from ..network.refusal import raise_for, refusal
@@ -30,7 +28,9 @@ from ..protocol.messages.produce import (
 )
 from ..protocol.schema import NEWEST
 from ..record.compression import CompressionType
-from ..task_owner import TaskOwner
+from ..runtime.backoff import Backoff
+from ..runtime.environment import Environment
+from ..runtime.task_owner import TaskOwner
 from ..topic_partition import TopicPartition
 from .accumulator import ProducerBatch, ProducerIdAndEpoch, RecordAccumulator
 

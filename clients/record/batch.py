@@ -31,7 +31,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from ..errors import ErrorCode, KafkaError
-from ..steps import finished
+from ..runtime.steps import finished
 from .checksum import crc32c
 from .compression import MAX_DECOMPRESSED_BYTES, Buffer, CompressionType, decompress_steps
 from .control import ControlRecordType

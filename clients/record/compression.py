@@ -19,7 +19,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Protocol, cast
 
 from ..errors import ErrorCode, KafkaError
-from ..steps import finished
+from ..runtime.steps import finished
 from .varint import read_unsigned_varint
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import uuid_to_string
+from ...clients.runtime.environment import Environment
 from ...replication.metadata.cluster_image import (
     ClusterDelta,
     ClusterImage,

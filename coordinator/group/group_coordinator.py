@@ -15,10 +15,10 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.protocol.messages.create_topics import CreatableTopic
-from ...clients.supervisor import Supervisor
+from ...clients.runtime.environment import Environment
+from ...clients.runtime.supervisor import Supervisor
 from ...replication.controller.controller_loop import PUBLICATION, listener_name
 from ...replication.metadata.cluster_image import ClusterDelta, ClusterImage
 from ..consumer.consumer_commits import check_fetch

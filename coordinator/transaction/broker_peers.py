@@ -8,10 +8,10 @@ at once instead of after its timeout.
 from collections.abc import Callable
 from typing import TypeVar
 
-from ...clients.environment import Environment
 from ...clients.network.network import Address, NetworkClient, NetworkConfig
 from ...clients.network.security import UNSECURED, ConnectionSecurity
 from ...clients.protocol.schema import Message
+from ...clients.runtime.environment import Environment
 from ...replication.metadata.cluster_image import BrokerImage, ClusterDelta, ClusterImage
 
 R = TypeVar("R", bound=Message)

@@ -11,17 +11,17 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from itertools import count
 
-from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
-from ...clients.network.backoff import Backoff
 from ...clients.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from ...clients.supervisor import Supervisor
-from ...clients.task_owner import TaskOwner
+from ...clients.runtime.backoff import Backoff
+from ...clients.runtime.environment import Environment
+from ...clients.runtime.supervisor import Supervisor
+from ...clients.runtime.task_owner import TaskOwner
 from ...clients.topic_partition import TopicPartition
 from ...replication.metadata.cluster_image import ClusterDelta, ClusterImage
 from ..result_or_future import ResultOrFuture

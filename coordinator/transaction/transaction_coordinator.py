@@ -15,9 +15,9 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from ...clients.environment import Environment
 from ...clients.errors import ErrorCode
-from ...clients.supervisor import Supervisor
+from ...clients.runtime.environment import Environment
+from ...clients.runtime.supervisor import Supervisor
 from ...clients.topic_partition import TopicPartition
 from ...replication.metadata.cluster_image import ClusterDelta, ClusterImage
 from ...replication.topic_names import TRANSACTION_STATE_TOPIC

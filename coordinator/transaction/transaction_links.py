@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from ...clients.environment import Environment
 from ...clients.network.security import ConnectionSecurity
-from ...clients.supervisor import Supervisor
+from ...clients.runtime.environment import Environment
+from ...clients.runtime.supervisor import Supervisor
 from ...replication.controller.controller import Controller
 from .broker_peers import BrokerPeers
 from .marker_channel import MarkerChannel

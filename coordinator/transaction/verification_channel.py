@@ -14,8 +14,8 @@ from ...clients.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from ...clients.supervisor import Supervisor
-from ...clients.task_owner import TaskOwner
+from ...clients.runtime.supervisor import Supervisor
+from ...clients.runtime.task_owner import TaskOwner
 from ...clients.topic_partition import TopicPartition
 from .broker_peers import BrokerPeers
 from .transaction_markers import MarkerErrors

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ...clients.supported_system import refusal
+from ...clients.runtime.supported_system import refusal
 
 if (_sentence := refusal()) is not None:
     raise SystemExit(f"tierlog-spark: {_sentence}")

@@ -16,7 +16,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
-from ...clients.supported_system import refusal
+from ...clients.runtime.supported_system import refusal
 from ..extra import missing_extra
 
 if (_sentence := refusal()) is not None:

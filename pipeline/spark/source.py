@@ -12,7 +12,7 @@ its credentials; none contacts a broker.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ...clients.supported_system import refusal
+from ...clients.runtime.supported_system import refusal
 from ..extra import missing_extra
 
 if (_sentence := refusal()) is not None:

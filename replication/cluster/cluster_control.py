@@ -15,9 +15,9 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from ...clients.environment import Environment
 from ...clients.kafka_uuid import Uuid
-from ...clients.supervisor import Supervisor
+from ...clients.runtime.environment import Environment
+from ...clients.runtime.supervisor import Supervisor
 from ...storage.config import LogConfig
 from ..brokers.broker_offsets import BrokerOffsets
 from ..brokers.broker_states import Heartbeat, HeartbeatAnswer

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from ...clients.errors import ErrorCode, KafkaError
-from ...clients.supervisor import Supervisor
-from ...clients.task_owner import TaskOwner
+from ...clients.runtime.supervisor import Supervisor
+from ...clients.runtime.task_owner import TaskOwner
 
 _log = logging.getLogger(__name__)
 

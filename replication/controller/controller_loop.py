@@ -34,11 +34,11 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.protocol.schema import Message
-from ...clients.supervisor import Supervisor
-from ...clients.task_owner import TaskOwner
+from ...clients.runtime.environment import Environment
+from ...clients.runtime.supervisor import Supervisor
+from ...clients.runtime.task_owner import TaskOwner
 from ..metadata.cluster_image import ClusterDelta, ClusterImage
 from ..metadata.metadata_log import MetadataLog
 from ..metadata.metadata_quorum import MetadataQuorum, SoleVoter

@@ -24,7 +24,6 @@ from contextlib import contextmanager
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.network.network import Address, NetworkClient, NetworkConfig
 from ...clients.network.security import UNSECURED, ConnectionSecurity
@@ -33,7 +32,8 @@ from ...clients.protocol.messages.list_offsets import ListOffsetsResponse
 from ...clients.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
 from ...clients.protocol.primitives import size_of
 from ...clients.protocol.schema import Message
-from ...clients.supervisor import Supervisor
+from ...clients.runtime.environment import Environment
+from ...clients.runtime.supervisor import Supervisor
 from ...clients.topic_partition import TopicIdPartition, TopicPartition
 from ...storage.log.unified_log import UnifiedLog
 from .fetch_state import FetchState, FollowedPartition

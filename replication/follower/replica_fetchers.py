@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 from ...clients.errors import KafkaError
-from ...clients.task_owner import TaskOwner
+from ...clients.runtime.task_owner import TaskOwner
 from ...clients.topic_partition import TopicIdPartition
 from ...storage.log.replica_repair import drop_damaged_part
 from ...storage.log.unified_log import UnifiedLog

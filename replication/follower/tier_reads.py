@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
-from ...clients.task_owner import TaskOwner
+from ...clients.runtime.task_owner import TaskOwner
 from ...storage.log.aux_state import AuxRequest, AuxState, MalformedAuxStateError
 from ...tiering.remote_storage import RemoteStorageError
 from .fetch_state import FollowedPartition

@@ -17,9 +17,9 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ...clients.environment import Environment
-from ...clients.supervisor import Supervisor
-from ...clients.task_owner import TaskOwner
+from ...clients.runtime.environment import Environment
+from ...clients.runtime.supervisor import Supervisor
+from ...clients.runtime.task_owner import TaskOwner
 from ...storage.cleaner.cleaner_config import CleanerConfig
 from ...storage.directory.log_dir import LogDir
 from ...storage.log.unified_log import UnifiedLog

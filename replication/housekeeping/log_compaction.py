@@ -15,9 +15,9 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ...clients.environment import Environment
 from ...clients.errors import KafkaError
-from ...clients.supervisor import Supervisor
+from ...clients.runtime.environment import Environment
+from ...clients.runtime.supervisor import Supervisor
 from ...storage.cleaner.cleanable_log import CleanableLog, dirtiest, measure
 from ...storage.cleaner.cleaner_checkpoint import CleanerCheckpoint
 from ...storage.cleaner.cleaner_config import CleanerConfig

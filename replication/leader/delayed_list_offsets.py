@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 
 from ...clients.errors import ErrorCode, KafkaError
-from ...clients.task_owner import TaskOwner
+from ...clients.runtime.task_owner import TaskOwner
 from ...clients.topic_partition import TopicPartition
 from ...storage.log.fetch_data import FetchIsolation
 from ...storage.segment.time_index import TimestampAndOffset

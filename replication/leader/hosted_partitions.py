@@ -23,10 +23,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVarTuple
 
-from ...clients.environment import Environment
 from ...clients.errors import KafkaError
 from ...clients.kafka_uuid import ZERO_UUID, Uuid, uuid_to_string
-from ...clients.supervisor import Attempt, Supervisor
+from ...clients.runtime.environment import Environment
+from ...clients.runtime.supervisor import Attempt, Supervisor
 from ...clients.topic_partition import TopicIdPartition, TopicPartition
 from ...storage.checkpoint import PARTITION_METADATA_FILE
 from ...storage.config import LogConfig

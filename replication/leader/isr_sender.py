@@ -14,10 +14,10 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol
 
-from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
-from ...clients.supervisor import Supervisor
-from ...clients.task_owner import TaskOwner
+from ...clients.runtime.environment import Environment
+from ...clients.runtime.supervisor import Supervisor
+from ...clients.runtime.task_owner import TaskOwner
 from ...clients.topic_partition import TopicIdPartition
 from ..partition.isr_state import ErrorReaction, IsrAnswer, IsrProposal
 from ..partition.partition import Partition

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.protocol.primitives import size_of
-from ...clients.task_owner import TaskOwner
+from ...clients.runtime.task_owner import TaskOwner
 from ..partition.fetch_data import FetchParams, FetchPartition, FetchResults
 from ..purgatory.purgatory import Purgatory
 from ..remote_tier import RemoteTier

@@ -22,9 +22,9 @@ import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ...clients.environment import Environment
 from ...clients.errors import KafkaError
-from ...clients.task_owner import TaskOwner
+from ...clients.runtime.environment import Environment
+from ...clients.runtime.task_owner import TaskOwner
 from ...clients.topic_partition import TopicPartition
 from ...storage.directory.log_dir import LogDir
 from ...storage.manager.future_copy import FutureCopy

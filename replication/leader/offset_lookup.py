@@ -25,8 +25,8 @@ from ...clients.offset_names import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
 )
+from ...clients.runtime.turns import in_turns
 from ...clients.topic_partition import TopicPartition
-from ...clients.turns import in_turns
 from ...storage.log.fetch_data import FetchIsolation, RemoteTimestampLookup
 from ...storage.log.log_offsets import Found
 from ...storage.segment.time_index import TimestampAndOffset

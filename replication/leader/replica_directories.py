@@ -14,8 +14,8 @@ from typing import NamedTuple, Protocol
 
 from ...clients.errors import KafkaError
 from ...clients.kafka_uuid import Uuid
-from ...clients.supervisor import Supervisor
-from ...clients.task_owner import TaskOwner
+from ...clients.runtime.supervisor import Supervisor
+from ...clients.runtime.task_owner import TaskOwner
 from ...clients.topic_partition import TopicIdPartition
 from ...storage.config import LogConfig
 from ..controller.controller_config import Decision

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
-from ...clients.supervisor import Supervisor
+from ...clients.runtime.environment import Environment
+from ...clients.runtime.supervisor import Supervisor
+from ...clients.runtime.turns import in_turns
 from ...clients.topic_partition import TopicPartition
-from ...clients.turns import in_turns
 from ...storage.directory.log_dir import LogDir
 from ...storage.log.append_info import RecordValidationError
 from ...storage.log.fetch_data import FetchIsolation

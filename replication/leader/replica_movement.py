@@ -9,9 +9,9 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import ZERO_UUID
+from ...clients.runtime.environment import Environment
 from ...clients.topic_partition import TopicPartition
 from ...storage.directory.log_dir import LogDir
 from ...storage.log_file import MAX_NAME_LENGTH, future_directory_name

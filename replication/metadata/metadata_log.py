@@ -17,11 +17,11 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ...clients.environment import Environment
 from ...clients.errors import KafkaError
 from ...clients.kafka_uuid import Uuid
 from ...clients.protocol.schema import Message
 from ...clients.record.control import ControlRecordType
+from ...clients.runtime.environment import Environment
 from ...clients.topic_partition import TopicPartition
 from ...storage.checkpoint import PARTITION_METADATA_FILE, write_partition_metadata
 from ...storage.config import LogConfig

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from concurrent.futures import Executor
 from typing import Protocol
 
-from ...clients.environment import Environment
 from ...clients.protocol.schema import Message
+from ...clients.runtime.environment import Environment
 from .metadata_log import MetadataLog
 
 NO_LEADER = -1

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
+from ...clients.runtime.environment import Environment
 from ..raft.raft import RaftCore
 from ..raft.raft_options import RaftOptions
 from ..raft.voter_set import NO_VOTERS, VoterSet

@@ -8,11 +8,11 @@ back: a start must not refuse what the leader had truncated.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import uuid_to_string
 from ...clients.protocol.schema import Message
 from ...clients.record.batch import RecordBatch
+from ...clients.runtime.environment import Environment
 from ...storage.files import FileRegion, Files
 from ...storage.log.fetch_data import FetchIsolation, RemoteRead
 from ...storage.log.local_log import FlushTask

@@ -21,9 +21,9 @@ import logging
 from concurrent.futures import Executor
 from functools import partial
 
-from ...clients.environment import Environment
-from ...clients.supervisor import Supervisor
-from ...clients.task_owner import TaskOwner
+from ...clients.runtime.environment import Environment
+from ...clients.runtime.supervisor import Supervisor
+from ...clients.runtime.task_owner import TaskOwner
 from .cluster_image import ClusterDelta, ClusterImage
 from .metadata_log import MetadataLog
 from .metadata_log_config import MetadataLogConfig

@@ -15,7 +15,7 @@ from concurrent.futures import Executor
 from typing import NamedTuple, Protocol, cast
 
 from ...clients.errors import ErrorCode, KafkaError
-from ...clients.task_owner import TaskOwner
+from ...clients.runtime.task_owner import TaskOwner
 from ...storage.log.local_log import FlushTask
 from ...storage.remote.remote_lineage import OffsetAndEpoch
 from ..raft.raft import RaftCore

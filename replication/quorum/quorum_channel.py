@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 from ... import __version__
-from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.network.network import (
     SOFTWARE_NAME,
@@ -20,6 +19,7 @@ from ...clients.network.network import (
 )
 from ...clients.network.security import REFUSED_LOGIN, UNSECURED, ConnectionSecurity
 from ...clients.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ...clients.runtime.environment import Environment
 from ..raft.raft_actions import Destination
 from ..raft.raft_messages import RaftRequest, RaftResponse
 from ..raft.voter_set import KRaftVersionRange

@@ -49,7 +49,7 @@ from ...clients.record.layout import (
 )
 from ...clients.record.record_shapes import KnownShapes
 from ...clients.record.record_walk import SMALLEST_RECORD_BYTES, RecordWalk
-from ...clients.steps import finished
+from ...clients.runtime.steps import finished
 from ..config import INT64_MAX, LogConfig
 from ..producer.producer_entry import AppendOrigin
 from .append_info import RecordError, RecordValidationError

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, cast
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import Uuid
 from ...clients.record.batch import NO_TIMESTAMP, RecordBatch, batches
-from ...clients.steps import finished
+from ...clients.runtime.steps import finished
 from ...clients.topic_partition import TopicIdPartition
 from ..config import LogConfig
 from ..directory.log_dir import on_disk

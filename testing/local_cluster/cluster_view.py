@@ -7,7 +7,6 @@ died, and all are bounded in time.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from ...clients.environment import SystemEnvironment
 from ...clients.errors import KafkaError
 from ...clients.network.network import NetworkClient, NetworkConfig
 from ...clients.network.refusal import raise_for
@@ -33,6 +32,7 @@ from ...clients.protocol.messages.unregister_broker import (
     UnregisterBrokerResponse,
 )
 from ...clients.protocol.schema import Message
+from ...clients.runtime.environment import SystemEnvironment
 from .replica_moves import Partition
 
 R = TypeVar("R", bound=Message)

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ...clients.environment import Environment
+from ...clients.runtime.environment import Environment
 from ...storage.files import Files
 from .cluster_plan import (
     ClusterPlan,

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tierlog.cli.scram_users import scram_user
-from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.errors import KafkaError
+from tierlog.clients.runtime.environment import SystemEnvironment
 from tierlog.clients.sasl.scram_keys import (
     SCRAM_SHA_256,
     SCRAM_SHA_512,

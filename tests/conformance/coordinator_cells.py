@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias
 
-from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
 from tierlog.clients.protocol.messages.end_txn import EndTxnResponse
@@ -17,6 +16,7 @@ from tierlog.clients.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
+from tierlog.clients.runtime.environment import SystemEnvironment
 from tierlog.coordinator.transaction.transaction_metadata import Transaction
 from tierlog.coordinator.transaction.transaction_state import TransactionState
 

@@ -12,7 +12,6 @@ from typing import Protocol
 from tierlog.bench.broker_node import BrokerNode
 from tierlog.bench.kafka_peer import KafkaNode, run_tool
 from tierlog.bench.tierlog_node import TierlogNode
-from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import Uuid, uuid_to_string
 from tierlog.clients.protocol.messages.alter_configs import (
@@ -61,6 +60,7 @@ from tierlog.clients.protocol.messages.update_features import (
 )
 from tierlog.clients.protocol.schema import Message
 from tierlog.clients.record.batch import batches
+from tierlog.clients.runtime.environment import SystemEnvironment
 from tierlog.replication.metadata.metadata_records import (
     NoOpRecord,
     PartitionChangeRecord,

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.protocol.api import ApiKey
 from tierlog.clients.protocol.messages.join_group import JoinGroupRequestProtocol
 from tierlog.clients.protocol.schema import Message
+from tierlog.clients.runtime.environment import SystemEnvironment
 
 from .meaningful_requests import (
     KNOWN,

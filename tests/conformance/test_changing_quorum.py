@@ -16,7 +16,6 @@ import pytest
 from tierlog.bench.kafka_peer import KafkaNode, run_tool
 from tierlog.bench.probe import free_port
 from tierlog.broker.handlers.describe_quorum import describe_quorum
-from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid, uuid_to_string
 from tierlog.clients.network.network import NetworkClient, NetworkConfig
@@ -31,6 +30,7 @@ from tierlog.clients.protocol.messages.remove_raft_voter import (
 )
 from tierlog.clients.record.batch import batches
 from tierlog.clients.record.control import ControlRecordType
+from tierlog.clients.runtime.environment import SystemEnvironment
 from tierlog.replication.raft.raft_messages import AddVoterRequest, RemoveVoterRequest
 from tierlog.replication.raft.raft_options import RaftOptions
 from tierlog.replication.raft.voter_set import (

@@ -14,9 +14,9 @@ import pytest
 from confluent_kafka import Producer
 
 from tierlog.bench.kafka_peer import KafkaNode, run_tool
-from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.record.batch import RecordBatch, batches
+from tierlog.clients.runtime.environment import SystemEnvironment
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.storage.checkpoint import CLEANER_OFFSET_FILE, read_offset_checkpoint
 from tierlog.storage.cleaner.cleanable_log import measure

@@ -15,7 +15,6 @@ from tierlog.broker.cluster.controller_requests import DirectoryRequests, Produc
 from tierlog.broker.cluster.forwarder import ForwardedClient, forward
 from tierlog.broker.cluster.lifecycle_config import LifecycleConfig
 from tierlog.broker.cluster.refused_registration import reason_of
-from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.network.network import NetworkClient
 from tierlog.clients.protocol.messages.broker_registration import BrokerRegistrationResponse
@@ -36,7 +35,8 @@ from tierlog.clients.protocol.messages.describe_quorum import (
 )
 from tierlog.clients.protocol.messages.describe_quorum_request import PartitionData, TopicData
 from tierlog.clients.protocol.messages.metadata import MetadataRequest
-from tierlog.clients.supervisor import Supervisor
+from tierlog.clients.runtime.environment import SystemEnvironment
+from tierlog.clients.runtime.supervisor import Supervisor
 from tierlog.clients.topic_partition import TopicIdPartition
 from tierlog.replication.brokers.broker_life import BrokerLife
 from tierlog.replication.brokers.registration import BrokerRegistrationData

@@ -15,9 +15,9 @@ import pytest
 
 from tierlog.bench.kafka_peer import KafkaNode, run_tool
 from tierlog.bench.tierlog_node import TierlogNode
-from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.record.batch import batches
+from tierlog.clients.runtime.environment import SystemEnvironment
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.storage.config import LogConfig
 from tierlog.storage.files import OsFiles

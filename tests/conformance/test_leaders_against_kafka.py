@@ -13,7 +13,6 @@ import pytest
 
 from tierlog.bench.cluster import Cluster, ClusterNode, Kind, separate
 from tierlog.bench.cluster_log import metadata_bytes, metadata_records
-from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.messages.alter_partition_request import (
     AlterPartitionRequest,
@@ -47,6 +46,7 @@ from tierlog.clients.protocol.messages.produce import (
 from tierlog.clients.protocol.schema import Message
 from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch
+from tierlog.clients.runtime.environment import SystemEnvironment
 
 from ..broker_process import RawClient
 from ..waiting import wait_until

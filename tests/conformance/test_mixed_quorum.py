@@ -13,8 +13,8 @@ import pytest
 
 from tierlog.bench.kafka_peer import KafkaNode, run_tool
 from tierlog.bench.probe import free_port
-from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.kafka_uuid import uuid_to_string
+from tierlog.clients.runtime.environment import SystemEnvironment
 
 from ..replication.quorum.quorum_nodes import QuorumNode, voters_at
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -47,6 +46,7 @@ from tierlog.clients.protocol.messages.produce import (
 )
 from tierlog.clients.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from tierlog.clients.record.builder import RecordBatchBuilder
+from tierlog.clients.runtime.environment import SystemEnvironment
 
 from ..broker_process import RawClient
 from .side_by_side import Plain, SideBySide, at, both_brokers

@@ -20,11 +20,11 @@ from confluent_kafka.admin._scram import (
 
 from tierlog.bench.cluster import Cluster, ClusterNode, Kind, separate
 from tierlog.bench.probe import free_port
-from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.network.channel import Channel
 from tierlog.clients.network.network import NetworkClient, NetworkConfig
 from tierlog.clients.network.security import ConnectionSecurity
 from tierlog.clients.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from tierlog.clients.runtime.environment import SystemEnvironment
 from tierlog.clients.sasl.client_mechanism import client_mechanism
 from tierlog.clients.sasl.secret import Secret
 from tierlog.tests.cli.client.command_run import Tierlog

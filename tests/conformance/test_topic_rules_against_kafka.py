@@ -9,7 +9,6 @@ from itertools import product
 
 import pytest
 
-from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -26,6 +25,7 @@ from tierlog.clients.protocol.messages.produce import ProduceResponse
 from tierlog.clients.record.batch import Record, RecordBatch, batches
 from tierlog.clients.record.builder import build_batch
 from tierlog.clients.record.compression import CompressionType
+from tierlog.clients.runtime.environment import SystemEnvironment
 
 from ..broker_process import RawClient
 from ..waiting import wait_until

@@ -9,7 +9,7 @@ Writes succeed at once unless `hold_writes` is set. Answers are kept by waiter.
 """
 
 from tierlog.clients.errors import ErrorCode
-from tierlog.clients.steps import finished
+from tierlog.clients.runtime.steps import finished
 from tierlog.coordinator.classic.classic_group import ClassicGroup
 from tierlog.coordinator.classic.group_state import GroupState
 from tierlog.coordinator.group.group_coordinator import GroupCoordinator

@@ -17,7 +17,7 @@ from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.kafka_uuid import ZERO_UUID
 from tierlog.clients.record.builder import RecordBatchBuilder
 from tierlog.clients.record.compression import CompressionType
-from tierlog.clients.supervisor import Supervisor
+from tierlog.clients.runtime.supervisor import Supervisor
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.coordinator.consumer import consumer_schemas as schemas
 from tierlog.coordinator.consumer.consumer_heartbeat import ConsumerHeartbeat

@@ -8,7 +8,7 @@ from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.protocol.messages.fetch import PartitionData
 from tierlog.clients.record.batch import Record, batches
 from tierlog.clients.record.builder import build_batch
-from tierlog.clients.supervisor import Supervisor
+from tierlog.clients.runtime.supervisor import Supervisor
 from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
 from tierlog.replication.controller.controller import Controller
 from tierlog.replication.controller.controller_config import ControllerConfig

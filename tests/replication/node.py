@@ -10,7 +10,7 @@ from tierlog.clients.protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from tierlog.clients.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from tierlog.clients.supervisor import Supervisor
+from tierlog.clients.runtime.supervisor import Supervisor
 from tierlog.replication.controller.broker_control import BrokerRegistration
 from tierlog.replication.controller.controller import Controller
 from tierlog.replication.controller.controller_config import ControllerConfig

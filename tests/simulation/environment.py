@@ -2,8 +2,8 @@
 
 import random
 
-from tierlog.clients.environment import starts_with_dash, version_4_uuid
 from tierlog.clients.kafka_uuid import Uuid
+from tierlog.clients.runtime.environment import starts_with_dash, version_4_uuid
 from tierlog.tests.simulation.loop import SimulatedLoop
 
 EPOCH_MS = 1_750_000_000_000

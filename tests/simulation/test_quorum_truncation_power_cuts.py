@@ -1,6 +1,6 @@
 """The power goes at every step of a truncation that the leader asks of a voter."""
 
-from tierlog.clients.environment import SystemEnvironment
+from tierlog.clients.runtime.environment import SystemEnvironment
 from tierlog.replication.metadata.metadata_log import MetadataLog, open_metadata_log
 from tierlog.replication.metadata.metadata_records import TopicRecord
 from tierlog.replication.metadata.raft_storage import RaftStorage

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 import pytest
 
 from tierlog.clients.consumer.completed_fetch import ConsumerRecord
-from tierlog.clients.supervisor import Supervisor
+from tierlog.clients.runtime.supervisor import Supervisor
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.storage.remote.remote_segment import RemotePartitionDeleteState
 from tierlog.tests.simulation.environment import SimulatedEnvironment

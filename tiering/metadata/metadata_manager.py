@@ -31,11 +31,11 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ...clients.consumer.completed_fetch import UndecodableRecordsError
-from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
-from ...clients.network.backoff import Backoff
-from ...clients.supervisor import Supervisor
-from ...clients.task_owner import TaskOwner
+from ...clients.runtime.backoff import Backoff
+from ...clients.runtime.environment import Environment
+from ...clients.runtime.supervisor import Supervisor
+from ...clients.runtime.task_owner import TaskOwner
 from ...clients.topic_partition import TopicIdPartition
 from ...storage.remote.remote_log import Applied, RemoteLog
 from ...storage.remote.remote_segment import (

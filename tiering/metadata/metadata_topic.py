@@ -15,8 +15,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
+from ...clients.runtime.environment import Environment
 from ...clients.topic_partition import TopicPartition
 from ...storage.log.unified_log import UnifiedLog
 from ..config import MetadataManagerConfig

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Hashable
 from typing import Any, Generic, TypeVar
 
-from ...clients.task_owner import TaskOwner
+from ...clients.runtime.task_owner import TaskOwner
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

@@ -13,8 +13,8 @@ from importlib import import_module
 from typing import Protocol, cast
 from urllib.parse import urlsplit
 
-from ...clients.absolute_path import absolute_path
 from ...clients.errors import ErrorCode, KafkaError
+from ...clients.runtime.absolute_path import absolute_path
 from ...storage.files import Files
 from .remote_url import RemoteUrl
 from .tier_packages import NATIVE_MODULES

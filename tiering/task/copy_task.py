@@ -33,8 +33,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
+from ...clients.runtime.environment import Environment
 from ...storage.files import Files
 from ...storage.log.unified_log import UnifiedLog
 from ...storage.remote.remote_log import RemoteLog

@@ -5,7 +5,7 @@ Copying, expiration and following each have their own pool, so that a slow copy 
 worked on at once, not how many wait for it. After a failure the pause doubles with each failure
 in a row, bounded and jittered, so that an unreachable store is not overloaded and partitions do not
 retry in step. An unexpected exception does not end a loop either: it is logged with its traceback,
-counted, and the work is retried (`clients/supervisor.py`).
+counted, and the work is retried (`clients/runtime/supervisor.py`).
 """
 
 import asyncio
@@ -13,9 +13,9 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from ...clients.environment import Environment
 from ...clients.errors import KafkaError
-from ...clients.supervisor import Supervisor
+from ...clients.runtime.environment import Environment
+from ...clients.runtime.supervisor import Supervisor
 from ...clients.topic_partition import TopicPartition
 from ...storage.segment.index import CorruptIndexError
 from ..config import RemoteLogManagerConfig

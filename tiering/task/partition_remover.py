@@ -20,11 +20,11 @@ import logging
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from ...clients.environment import Environment
 from ...clients.errors import KafkaError
-from ...clients.network.backoff import Backoff
-from ...clients.supervisor import Supervisor
-from ...clients.task_owner import TaskOwner
+from ...clients.runtime.backoff import Backoff
+from ...clients.runtime.environment import Environment
+from ...clients.runtime.supervisor import Supervisor
+from ...clients.runtime.task_owner import TaskOwner
 from ...clients.topic_partition import TopicIdPartition
 from ...storage.remote.remote_log import RemoteLog
 from ...storage.remote.remote_segment import (

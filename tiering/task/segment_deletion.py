@@ -11,9 +11,9 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from ...clients.environment import Environment
 from ...clients.errors import KafkaError
 from ...clients.kafka_uuid import uuid_to_string
+from ...clients.runtime.environment import Environment
 from ...storage.remote.remote_segment import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentMetadataUpdate,

@@ -8,8 +8,8 @@ are skipped, as by every broker.
 from collections.abc import Mapping
 
 from ...clients.consumer.completed_fetch import UndecodableRecordsError
-from ...clients.environment import Environment
 from ...clients.errors import ErrorCode, KafkaError
+from ...clients.runtime.environment import Environment
 from ...clients.topic_partition import TopicIdPartition, TopicPartition
 from ...storage.remote.remote_log import RemoteLog
 from ..metadata.metadata_events import METADATA_TOPIC

@@ -12,9 +12,9 @@ history: put them in server.properties, or where the store's own library reads t
 import os
 from argparse import ArgumentParser, Namespace
 
-from ....clients.absolute_path import absolute_path
 from ....clients.errors import ErrorCode, KafkaError
 from ....clients.properties import parse_properties
+from ....clients.runtime.absolute_path import absolute_path
 from ....storage.files import OsFiles
 from ....tiering.store.remote_url import OPTION_PREFIX, URL_PROPERTY, RemoteUrl, remote_url
 

@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from ....clients.environment import SystemEnvironment
 from ....clients.kafka_uuid import uuid_to_string
+from ....clients.runtime.environment import SystemEnvironment
 from ....tiering.blocking_pool import ThreadedPool
 from ....tiering.tools.terminal import Output
 

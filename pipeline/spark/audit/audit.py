@@ -13,8 +13,8 @@ import asyncio
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from typing import TYPE_CHECKING, NamedTuple
 
-from ....clients.environment import SystemEnvironment
 from ....clients.network.first_contact import ensure_answers
+from ....clients.runtime.environment import SystemEnvironment
 from ....clients.text_table import counted
 from ....tiering.store.remote_url import RemoteUrl
 from ....tiering.tools.opened_tier import opened_tier

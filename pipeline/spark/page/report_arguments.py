@@ -3,8 +3,8 @@
 import os
 from argparse import ArgumentParser
 
-from ....clients.absolute_path import absolute_path
 from ....clients.errors import ErrorCode, KafkaError
+from ....clients.runtime.absolute_path import absolute_path
 from ....storage.files import OsFiles
 from ....tiering.tools.terminal import Output
 from ..arguments.tier_arguments import add_tier_arguments

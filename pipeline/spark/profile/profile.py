@@ -11,7 +11,7 @@ from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ....clients.environment import SystemEnvironment
+from ....clients.runtime.environment import SystemEnvironment
 from ....clients.text_table import counted
 from ....tiering.store.remote_url import RemoteUrl
 from ....tiering.tools.opened_tier import opened_tier

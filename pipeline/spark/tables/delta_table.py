@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
-from ....clients.environment import SystemEnvironment
 from ....clients.kafka_uuid import uuid_to_string
+from ....clients.runtime.environment import SystemEnvironment
 from .export_state import (
     PARTITIONED_BY,
     SCHEMA,

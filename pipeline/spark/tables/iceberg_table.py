@@ -12,8 +12,8 @@ snapshot has no offsets itself, but names the staged one as its source, which ha
 
 from typing import TYPE_CHECKING
 
-from ....clients.environment import SystemEnvironment
 from ....clients.kafka_uuid import uuid_to_string
+from ....clients.runtime.environment import SystemEnvironment
 from .export_state import (
     PARTITIONED_BY,
     SCHEMA,

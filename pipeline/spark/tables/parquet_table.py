@@ -22,8 +22,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-from ....clients.environment import SystemEnvironment
 from ....clients.kafka_uuid import uuid_to_string
+from ....clients.runtime.environment import SystemEnvironment
 from .export_state import (
     NOTHING,
     PARTITIONED_BY,

@@ -14,8 +14,8 @@ from urllib.parse import unquote, urlsplit
 
 from ....clients.errors import ErrorCode, KafkaError
 from ....clients.network.http_document import DOCUMENT_BYTES_MAX, GetError, HttpDocument
-from ....clients.supervisor import Supervisor
-from ....clients.task_owner import TaskOwner
+from ....clients.runtime.supervisor import Supervisor
+from ....clients.runtime.task_owner import TaskOwner
 from ....storage.files import OsFiles
 from ..settings import KeyEndpoint
 from .key_set import KeySet, parse_key_set

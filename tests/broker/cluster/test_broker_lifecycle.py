@@ -12,7 +12,6 @@ import pytest
 from tierlog.broker.cluster.broker_lifecycle import BrokerLifecycle
 from tierlog.broker.cluster.controller_channel import ControllerChannel
 from tierlog.broker.cluster.lifecycle_config import LifecycleConfig
-from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.protocol.api import ApiKey
@@ -25,7 +24,8 @@ from tierlog.clients.protocol.messages.broker_registration import (
     BrokerRegistrationResponse,
 )
 from tierlog.clients.protocol.schema import Message
-from tierlog.clients.supervisor import Supervisor
+from tierlog.clients.runtime.environment import SystemEnvironment
+from tierlog.clients.runtime.supervisor import Supervisor
 from tierlog.replication.brokers.broker_life import BrokerLife
 from tierlog.replication.brokers.registration import BrokerRegistrationData
 from tierlog.replication.metadata.cluster_image import Endpoint

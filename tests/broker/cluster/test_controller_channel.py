@@ -8,7 +8,6 @@ import pytest
 
 from tierlog.broker.cluster import controller_channel
 from tierlog.broker.cluster.controller_channel import ControllerChannel
-from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.network.network import DESERTED_MAX
 from tierlog.clients.protocol.api import ApiKey
@@ -26,6 +25,7 @@ from tierlog.clients.protocol.messages.unregister_broker import (
     UnregisterBrokerResponse,
 )
 from tierlog.clients.protocol.schema import Message
+from tierlog.clients.runtime.environment import SystemEnvironment
 from tierlog.tests.broker.cluster.scripted_controller import (
     TIMEOUT_S,
     Answer,

@@ -8,7 +8,6 @@ from random import Random
 
 from tierlog.broker.cluster.controller_channel import ControllerChannel
 from tierlog.broker.cluster.controller_registration import ControllerRegistration
-from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.protocol.api import ApiKey
@@ -17,7 +16,8 @@ from tierlog.clients.protocol.messages.controller_registration import (
     ControllerRegistrationResponse,
 )
 from tierlog.clients.protocol.schema import Message
-from tierlog.clients.supervisor import Supervisor
+from tierlog.clients.runtime.environment import SystemEnvironment
+from tierlog.clients.runtime.supervisor import Supervisor
 from tierlog.replication.brokers.registration import ControllerRegistrationData
 from tierlog.replication.metadata.cluster_image import (
     ClusterDelta,

@@ -8,7 +8,6 @@ import pytest
 from tierlog.broker.config.config_values import ConfigValues
 from tierlog.broker.config.dynamic_config import DynamicConfig
 from tierlog.broker.config.topic_defaults import TopicDefaults
-from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.protocol.messages.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
@@ -33,7 +32,8 @@ from tierlog.clients.protocol.messages.produce import (
 )
 from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch
-from tierlog.clients.supervisor import Supervisor
+from tierlog.clients.runtime.environment import SystemEnvironment
+from tierlog.clients.runtime.supervisor import Supervisor
 from tierlog.replication.controller.controller_loop import PUBLICATION
 from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage
 from tierlog.replication.metadata.metadata_records import ConfigRecord

@@ -7,7 +7,7 @@ import pytest
 
 from tierlog.broker.config.config import BrokerConfig, read_config
 from tierlog.cli.tier.rebuilt_directory import RebuiltDirectory
-from tierlog.clients.environment import SystemEnvironment
+from tierlog.clients.runtime.environment import SystemEnvironment
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage
 from tierlog.replication.metadata.metadata_log import open_metadata_log

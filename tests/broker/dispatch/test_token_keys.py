@@ -11,7 +11,7 @@ import pytest
 from tierlog.broker.config.config import BrokerConfig, read_config
 from tierlog.broker.dispatch.sasl_listeners import token_keys
 from tierlog.clients.errors import KafkaError
-from tierlog.clients.supervisor import Supervisor
+from tierlog.clients.runtime.supervisor import Supervisor
 
 from ...security.sasl.oauth.tokens import key_set
 

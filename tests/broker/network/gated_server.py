@@ -9,8 +9,8 @@ from tierlog.broker.network.connection import ConnectedClient, Response
 from tierlog.broker.network.sasl_gate import SaslLimits, SaslListener, SaslMetrics
 from tierlog.broker.network.socket_server import ConnectionLimits
 from tierlog.broker.network.tls_transport import TlsAcceptor
-from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.protocol.connection import frame as framed
+from tierlog.clients.runtime.environment import SystemEnvironment
 from tierlog.clients.sasl.scram_keys import (
     ScramCredential,
     ScramMechanism,

@@ -10,7 +10,7 @@ import pytest
 from tierlog.broker.config.config import read_config
 from tierlog.broker.tier.tier_scrub import TierScrub
 from tierlog.clients.errors import ErrorCode, KafkaError
-from tierlog.clients.supervisor import Supervisor
+from tierlog.clients.runtime.supervisor import Supervisor
 from tierlog.clients.topic_partition import TopicIdPartition
 from tierlog.storage.remote.remote_log import RemoteLog
 from tierlog.tests.simulation.loop import SimulatedLoop, simulate

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.network.network import Address, NetworkClient, NetworkConfig, parse_bootstrap
 from tierlog.clients.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tierlog.clients.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tierlog.clients.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tierlog.clients.protocol.schema import Message, VersionRange
+from tierlog.clients.runtime.environment import SystemEnvironment
 from tierlog.tests.clients.model_cluster import (
     HangUpError,
     ModelBroker,

@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
-from tierlog.clients.network.backoff import Backoff
-from tierlog.clients.supervisor import Supervisor
+from tierlog.clients.runtime.backoff import Backoff
+from tierlog.clients.runtime.supervisor import Supervisor
 
 
 def fail(

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from tierlog.bench.kafka_peer import KafkaNode, run_tool
 from tierlog.bench.probe import free_port
-from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.kafka_uuid import uuid_to_string
 from tierlog.clients.protocol.api import APIS, SERVED, ApiKey
+from tierlog.clients.runtime.environment import SystemEnvironment
 
 from ...waiting import wait_until
 from .golden import Golden

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.errors import ErrorCode, KafkaError
+from tierlog.clients.runtime.environment import SystemEnvironment
 from tierlog.clients.sasl.client_mechanism import client_mechanism
 from tierlog.clients.sasl.scram_keys import (
     SCRAM_BY_NAME,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tierlog.clients.supervisor import Supervisor
+from tierlog.clients.runtime.supervisor import Supervisor
 from tierlog.coordinator.group.group_coordinator import GroupCoordinator
 from tierlog.coordinator.group.group_shard import GroupShard
 from tierlog.coordinator.group_config import GroupCoordinatorConfig

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import asynccontextmanager
 
-from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.protocol.api import ApiKey
@@ -16,7 +15,8 @@ from tierlog.clients.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from tierlog.clients.protocol.schema import Message
-from tierlog.clients.supervisor import Supervisor
+from tierlog.clients.runtime.environment import SystemEnvironment
+from tierlog.clients.runtime.supervisor import Supervisor
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.coordinator.result_or_future import ResultOrFuture
 from tierlog.coordinator.transaction.broker_peers import BrokerPeers

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.protocol.schema import Message
-from tierlog.clients.supervisor import Supervisor
+from tierlog.clients.runtime.supervisor import Supervisor
 from tierlog.replication.brokers.broker_states import Heartbeat, HeartbeatAnswer
 from tierlog.replication.brokers.registration import BrokerRegistrationData
 from tierlog.replication.cluster.cluster_control import ClusterControl

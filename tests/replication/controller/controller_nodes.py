@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tierlog.bench.probe import free_port
-from tierlog.clients.environment import SystemEnvironment
-from tierlog.clients.supervisor import Supervisor
+from tierlog.clients.runtime.environment import SystemEnvironment
+from tierlog.clients.runtime.supervisor import Supervisor
 from tierlog.replication.controller.broker_control import register_broker
 from tierlog.replication.controller.controller import Controller
 from tierlog.replication.controller.controller_config import ControllerConfig, Decision

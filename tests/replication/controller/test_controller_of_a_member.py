@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.protocol.messages.create_topics import CreateTopicsResponse
-from tierlog.clients.supervisor import Supervisor
+from tierlog.clients.runtime.environment import SystemEnvironment
+from tierlog.clients.runtime.supervisor import Supervisor
 from tierlog.replication.controller.controller import Controller
 from tierlog.replication.controller.controller_config import ControllerConfig
 from tierlog.replication.controller.controller_state import ControllerState

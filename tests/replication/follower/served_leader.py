@@ -8,7 +8,6 @@ from typing import cast
 from tierlog.broker.handlers import fetch, list_offsets, offset_for_leader_epoch
 from tierlog.broker.request.context import BrokerContext, Deferred, RequestContext
 from tierlog.broker.request.fetch_session import FetchSessionCache
-from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.network.network import Address
 from tierlog.clients.protocol.api import ApiKey
@@ -16,8 +15,9 @@ from tierlog.clients.protocol.messages.fetch import FetchRequest, FetchResponse
 from tierlog.clients.protocol.messages.list_offsets import ListOffsetsRequest
 from tierlog.clients.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from tierlog.clients.protocol.schema import Message
-from tierlog.clients.steps import finished
-from tierlog.clients.supervisor import Supervisor
+from tierlog.clients.runtime.environment import SystemEnvironment
+from tierlog.clients.runtime.steps import finished
+from tierlog.clients.runtime.supervisor import Supervisor
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.follower.leader_requests import FetchLimits
 from tierlog.replication.follower.replica_fetcher import FetcherTools, ReplicaFetcherConfig

@@ -5,7 +5,7 @@ import errno
 
 import pytest
 
-from tierlog.clients.supervisor import Supervisor
+from tierlog.clients.runtime.supervisor import Supervisor
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.housekeeping.housekeeping import Housekeeping, HousekeepingConfig
 from tierlog.storage.checkpoint import HIGH_WATERMARK_FILE, read_offset_checkpoint

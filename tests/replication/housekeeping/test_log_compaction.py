@@ -9,7 +9,7 @@ import pytest
 from tierlog.clients.record.batch import Record, batches, stamp_crc
 from tierlog.clients.record.builder import build_batch
 from tierlog.clients.record.layout import BATCH_OVERHEAD
-from tierlog.clients.supervisor import Supervisor
+from tierlog.clients.runtime.supervisor import Supervisor
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.housekeeping.housekeeping import Housekeeping, HousekeepingConfig
 from tierlog.storage.checkpoint import CLEANER_OFFSET_FILE, read_offset_checkpoint

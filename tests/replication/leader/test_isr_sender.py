@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import pytest
 
 from tierlog.clients.errors import ErrorCode, KafkaError
-from tierlog.clients.supervisor import Supervisor
+from tierlog.clients.runtime.supervisor import Supervisor
 from tierlog.clients.topic_partition import TopicIdPartition
 from tierlog.replication.leader.isr_sender import Answers, IsrSender
 from tierlog.replication.partition.isr_state import IsrAnswer, IsrProposal

@@ -10,7 +10,7 @@ from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch
-from tierlog.clients.supervisor import Supervisor
+from tierlog.clients.runtime.supervisor import Supervisor
 from tierlog.clients.topic_partition import TopicPartition
 from tierlog.replication.housekeeping.housekeeping import Housekeeping, HousekeepingConfig
 from tierlog.replication.leader.replica_movement import ReplicaMovement

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 
-from tierlog.clients.supervisor import Supervisor
+from tierlog.clients.runtime.supervisor import Supervisor
 from tierlog.replication.controller.controller import Controller
 from tierlog.replication.controller.controller_config import ControllerConfig
 from tierlog.replication.metadata.metadata_log import METADATA_PARTITION, open_metadata_log

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.errors import ErrorCode, KafkaError
+from tierlog.clients.runtime.environment import SystemEnvironment
 from tierlog.replication.metadata.metadata_log import MetadataLog, open_metadata_log
 from tierlog.replication.metadata.metadata_records import TopicRecord
 from tierlog.replication.metadata.snapshot_format import SnapshotId, snapshot_batches

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, cast
 
-from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.protocol.api import APIS, Api, ApiKey, request_class, response_class
 from tierlog.clients.protocol.codec import decode, encode, encode_bytes
@@ -26,6 +25,7 @@ from tierlog.clients.protocol.messages.quorum_records import KRaftVersionRecord
 from tierlog.clients.protocol.schema import Message
 from tierlog.clients.record.batch import batches
 from tierlog.clients.record.control import ControlRecordType
+from tierlog.clients.runtime.environment import SystemEnvironment
 from tierlog.replication.metadata.metadata_log import MetadataLog, open_metadata_log
 from tierlog.replication.metadata.metadata_log_config import MetadataLogConfig
 from tierlog.replication.metadata.metadata_records import TopicRecord

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.errors import KafkaError
 from tierlog.clients.kafka_uuid import ZERO_UUID
+from tierlog.clients.runtime.environment import SystemEnvironment
 from tierlog.replication.quorum.quorum_channel import QuorumChannel
 from tierlog.replication.raft.raft_actions import Destination
 from tierlog.replication.raft.raft_messages import VoteRequest

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.errors import KafkaError
 from tierlog.clients.kafka_uuid import ZERO_UUID
+from tierlog.clients.runtime.environment import SystemEnvironment
 from tierlog.replication.metadata.metadata_log import open_metadata_log
 from tierlog.replication.metadata.metadata_records import TopicRecord
 from tierlog.replication.quorum import quorum

@@ -2,7 +2,7 @@
 
 from hypothesis import given, settings, strategies as st
 
-from tierlog.clients.environment import SystemEnvironment
+from tierlog.clients.runtime.environment import SystemEnvironment
 from tierlog.clients.sasl.scram_keys import SCRAM_SHA_256, credential_of, salted_password
 from tierlog.security.sasl.scram import ScramServer
 from tierlog.security.sasl.transitions import SaslState

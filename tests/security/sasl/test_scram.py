@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tierlog.clients.environment import SystemEnvironment
+from tierlog.clients.runtime.environment import SystemEnvironment
 from tierlog.clients.sasl.scram_keys import (
     SCRAM_BY_NAME,
     SCRAM_SHA_256,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tierlog.clients.environment import SystemEnvironment
+from tierlog.clients.runtime.environment import SystemEnvironment
 from tierlog.storage.files import OsFiles
 from tierlog.storage.remote.remote_segment import RemoteLogSegmentMetadata
 from tierlog.tests.simulation.disk import SimulatedDisk

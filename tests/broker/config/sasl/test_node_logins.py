@@ -5,8 +5,8 @@ import re
 import pytest
 
 from tierlog.broker.config.config import BrokerConfig, config_warnings, read_config
-from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.errors import ErrorCode, KafkaError
+from tierlog.clients.runtime.environment import SystemEnvironment
 from tierlog.tests.house_rules import ROOT
 
 MODULES = "org.apache.kafka.common.security"

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from tierlog.clients.environment import SystemEnvironment
+from tierlog.clients.runtime.environment import SystemEnvironment
 from tierlog.pipeline.spark.jobs.export import ExportSettings
 from tierlog.tests.pipeline.spark.exports import (
     FORMATS,

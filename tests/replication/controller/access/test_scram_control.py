@@ -2,13 +2,13 @@
 
 import pytest
 
-from tierlog.clients.environment import SystemEnvironment
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
+from tierlog.clients.runtime.environment import SystemEnvironment
 from tierlog.clients.sasl.scram_keys import SCRAM_SHA_256, SCRAM_SHA_512, salted_password
 from tierlog.replication.controller.access.scram_control import (
     alter_scram_credentials,

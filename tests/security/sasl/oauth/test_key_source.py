@@ -12,7 +12,7 @@ import pytest
 
 from tierlog.clients.errors import KafkaError
 from tierlog.clients.network.http_document import DOCUMENT_BYTES_MAX, GetError, HttpDocument
-from tierlog.clients.supervisor import Supervisor
+from tierlog.clients.runtime.supervisor import Supervisor
 from tierlog.security.sasl.oauth.key_set import KeySet
 from tierlog.security.sasl.oauth.key_source import (
     KEY_ID_CHARACTERS_MAX,

@@ -2,7 +2,7 @@
 
 import os
 
-from .errors import ErrorCode, KafkaError
+from ..errors import ErrorCode, KafkaError
 
 
 def absolute_path(path: str) -> str:

@@ -3,7 +3,7 @@ work can run. Its return value is the result.
 
 Code without I/O is written like this if the data of one caller may keep it busy for long; it does
 not depend on an event loop. The caller runs it without pauses (`finished`), or lets other tasks run
-at each pause (`clients/turns.py`).
+at each pause (`clients/runtime/turns.py`).
 """
 
 from collections.abc import Generator, Sequence

@@ -1,4 +1,4 @@
-"""Runs long work (`clients/steps.py`) on the event loop, taking turns with other tasks."""
+"""Runs long work (`clients/runtime/steps.py`) on the event loop, taking turns with other tasks."""
 
 import asyncio
 from collections.abc import Generator

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tierlog.clients.task_owner import TaskOwner
+from tierlog.clients.runtime.task_owner import TaskOwner
 
 
 async def wait_for_ever() -> None:

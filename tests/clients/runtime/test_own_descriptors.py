@@ -5,7 +5,7 @@ import sys
 
 _WITHOUT_A_DESCRIPTOR_LEFT = """
 import os, resource, socket
-from tierlog.clients.own_descriptors import keep_from_forks
+from tierlog.clients.runtime.own_descriptors import keep_from_forks
 
 kept, also_kept = socket.socketpair()
 keep_from_forks(kept)

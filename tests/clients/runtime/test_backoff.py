@@ -4,7 +4,7 @@ from random import Random
 
 from hypothesis import given, strategies as st
 
-from tierlog.clients.network.backoff import Backoff
+from tierlog.clients.runtime.backoff import Backoff
 
 
 def test_there_is_no_wait_before_the_first_failure() -> None:

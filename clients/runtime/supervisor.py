@@ -23,8 +23,8 @@ from random import Random
 from types import TracebackType
 from typing import Self
 
-from .errors import ErrorCode, KafkaError
-from .network.backoff import Backoff
+from ..errors import ErrorCode, KafkaError
+from .backoff import Backoff
 
 _log = logging.getLogger(__name__)
 

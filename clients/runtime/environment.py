@@ -9,7 +9,7 @@ import random
 import time
 from typing import Protocol
 
-from .kafka_uuid import Uuid
+from ..kafka_uuid import Uuid
 
 
 class Environment(Protocol):
