@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING
 from ..clients.errors import KafkaError
 from ..clients.runtime.supervisor import Supervisor
 from ..coordinator.transaction.producer_ids import ProducerIds
-from ..replication.controller.broker_control import BrokerRegistration
-from ..replication.controller.controller import Controller
+from ..replication.control.brokers.broker_control import BrokerRegistration
+from ..replication.control.controller import Controller
 from ..replication.housekeeping.housekeeping import Housekeeping
 from ..replication.housekeeping.log_compaction import LogCompaction
 from ..replication.leader.replica_directories import (

@@ -18,10 +18,13 @@ from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import Uuid
 from ..clients.runtime.supervisor import Supervisor
 from ..clients.runtime.task_owner import TaskOwner
-from ..replication.brokers.registration import BrokerRegistrationData, ControllerRegistrationData
-from ..replication.cluster.cluster_control import ClusterControl
-from ..replication.controller.broker_control import BrokerRegistration
-from ..replication.controller.controller import Controller
+from ..replication.control.brokers.broker_control import BrokerRegistration
+from ..replication.control.brokers.registration import (
+    BrokerRegistrationData,
+    ControllerRegistrationData,
+)
+from ..replication.control.cluster_control import ClusterControl
+from ..replication.control.controller import Controller
 from ..replication.metadata.cluster_image import Endpoint
 from ..replication.metadata.metadata_quorum import NO_LEADER
 from ..replication.metadata.metadata_records import SUPPORTED_FEATURES

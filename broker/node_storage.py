@@ -11,7 +11,7 @@ from ..clients.kafka_uuid import Uuid, uuid_to_string
 from ..clients.protocol.schema import Message
 from ..clients.runtime.environment import Environment
 from ..clients.text_table import counted
-from ..replication.controller.controller import Controller
+from ..replication.control.controller import Controller
 from ..replication.housekeeping.clean_stop import FLUSH_THREADS, close_logs
 from ..replication.housekeeping.log_compaction import LogCompaction
 from ..replication.metadata.cluster_image import ClusterImage

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from ..clients.errors import ErrorCode, KafkaError
 from ..clients.kafka_uuid import Uuid, uuid_to_string
 from ..clients.runtime.environment import Environment
-from ..replication.controller.access.scram_control import secret_record
-from ..replication.controller.broker_control import bootstrap_records
+from ..replication.control.access.scram_control import secret_record
+from ..replication.control.brokers.broker_control import bootstrap_records
 from ..replication.metadata.bootstrap_snapshot import (
     BOOTSTRAP_FILE,
     FIRST_SNAPSHOT_FILE,

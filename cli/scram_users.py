@@ -21,7 +21,7 @@ from ..clients.sasl.scram_keys import (
     random_text,
     salted_password,
 )
-from ..replication.controller.access.scram_control import credential_record
+from ..replication.control.access.scram_control import credential_record
 from ..replication.metadata.metadata_records import UserScramCredentialRecord
 
 _MECHANISM_NAME = re.compile(r"[A-Z0-9_-]{1,20}")

@@ -83,9 +83,9 @@ from ..clients.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from ..clients.protocol.schema import Message
-from ..replication.controller.access.scram_control import named_users
-from ..replication.controller.leader_election import refused_election
-from ..replication.controller.topic_control import (
+from ..replication.control.access.scram_control import named_users
+from ..replication.control.leadership.leader_election import refused_election
+from ..replication.control.topics.topic_control import (
     refused_creation,
     refused_deletion,
     refused_partitions,

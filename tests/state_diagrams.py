@@ -32,9 +32,9 @@ from tierlog.coordinator.transaction.transaction_state import (
     TransactionEvent,
     TransactionState,
 )
-from tierlog.replication.brokers.broker_life import TRANSITIONS as LIFE, BrokerLife
-from tierlog.replication.brokers.broker_states import TRANSITIONS as BROKER, BrokerState
-from tierlog.replication.controller.controller_state import (
+from tierlog.replication.control.brokers.broker_life import TRANSITIONS as LIFE, BrokerLife
+from tierlog.replication.control.brokers.broker_states import TRANSITIONS as BROKER, BrokerState
+from tierlog.replication.control.controller_state import (
     TRANSITIONS as CONTROLLER,
     ControllerState,
 )
@@ -169,19 +169,19 @@ MACHINES = [
     ),
     Machine(
         "The controller",
-        "replication/controller/controller_state.py",
+        "replication/control/controller_state.py",
         "TRANSITIONS",
         moves_by_event(ControllerState.STANDBY, CONTROLLER.items()),
     ),
     Machine(
         "A broker, as the controller sees it",
-        "replication/brokers/broker_states.py",
+        "replication/control/brokers/broker_states.py",
         "TRANSITIONS",
         moves_by_event(BrokerState.FENCED, BROKER.items()),
     ),
     Machine(
         "A broker, as it sees itself",
-        "replication/brokers/broker_life.py",
+        "replication/control/brokers/broker_life.py",
         "TRANSITIONS",
         moves_by_event(BrokerLife.STARTING, LIFE.items()),
     ),

@@ -6,7 +6,7 @@ from random import Random
 from tierlog.broker.config.config import read_config
 from tierlog.clients.kafka_uuid import ZERO_UUID
 from tierlog.clients.properties import parse_properties
-from tierlog.replication.controller.placement import place_replicas
+from tierlog.replication.control.topics.placement import place_replicas
 from tierlog.replication.metadata.cluster_image import BrokerImage
 from tierlog.tests import sizing_page
 from tierlog.tests.sizing_page import with_outputs

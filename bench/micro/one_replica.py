@@ -14,9 +14,9 @@ from ...clients.protocol.messages.create_topics import CreatableTopic, CreateTop
 from ...clients.runtime.environment import SystemEnvironment
 from ...clients.runtime.supervisor import Supervisor
 from ...clients.topic_partition import TopicIdPartition, TopicPartition
-from ...replication.controller.broker_control import BrokerRegistration
-from ...replication.controller.controller import Controller
-from ...replication.controller.controller_config import ControllerConfig
+from ...replication.control.brokers.broker_control import BrokerRegistration
+from ...replication.control.controller import Controller
+from ...replication.control.controller_config import ControllerConfig
 from ...replication.leader.replica_manager import ReplicaManager, ReplicaManagerConfig
 from ...replication.metadata.cluster_image import Endpoint
 from ...replication.metadata.metadata_log import open_metadata_log

@@ -1,7 +1,7 @@
 """The authorizer of a process follows the metadata log (`AclPublisher`)."""
 
 from ...replication.authorizer.standard_authorizer import StandardAuthorizer
-from ...replication.controller.controller import Controller
+from ...replication.control.controller import Controller
 from ...replication.metadata.cluster_image import ClusterDelta, ClusterImage
 from ...replication.metadata.quorum_member import QuorumMember
 

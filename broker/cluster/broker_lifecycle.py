@@ -33,13 +33,13 @@ from ...clients.protocol.messages.broker_registration import (
 )
 from ...clients.runtime.supervisor import Supervisor
 from ...clients.runtime.task_owner import TaskOwner
-from ...replication.brokers.broker_life import (
+from ...replication.control.brokers.broker_life import (
     TRANSITIONS,
     BrokerLife,
     LifeEvent,
     request_delay_ms,
 )
-from ...replication.brokers.registration import BrokerRegistrationData
+from ...replication.control.brokers.registration import BrokerRegistrationData
 from .controller_channel import ControllerChannel
 from .lifecycle_config import LifecycleConfig
 from .refused_registration import FATAL, reason_of

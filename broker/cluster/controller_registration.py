@@ -20,7 +20,7 @@ from ...clients.runtime.backoff import Backoff
 from ...clients.runtime.environment import Environment
 from ...clients.runtime.supervisor import Supervisor
 from ...clients.runtime.task_owner import TaskOwner
-from ...replication.brokers.registration import ControllerRegistrationData
+from ...replication.control.brokers.registration import ControllerRegistrationData
 from ...replication.metadata.cluster_image import ClusterDelta, ClusterImage
 from ...replication.metadata.metadata_records import METADATA_VERSION_FEATURE
 from .controller_channel import ControllerChannel, LeaderView

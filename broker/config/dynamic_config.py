@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from ...clients.config_def import ConfigDef, ConfigType, parse_value
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.runtime.supervisor import Supervisor
-from ...replication.controller.controller_loop import PUBLICATION, listener_name
+from ...replication.control.controller_loop import PUBLICATION, listener_name
 from ...replication.metadata.cluster_image import ClusterDelta, ClusterImage, ConfigResourceType
 from ..broker_ids import parse_broker_id
 from .config_safety import split_listener_name
@@ -30,7 +30,7 @@ from .topic_defaults import TopicDefaults
 from .value_rules import THREADS, check_change, check_values
 
 if TYPE_CHECKING:
-    from ...replication.controller.alter_configs import ConfigChange
+    from ...replication.control.configs.alter_configs import ConfigChange
     from .tls_listeners import TlsListeners
 
 _log = logging.getLogger(__name__)
@@ -232,7 +232,7 @@ class DynamicConfig:
         `name` is the broker's id, or empty for all brokers.
         """
         # Imported only when the configuration is altered.
-        from ...replication.controller.alter_configs import apply_changes
+        from ...replication.control.configs.alter_configs import apply_changes
 
         self.check_name(name)
         broker_id = self._node_id if name else None
@@ -306,7 +306,7 @@ class DynamicConfig:
 
 
 def _check_lists(changes: "Sequence[ConfigChange]") -> None:
-    from ...replication.controller.alter_configs import ConfigOperation
+    from ...replication.control.configs.alter_configs import ConfigOperation
 
     for name, operation, _ in changes:
         definition = TABLES.find(name)

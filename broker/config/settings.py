@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import ZERO_UUID, Uuid
-from ...replication.controller.controller_config import ControllerConfig
+from ...replication.control.controller_config import ControllerConfig
 from ...replication.housekeeping.housekeeping import HousekeepingConfig
 from ...replication.leader.replica_manager import ReplicaManagerConfig
 from ...replication.metadata.metadata_log_config import MetadataLogConfig
@@ -23,7 +23,7 @@ from .listeners import Listeners
 from .quorum_config import Role
 
 if TYPE_CHECKING:
-    from ...replication.cluster.cluster_control_config import ClusterControlConfig
+    from ...replication.control.cluster_control_config import ClusterControlConfig
     from ...replication.follower.replica_fetcher import ReplicaFetcherConfig
     from ...replication.raft.raft_options import RaftOptions
     from ...replication.raft.voter_set import VoterSet
@@ -248,7 +248,7 @@ def raft_options(
 
 def cluster_control_config(values: ConfigValues) -> "ClusterControlConfig":
     """What the active controller of several brokers does by the clock."""
-    from ...replication.cluster.cluster_control_config import ClusterControlConfig
+    from ...replication.control.cluster_control_config import ClusterControlConfig
 
     # A live broker connects anew for its next heartbeat: an eighth is for that.
     after_reset_ms = max(values.integer("broker.heartbeat.interval.ms"), 1) * 9 // 8

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from itertools import dropwhile
 from typing import NamedTuple
 
-from ...replication.controller.controller_config import ConfigSource
+from ...replication.control.controller_config import ConfigSource
 from ...storage.config import TOPIC_CONFIGS, LogConfig
 from .config_values import TABLES, ConfigValues
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...clients.runtime.environment import Environment
 from ...clients.runtime.supervisor import Supervisor
-from ...replication.controller.controller import Controller
+from ...replication.control.controller import Controller
 from ...replication.leader.replica_manager import ReplicaManager
 from ...replication.topic_names import GROUP_METADATA_TOPIC
 from ...storage.manager.log_manager import LogManager

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...clients.runtime.environment import Environment
 from ...clients.runtime.supervisor import Supervisor
-from ...replication.controller.controller import Controller
+from ...replication.control.controller import Controller
 from ...replication.leader.replica_manager import ReplicaManager
 from ...replication.metadata.cluster_image import ClusterDelta, ClusterImage
 from ...replication.topic_names import TRANSACTION_STATE_TOPIC

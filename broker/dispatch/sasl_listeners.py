@@ -68,7 +68,7 @@ def sasl_listeners(
     if not config.sasl:
         return {}
     # A broker without SASL does not pay for it.
-    from ...replication.controller.access.scram_control import secret_of
+    from ...replication.control.access.scram_control import secret_of
     from ...security.sasl.mechanisms import Verifiers, offered_mechanisms
     from ...security.sasl.unknown_users import FormsOfUsers
     from ..network.sasl_gate import SaslLimits, SaslListener, SaslMetrics

@@ -10,7 +10,7 @@ from ...clients.protocol.messages.alter_client_quotas import (
     AlteredEntryData,
     EntityData,
 )
-from ...replication.controller.client_quotas import QuotaAlteration
+from ...replication.control.configs.client_quotas import QuotaAlteration
 from ..request.context import BrokerContext, RequestContext
 
 

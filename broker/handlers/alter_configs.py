@@ -12,7 +12,11 @@ from ...clients.protocol.messages.alter_configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
-from ...replication.controller.alter_configs import ConfigAlteration, ConfigChange, ConfigOperation
+from ...replication.control.configs.alter_configs import (
+    ConfigAlteration,
+    ConfigChange,
+    ConfigOperation,
+)
 from ...replication.metadata.cluster_image import ConfigResource
 from ..request.config_changes import change_configs
 from ..request.context import BrokerContext, RequestContext

@@ -14,7 +14,7 @@ from ...clients.protocol.messages.delete_acls import (
     DeleteAclsResponse,
 )
 from ...replication.authorizer.acl import Acl
-from ...replication.controller.access.acl_control import Deletion
+from ...replication.control.access.acl_control import Deletion
 from ..request.acl_filter import acl_filter
 from ..request.authorized_operations import NO_AUTHORIZER
 from ..request.context import NodeContext, RequestContext

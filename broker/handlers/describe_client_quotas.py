@@ -11,7 +11,7 @@ from ...clients.protocol.messages.describe_client_quotas import (
     EntryData,
     ValueData,
 )
-from ...replication.controller.client_quotas import QuotaFilter, find_client_quotas
+from ...replication.control.configs.client_quotas import QuotaFilter, find_client_quotas
 from ..request.context import BrokerContext, RequestContext
 
 

@@ -30,9 +30,9 @@ from ...clients.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from ...replication.controller.access.scram_control import SECRET_CONFIG
-from ...replication.controller.controller_config import ConfigSource
-from ...replication.controller.resource_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
+from ...replication.control.access.scram_control import SECRET_CONFIG
+from ...replication.control.configs.resource_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
+from ...replication.control.controller_config import ConfigSource
 from ...replication.metadata.cluster_image import ConfigResource, ConfigResourceType
 from ...replication.topic_names import validate_topic_name
 from ...security.access import DESCRIBE_CONFIGS, access_of

@@ -12,7 +12,7 @@ from ...clients.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
-from ...replication.controller.access.scram_control import describe_scram_credentials
+from ...replication.control.access.scram_control import describe_scram_credentials
 from ..request.context import NodeContext, RequestContext
 
 

@@ -11,7 +11,7 @@ from ...clients.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from ...replication.controller.alter_configs import ConfigAlteration, ConfigChange
+from ...replication.control.configs.alter_configs import ConfigAlteration, ConfigChange
 from ...replication.metadata.cluster_image import ConfigResource
 from ..request.config_changes import change_configs
 from ..request.context import BrokerContext, RequestContext

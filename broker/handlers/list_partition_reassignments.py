@@ -4,7 +4,7 @@ from ...clients.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
-from ...replication.controller.reassignment import list_reassignments
+from ...replication.control.leadership.reassignment import list_reassignments
 from ..request.context import BrokerContext, RequestContext
 
 

@@ -10,7 +10,7 @@ from ...clients.protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from ...replication.controller.feature_control import FeatureUpdate, UpgradeType
+from ...replication.control.feature_control import FeatureUpdate, UpgradeType
 from ...replication.metadata.metadata_records import SUPPORTED_FEATURES
 from ..request.context import BrokerContext, RequestContext
 

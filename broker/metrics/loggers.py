@@ -14,7 +14,7 @@ from ...clients.errors import ErrorCode, KafkaError
 from ..broker_ids import parse_broker_id
 
 if TYPE_CHECKING:
-    from ...replication.controller.alter_configs import ConfigChange
+    from ...replication.control.configs.alter_configs import ConfigChange
 
 ROOT = "root"
 
@@ -65,7 +65,7 @@ def levels() -> Mapping[str, str]:
 
 def check(node_id: int, name: str, changes: "Sequence[ConfigChange]") -> None:
     """Raise KafkaError if a change is invalid. `name` is the broker's id."""
-    from ...replication.controller.alter_configs import ConfigOperation
+    from ...replication.control.configs.alter_configs import ConfigOperation
 
     broker_id = parse_broker_id(name)
     if broker_id is None:
@@ -97,7 +97,7 @@ def check(node_id: int, name: str, changes: "Sequence[ConfigChange]") -> None:
 
 def change(changes: "Sequence[ConfigChange]") -> None:
     """Set the levels; a logger without a level inherits one. Call `check` first."""
-    from ...replication.controller.alter_configs import ConfigOperation
+    from ...replication.control.configs.alter_configs import ConfigOperation
 
     for name, operation, level in changes:
         logger = logging.getLogger(None if name == ROOT else name)

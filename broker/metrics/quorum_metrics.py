@@ -6,7 +6,7 @@ metric, but the active controller is the node whose `ActiveControllerCount` is 1
 
 from collections.abc import Callable
 
-from ...replication.controller.controller import Controller
+from ...replication.control.controller import Controller
 from ...replication.metadata.cluster_image import ClusterImage, PartitionImage
 from ...replication.metadata.quorum_member import QuorumMember
 from .metrics import Metrics

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import ZERO_UUID, Uuid, uuid_to_string
 from ...clients.linear_regex import Pattern
-from ...replication.controller.resource_configs import client_patterns
+from ...replication.control.configs.resource_configs import client_patterns
 from ...replication.metadata.cluster_image import ClusterImage, ConfigResource, ConfigResourceType
 
 MAX_BYTES = 1_048_576

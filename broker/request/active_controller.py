@@ -82,7 +82,7 @@ async def _created(
 ) -> "CreateTopicsResponse":
     from ...clients.errors import KafkaError
     from ...clients.protocol.messages.create_topics import CreateTopicsResponse
-    from ...replication.controller.topic_control import refused_creation
+    from ...replication.control.topics.topic_control import refused_creation
 
     try:
         response = await answer

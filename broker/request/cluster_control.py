@@ -6,7 +6,7 @@ from ...clients.errors import ErrorCode, KafkaError
 from .context import NodeContext
 
 if TYPE_CHECKING:
-    from ...replication.cluster.cluster_control import ClusterControl
+    from ...replication.control.cluster_control import ClusterControl
 
 
 def cluster_control(node: NodeContext) -> "ClusterControl":

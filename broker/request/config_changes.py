@@ -21,7 +21,7 @@ from typing import NamedTuple
 from ...clients.config_def import ConfigType
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.protocol.api import ListenerKind
-from ...replication.controller.alter_configs import (
+from ...replication.control.configs.alter_configs import (
     AlterationResults,
     ConfigAlteration,
     ConfigOperation,

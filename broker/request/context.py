@@ -9,8 +9,8 @@ from ...clients.protocol.api import ListenerKind
 from ...clients.protocol.schema import Message
 from ...clients.runtime.environment import Environment
 from ...coordinator.transaction.producer_ids import ProducerIds
-from ...replication.controller.controller import Controller
-from ...replication.controller.controller_config import PartitionCharge, no_charge
+from ...replication.control.controller import Controller
+from ...replication.control.controller_config import PartitionCharge, no_charge
 from ...replication.leader.replica_manager import ReplicaManager
 from ...storage.manager.log_manager import LogManager
 from ..config.config import BrokerConfig
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from ...coordinator.group.group_coordinator import GroupCoordinator
     from ...coordinator.transaction.transaction_coordinator import TransactionCoordinator
     from ...replication.authorizer.authorizer import Authorizer
-    from ...replication.cluster.cluster_control import ClusterControl
-    from ...replication.cluster.death_hint import HeartbeatConnection
+    from ...replication.control.brokers.death_hint import HeartbeatConnection
+    from ...replication.control.cluster_control import ClusterControl
     from ...replication.metadata.quorum_member import QuorumMember
     from ..cluster.controller_channel import ControllerChannel
     from ..metrics.telemetry import Telemetry

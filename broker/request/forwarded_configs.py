@@ -16,7 +16,7 @@ from ...clients.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from ...replication.controller.alter_configs import AlterationResults, ConfigAlteration
+from ...replication.control.configs.alter_configs import AlterationResults, ConfigAlteration
 from ...replication.metadata.cluster_image import ConfigResource
 from ..cluster.forwarder import forward
 from .active_controller import client_of, member_of

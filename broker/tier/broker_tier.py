@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ...clients.runtime.environment import Environment
 from ...clients.runtime.supervisor import Supervisor
-from ...replication.controller.controller import Controller
+from ...replication.control.controller import Controller
 from ...replication.metadata.cluster_image import ClusterImage
 from ...storage.files import Files
 from ...storage.manager.log_manager import LogManager

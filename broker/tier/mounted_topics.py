@@ -14,7 +14,7 @@ from ...clients.errors import KafkaError
 from ...clients.kafka_uuid import Uuid
 from ...clients.protocol.schema import Message
 from ...clients.topic_partition import TopicIdPartition
-from ...replication.controller.partition_control import new_partition
+from ...replication.control.partition_control import new_partition
 from ...replication.metadata.cluster_image import ClusterImage, ConfigResourceType, TopicImage
 from ...replication.metadata.metadata_records import (
     ConfigRecord,

@@ -27,8 +27,8 @@ from ...clients.runtime.environment import Environment
 from ...clients.runtime.supervisor import Supervisor
 from ...clients.runtime.task_owner import TaskOwner
 from ...clients.topic_partition import TopicIdPartition
-from ...replication.controller.controller import Controller
-from ...replication.controller.controller_config import Decision
+from ...replication.control.controller import Controller
+from ...replication.control.controller_config import Decision
 from ...replication.metadata.cluster_image import ClusterImage
 from ...replication.remote_tier import RemoteTier
 from ...storage.files import Files

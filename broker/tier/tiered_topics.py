@@ -5,8 +5,8 @@ from collections.abc import Container
 
 from ...clients.errors import ErrorCode, KafkaError
 from ...clients.kafka_uuid import Uuid
-from ...replication.controller.controller import Controller
-from ...replication.controller.tier_metadata_topic import mend
+from ...replication.control.configs.tier_metadata_topic import mend
+from ...replication.control.controller import Controller
 from ...replication.metadata.cluster_image import ClusterImage
 from ...replication.topic_names import REMOTE_LOG_METADATA_TOPIC
 from ...storage.files import Files

@@ -27,7 +27,7 @@ from ...clients.record.builder import RecordBatchBuilder
 from ...clients.record.control import ControlRecordType, EndTransactionMarker
 from ...clients.runtime.environment import Environment
 from ...clients.topic_partition import TopicIdPartition, TopicPartition
-from ...replication.controller.broker_control import PRODUCER_ID_BLOCK_SIZE, first_records
+from ...replication.control.brokers.broker_control import PRODUCER_ID_BLOCK_SIZE, first_records
 from ...replication.metadata.cluster_image import ConfigResourceType
 from ...replication.metadata.metadata_log import MetadataLog, open_metadata_log
 from ...replication.metadata.metadata_records import (

@@ -19,7 +19,7 @@ from ...clients.errors import ErrorCode, KafkaError
 from ...clients.protocol.messages.create_topics import CreatableTopic
 from ...clients.runtime.environment import Environment
 from ...clients.runtime.supervisor import Supervisor
-from ...replication.controller.controller_loop import PUBLICATION, listener_name
+from ...replication.control.controller_loop import PUBLICATION, listener_name
 from ...replication.metadata.cluster_image import ClusterDelta, ClusterImage
 from ..consumer.consumer_commits import check_fetch
 from ..consumer.consumer_group_description import ConsumerGroupDescription, described_consumers

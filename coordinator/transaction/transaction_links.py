@@ -5,7 +5,7 @@ from typing import NamedTuple
 from ...clients.network.security import ConnectionSecurity
 from ...clients.runtime.environment import Environment
 from ...clients.runtime.supervisor import Supervisor
-from ...replication.controller.controller import Controller
+from ...replication.control.controller import Controller
 from .broker_peers import BrokerPeers
 from .marker_channel import MarkerChannel
 from .transaction_markers import TransactionMarkers

@@ -34,8 +34,8 @@ from ...storage.directory.log_dir import ResourcesExhaustedError
 from ...storage.log.unified_log import UnifiedLog
 from ...storage.manager.log_manager import LogManager
 from ...storage.manager.partition_directory import is_misread, write_topic_id
-from ..controller.controller_loop import PUBLICATION
-from ..controller.partition_control import UNASSIGNED_DIRECTORY
+from ..control.controller_loop import PUBLICATION
+from ..control.partition_control import UNASSIGNED_DIRECTORY
 from ..metadata.cluster_image import (
     ClusterDelta,
     ClusterImage,

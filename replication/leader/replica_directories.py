@@ -18,8 +18,8 @@ from ...clients.runtime.supervisor import Supervisor
 from ...clients.runtime.task_owner import TaskOwner
 from ...clients.topic_partition import TopicIdPartition
 from ...storage.config import LogConfig
-from ..controller.controller_config import Decision
-from ..controller.directory_control import assign_replicas, directories_failed
+from ..control.brokers.directory_control import assign_replicas, directories_failed
+from ..control.controller_config import Decision
 from ..metadata.cluster_image import ClusterImage
 
 _log = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ from tierlog.clients.record.batch import Record, batches
 from tierlog.clients.record.builder import build_batch
 from tierlog.clients.runtime.supervisor import Supervisor
 from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
-from tierlog.replication.controller.controller import Controller
-from tierlog.replication.controller.controller_config import ControllerConfig
+from tierlog.replication.control.controller import Controller
+from tierlog.replication.control.controller_config import ControllerConfig
 from tierlog.replication.leader.offset_lookup import OffsetQuery, OffsetResult
 from tierlog.replication.leader.replica_directories import (
     ControllerReports,

@@ -8,12 +8,16 @@ from collections.abc import Sequence
 
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.schema import Message
-from tierlog.replication.controller.alter_partition import (
+from tierlog.replication.control.leadership.alter_partition import (
     AlterPartitionResult,
     IsrRequest,
     alter_partitions,
 )
-from tierlog.replication.controller.leader_and_isr import LostBroker, with_broker, without_broker
+from tierlog.replication.control.leadership.leader_and_isr import (
+    LostBroker,
+    with_broker,
+    without_broker,
+)
 from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage, PartitionImage
 from tierlog.replication.metadata.metadata_records import (
     BrokerRegistrationChangeRecord,

@@ -11,9 +11,9 @@ from tierlog.clients.protocol.messages.create_topics import (
 )
 from tierlog.clients.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tierlog.clients.runtime.supervisor import Supervisor
-from tierlog.replication.controller.broker_control import BrokerRegistration
-from tierlog.replication.controller.controller import Controller
-from tierlog.replication.controller.controller_config import ControllerConfig
+from tierlog.replication.control.brokers.broker_control import BrokerRegistration
+from tierlog.replication.control.controller import Controller
+from tierlog.replication.control.controller_config import ControllerConfig
 from tierlog.replication.metadata.cluster_image import Endpoint
 from tierlog.replication.metadata.metadata_log import open_metadata_log
 from tierlog.replication.metadata.metadata_log_config import MetadataLogConfig

@@ -14,7 +14,7 @@ from tierlog.broker.config.config import read_config
 from tierlog.broker.dependencies import Dependencies
 from tierlog.broker.network.transport import StreamNetwork
 from tierlog.broker.node_storage import NodeStorage
-from tierlog.replication.controller.controller import Controller
+from tierlog.replication.control.controller import Controller
 from tierlog.replication.housekeeping.log_compaction import LogCompaction
 from tierlog.storage.manager.log_manager import LogManager
 from tierlog.tests.simulation.disk import SimulatedDisk, Survival

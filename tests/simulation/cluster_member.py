@@ -19,7 +19,7 @@ from tierlog.broker.node_storage import NodeStorage
 from tierlog.broker.request.context import BrokerContext
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.topic_partition import TopicPartition
-from tierlog.replication.controller.controller import Controller
+from tierlog.replication.control.controller import Controller
 from tierlog.replication.housekeeping.log_compaction import LogCompaction
 from tierlog.replication.leader.replica_manager import ReplicaManager
 from tierlog.replication.metadata.cluster_image import ClusterImage

@@ -9,9 +9,13 @@ import pytest
 from tierlog.broker.cluster_member import ClusterMember
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.protocol.schema import Message
-from tierlog.replication.cluster import broker_transitions
-from tierlog.replication.controller import alter_partition, partition_change
-from tierlog.replication.controller.partition_change import Assignment, Candidates, LiveBrokers
+from tierlog.replication.control.brokers import broker_transitions
+from tierlog.replication.control.leadership import alter_partition, partition_change
+from tierlog.replication.control.leadership.partition_change import (
+    Assignment,
+    Candidates,
+    LiveBrokers,
+)
 from tierlog.replication.leader.hosted_partitions import HostedPartitions
 from tierlog.replication.metadata import cluster_image
 from tierlog.replication.metadata.cluster_image import BrokerImage, ClusterImage, PartitionImage

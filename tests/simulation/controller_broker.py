@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.kafka_uuid import Uuid
-from tierlog.replication.brokers.broker_life import (
+from tierlog.replication.control.brokers.broker_life import (
     TRANSITIONS,
     BrokerLife,
     LifeEvent,
     request_delay_ms,
 )
-from tierlog.replication.brokers.broker_states import Heartbeat, HeartbeatAnswer
-from tierlog.replication.brokers.registration import BrokerRegistrationData
-from tierlog.replication.brokers.sessions import BrokerIdAndEpoch
-from tierlog.replication.controller.alter_partition import AlterPartitionResult, IsrRequest
-from tierlog.replication.controller.leader_and_isr import ELR_FEATURE
+from tierlog.replication.control.brokers.broker_states import Heartbeat, HeartbeatAnswer
+from tierlog.replication.control.brokers.registration import BrokerRegistrationData
+from tierlog.replication.control.brokers.sessions import BrokerIdAndEpoch
+from tierlog.replication.control.leadership.alter_partition import AlterPartitionResult, IsrRequest
+from tierlog.replication.control.leadership.leader_and_isr import ELR_FEATURE
 from tierlog.replication.metadata.cluster_image import ClusterImage, Endpoint, PartitionImage
 from tierlog.replication.metadata.metadata_records import SUPPORTED_FEATURES
 from tierlog.replication.metadata.replica_epoch import ReplicaEpoch

@@ -16,11 +16,15 @@ from tierlog.clients.protocol.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
-from tierlog.replication.brokers.sessions import BrokerIdAndEpoch
-from tierlog.replication.controller.broker_control import unregister_broker
-from tierlog.replication.controller.controller_config import ControllerConfig, Decision
-from tierlog.replication.controller.leader_and_isr import elect_preferred, elect_uncleanly
-from tierlog.replication.controller.topic_control import TopicControl, create_topics, delete_topics
+from tierlog.replication.control.brokers.broker_control import unregister_broker
+from tierlog.replication.control.brokers.sessions import BrokerIdAndEpoch
+from tierlog.replication.control.controller_config import ControllerConfig, Decision
+from tierlog.replication.control.leadership.leader_and_isr import elect_preferred, elect_uncleanly
+from tierlog.replication.control.topics.topic_control import (
+    TopicControl,
+    create_topics,
+    delete_topics,
+)
 
 from .controller_broker import SimulatedBroker
 from .controller_node import Answer, SimulatedController

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.protocol.schema import Message
-from tierlog.replication.brokers.broker_states import (
+from tierlog.replication.control.brokers.broker_control import allocate_producer_ids
+from tierlog.replication.control.brokers.broker_states import (
     BrokerProgress,
     BrokerState,
     Heartbeat,
@@ -20,26 +21,25 @@ from tierlog.replication.brokers.broker_states import (
     next_state,
     state_of,
 )
-from tierlog.replication.brokers.registration import (
+from tierlog.replication.control.brokers.registration import (
     BrokerRegistrationData,
     decide_broker_registration,
     is_clean_shutdown,
 )
-from tierlog.replication.brokers.sessions import (
+from tierlog.replication.control.brokers.sessions import (
     BrokerIdAndEpoch,
     BrokerSessions,
     SessionConfig,
     is_stale,
 )
-from tierlog.replication.controller.alter_partition import (
+from tierlog.replication.control.controller_config import Decision
+from tierlog.replication.control.controller_state import ControllerCore, not_controller
+from tierlog.replication.control.leadership.alter_partition import (
     AlterPartitionResult,
     IsrRequest,
     alter_partitions,
 )
-from tierlog.replication.controller.broker_control import allocate_producer_ids
-from tierlog.replication.controller.controller_config import Decision
-from tierlog.replication.controller.controller_state import ControllerCore, not_controller
-from tierlog.replication.controller.leader_and_isr import (
+from tierlog.replication.control.leadership.leader_and_isr import (
     ELR_FEATURE,
     LostBroker,
     with_broker,

@@ -8,21 +8,22 @@ import pytest
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.protocol.schema import Message
-from tierlog.replication.brokers import broker_states, registration
-from tierlog.replication.brokers.broker_states import (
+from tierlog.replication.control.brokers import broker_states, registration
+from tierlog.replication.control.brokers.broker_states import (
     BrokerProgress,
     BrokerState,
     Heartbeat,
     HeartbeatEvent,
 )
-from tierlog.replication.brokers.registration import BrokerRegistrationData
-from tierlog.replication.brokers.sessions import BrokerIdAndEpoch, BrokerSessions
-from tierlog.replication.controller import alter_partition, partition_change, topic_control
-from tierlog.replication.controller.alter_partition import IsrRequest
-from tierlog.replication.controller.controller_config import Decision
-from tierlog.replication.controller.controller_state import ControllerCore
-from tierlog.replication.controller.leader_and_isr import PartitionChanges
-from tierlog.replication.controller.partition_change import LiveBrokers
+from tierlog.replication.control.brokers.registration import BrokerRegistrationData
+from tierlog.replication.control.brokers.sessions import BrokerIdAndEpoch, BrokerSessions
+from tierlog.replication.control.controller_config import Decision
+from tierlog.replication.control.controller_state import ControllerCore
+from tierlog.replication.control.leadership import alter_partition, partition_change
+from tierlog.replication.control.leadership.alter_partition import IsrRequest
+from tierlog.replication.control.leadership.leader_and_isr import PartitionChanges
+from tierlog.replication.control.leadership.partition_change import LiveBrokers
+from tierlog.replication.control.topics import topic_control
 from tierlog.replication.metadata import cluster_image
 from tierlog.replication.metadata.cluster_image import BrokerImage, ClusterImage, PartitionImage
 from tierlog.replication.metadata.metadata_records import (

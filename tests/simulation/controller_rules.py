@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.protocol.schema import Message
-from tierlog.replication.controller.leader_and_isr import ELR_FEATURE
+from tierlog.replication.control.leadership.leader_and_isr import ELR_FEATURE
 from tierlog.replication.metadata.cluster_image import (
     BrokerImage,
     ClusterDelta,

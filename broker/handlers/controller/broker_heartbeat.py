@@ -9,7 +9,7 @@ from ....clients.protocol.messages.broker_heartbeat import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
 )
-from ....replication.brokers.broker_states import Heartbeat
+from ....replication.control.brokers.broker_states import Heartbeat
 from ...request.cluster_control import cluster_control
 from ...request.context import NodeContext, RequestContext
 

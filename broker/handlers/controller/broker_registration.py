@@ -11,7 +11,7 @@ from ....clients.protocol.messages.broker_registration import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
 )
-from ....replication.brokers.registration import BrokerRegistrationData
+from ....replication.control.brokers.registration import BrokerRegistrationData
 from ....replication.metadata.cluster_image import Endpoint
 from ...request.cluster_control import cluster_control
 from ...request.context import NodeContext, RequestContext

@@ -5,7 +5,7 @@ from ....clients.protocol.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
 )
-from ....replication.brokers.registration import ControllerRegistrationData
+from ....replication.control.brokers.registration import ControllerRegistrationData
 from ....replication.metadata.cluster_image import Endpoint
 from ...request.cluster_control import cluster_control
 from ...request.context import NodeContext, RequestContext

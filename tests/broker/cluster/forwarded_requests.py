@@ -13,7 +13,7 @@ from tierlog.clients.protocol.codec import decode, encode_bytes
 from tierlog.clients.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from tierlog.clients.protocol.schema import Message
 from tierlog.replication.authorizer.authorizer import Authorizer
-from tierlog.replication.controller.controller import Controller
+from tierlog.replication.control.controller import Controller
 from tierlog.replication.metadata.quorum_member import QuorumMember
 
 R = TypeVar("R", bound=Message)

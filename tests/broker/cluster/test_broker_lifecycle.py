@@ -26,8 +26,8 @@ from tierlog.clients.protocol.messages.broker_registration import (
 from tierlog.clients.protocol.schema import Message
 from tierlog.clients.runtime.environment import SystemEnvironment
 from tierlog.clients.runtime.supervisor import Supervisor
-from tierlog.replication.brokers.broker_life import BrokerLife
-from tierlog.replication.brokers.registration import BrokerRegistrationData
+from tierlog.replication.control.brokers.broker_life import BrokerLife
+from tierlog.replication.control.brokers.registration import BrokerRegistrationData
 from tierlog.replication.metadata.cluster_image import Endpoint
 from tierlog.replication.metadata.metadata_records import SUPPORTED_FEATURES
 from tierlog.tests.broker.cluster.scripted_controller import (

@@ -18,7 +18,7 @@ from tierlog.clients.protocol.messages.controller_registration import (
 from tierlog.clients.protocol.schema import Message
 from tierlog.clients.runtime.environment import SystemEnvironment
 from tierlog.clients.runtime.supervisor import Supervisor
-from tierlog.replication.brokers.registration import ControllerRegistrationData
+from tierlog.replication.control.brokers.registration import ControllerRegistrationData
 from tierlog.replication.metadata.cluster_image import (
     ClusterDelta,
     ClusterImage,

@@ -34,7 +34,7 @@ from tierlog.clients.record.batch import Record
 from tierlog.clients.record.builder import build_batch
 from tierlog.clients.runtime.environment import SystemEnvironment
 from tierlog.clients.runtime.supervisor import Supervisor
-from tierlog.replication.controller.controller_loop import PUBLICATION
+from tierlog.replication.control.controller_loop import PUBLICATION
 from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage
 from tierlog.replication.metadata.metadata_records import ConfigRecord
 

@@ -9,7 +9,7 @@ from tierlog.broker.config.remote_plugins import metadata_listener
 from tierlog.broker.config.settings import cluster_control_config, raft_options, voter_set
 from tierlog.clients.errors import ErrorCode, KafkaError
 from tierlog.clients.kafka_uuid import ZERO_UUID, Uuid
-from tierlog.replication.cluster.cluster_control_config import ClusterControlConfig
+from tierlog.replication.control.cluster_control_config import ClusterControlConfig
 from tierlog.replication.raft.raft_options import RaftOptions
 from tierlog.replication.raft.voter_set import Address, Voter, VoterKey, VoterSet
 

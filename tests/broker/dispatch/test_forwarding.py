@@ -31,7 +31,7 @@ from tierlog.clients.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from tierlog.clients.protocol.schema import Message
-from tierlog.replication.controller.alter_configs import ConfigOperation
+from tierlog.replication.control.configs.alter_configs import ConfigOperation
 from tierlog.replication.metadata.cluster_image import ConfigResourceType
 from tierlog.security.refusals import refused
 from tierlog.tests.broker.cluster.forwarded_requests import (

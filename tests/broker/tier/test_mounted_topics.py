@@ -11,7 +11,7 @@ from tierlog.broker.tier.mounted_topics_file import MountedTopicsFile
 from tierlog.clients.errors import KafkaError
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.topic_partition import TopicIdPartition
-from tierlog.replication.controller.broker_control import BrokerRegistration, register_broker
+from tierlog.replication.control.brokers.broker_control import BrokerRegistration, register_broker
 from tierlog.replication.metadata.cluster_image import ClusterDelta, ClusterImage, Endpoint
 from tierlog.storage.remote.remote_log import RemoteLog
 from tierlog.tests.simulation.disk import SimulatedDisk

@@ -12,8 +12,8 @@ import pytest
 
 from tierlog.clients.errors import ErrorCode
 from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
-from tierlog.replication.controller.controller_config import Decision
-from tierlog.replication.controller.controller_loop import PUBLICATION
+from tierlog.replication.control.controller_config import Decision
+from tierlog.replication.control.controller_loop import PUBLICATION
 from tierlog.replication.metadata.cluster_image import ConfigResourceType
 from tierlog.replication.metadata.metadata_records import ConfigRecord, PartitionChangeRecord
 from tierlog.storage.config import LogConfig

@@ -10,7 +10,7 @@ from tierlog.clients.errors import ErrorCode
 from tierlog.clients.kafka_uuid import Uuid
 from tierlog.clients.protocol.messages.fetch import EpochEndOffset, LeaderIdAndEpoch, PartitionData
 from tierlog.clients.topic_partition import TopicIdPartition, TopicPartition
-from tierlog.replication.controller.controller_config import Decision
+from tierlog.replication.control.controller_config import Decision
 from tierlog.replication.metadata.metadata_records import PartitionChangeRecord
 from tierlog.replication.partition.append_data import AppendEntry, AppendRequest
 from tierlog.replication.partition.fetch_data import (

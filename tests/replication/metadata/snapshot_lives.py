@@ -5,8 +5,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 
 from tierlog.clients.runtime.supervisor import Supervisor
-from tierlog.replication.controller.controller import Controller
-from tierlog.replication.controller.controller_config import ControllerConfig
+from tierlog.replication.control.controller import Controller
+from tierlog.replication.control.controller_config import ControllerConfig
 from tierlog.replication.metadata.metadata_log import METADATA_PARTITION, open_metadata_log
 from tierlog.replication.metadata.metadata_log_config import MetadataLogConfig
 from tierlog.replication.metadata.snapshot_generator import SnapshotGenerator

@@ -3,7 +3,7 @@
 import pytest
 
 from tierlog.clients.kafka_uuid import Uuid
-from tierlog.replication.controller.broker_control import bootstrap_records
+from tierlog.replication.control.brokers.broker_control import bootstrap_records
 from tierlog.replication.metadata.bootstrap_snapshot import (
     BOOTSTRAP_FILE,
     FIRST_SNAPSHOT_FILE,

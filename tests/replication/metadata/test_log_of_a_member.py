@@ -1,7 +1,7 @@
 """The metadata log of a member of a quorum: it takes nothing as committed before it hears so."""
 
 from tierlog.clients.record.control import ControlRecordType
-from tierlog.replication.controller.controller_state import ControllerCore
+from tierlog.replication.control.controller_state import ControllerCore
 from tierlog.replication.metadata.metadata_log import MetadataLog, open_metadata_log
 from tierlog.replication.metadata.metadata_records import BeginTransactionRecord
 from tierlog.replication.metadata.snapshot_format import SnapshotId

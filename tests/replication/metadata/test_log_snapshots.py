@@ -7,7 +7,7 @@ import pytest
 from tierlog.clients.protocol.schema import Message
 from tierlog.clients.record.builder import RecordBatchBuilder
 from tierlog.clients.record.control import ControlRecordType
-from tierlog.replication.controller.controller_state import ControllerCore
+from tierlog.replication.control.controller_state import ControllerCore
 from tierlog.replication.metadata.cluster_image import ClusterDelta
 from tierlog.replication.metadata.image_records import image_records
 from tierlog.replication.metadata.log_snapshots import DueDeletion

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException
 
 from tierlog.broker.broker import StartError
 from tierlog.clients.errors import KafkaError
-from tierlog.replication.controller.alter_configs import ConfigChange, ConfigOperation
+from tierlog.replication.control.configs.alter_configs import ConfigChange, ConfigOperation
 from tierlog.tests.broker_process import BrokerThread
 from tierlog.tests.security.tls.certificates import (
     authority,
