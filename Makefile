@@ -22,6 +22,8 @@ CLUSTER_MINUTES ?= 15
 # After these no further test of `make test-long` begins; the summary says how many were left out.
 LONG_MINUTES ?= 120
 SERVE_ARGS ?=
+# The folders of `make quick`; those that have changed if nothing is said.
+DIR ?=
 # Those of `make test-pythons`; all if nothing is said.
 PYTHONS ?=
 
@@ -37,7 +39,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 help:
 	@echo 'make run      the broker on $(ADDRESS), data and remote tier in ./data'
 	@echo 'make setup    .venv with tierlog in it, and nothing that only tests need'
-	@echo 'make check    format, lint, types, import contracts and unit tests: the quick loop'
+	@echo 'make quick    style and unit tests of the folders that have changed; DIR=storage/log names others'
+	@echo 'make check    format, lint, types, import contracts and unit tests'
 	@echo 'make test     everything that must hold: check, real clients, Kafka tools, simulations'
 	@echo 'make test-long  more seeds of the simulations, and kills: MINUTES=20 of them, and CLUSTER_MINUTES=15'
 	@echo 'make test-pythons  the unit tests on each supported Python; as root it makes a missing 3.14'
@@ -66,8 +69,9 @@ $(VENV)/.ready: pyproject.toml
 
 $(VENV)/.ready-test: $(VENV)/.ready tests/constraints.txt
 	@echo 'installing what the tests need into .venv ...'
-	@$(PIP) install --upgrade 'pip>=25.1' # which knows groups
-	@$(PIP) install --constraint tests/constraints.txt --editable '.[bench,spark]' --group test
+	@$(PIP) install --constraint tests/constraints.txt uv # installs the rest in half of pip's time
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint tests/constraints.txt \
+		--editable '.[bench,spark]' --group test
 	@touch $@
 
 .PHONY: setup setup-test
@@ -94,6 +98,10 @@ lint-mypy:
 
 lint-pyright:
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --warnings
+
+.PHONY: quick
+quick: setup-test
+	@$(BIN)/python -m tierlog.tests.quick --workers $(WORKERS) $(DIR)
 
 .PHONY: check
 check: lint
