@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from tierlog.tests.docker.compose_file import (
     services,
 )
 from tierlog.tests.docker.compose_processes import addresses, placed
-from tierlog.tests.docker.image_file import FOLDER, image, instructions
+from tierlog.tests.docker.image_file import FOLDER, SOURCE, image, instructions
 from tierlog.tests.house_rules import ROOT
 
 KUBERNETES = FOLDER / "kubernetes.yaml"
@@ -31,6 +32,18 @@ MIN_INSYNC, REPLICAS = "2", "3"
 def _properties(environment: dict[str, str]) -> dict[str, str]:
     whole = {**image().environment, **environment}
     return parse_properties(planned_properties(whole, "", {"/data": None}))
+
+
+def test_the_build_gets_all_that_the_wheel_is_made_of() -> None:
+    """hatchling passes over what is not there: without a folder, the image would lack commands."""
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    needed = set(build["targets"]["wheel"]["only-include"])
+    copies = [
+        rest.split()[:-1] for word, rest in instructions(SOURCE.read_text()) if word == "COPY"
+    ]
+    assert needed - {source for sources in copies for source in sources} == set()
+    let_in = (FOLDER / "Containerfile.dockerignore").read_text().splitlines()
+    assert needed - {line.removeprefix("!") for line in let_in if line.startswith("!")} == set()
 
 
 def _check_node(properties: dict[str, str], node_id: int) -> None:
