@@ -49,3 +49,8 @@ def __getattr__(name: str) -> "Any":  # noqa: ANN401 (a module has names of any 
     from . import public_names
 
     return getattr(public_names, name)
+
+
+def __dir__() -> list[str]:
+    """All names, those that are not loaded yet included: shells complete by them."""
+    return sorted({*globals(), *__all__})
