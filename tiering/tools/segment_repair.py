@@ -26,7 +26,7 @@ from ...storage.remote.remote_segment import (
     RemoteLogSegmentMetadata,
     RemoteLogSegmentState,
 )
-from ..reading.remote_index_rebuild import DamagedLogError, rebuild_indexes
+from ..reading.remote_index_rebuild import DamagedLogError, RebuiltIndexes, rebuild_indexes
 from ..remote_storage import IndexType
 from ..store.manifest import Manifest, Part, encode_manifest
 from ..store.object_keys import LOG_SUFFIX, MANIFEST_SUFFIX, object_key, parse_object_key
@@ -133,6 +133,8 @@ class _Planner:
             *survey.manifests.values(),
             *(each.without_missing() for each in survey.incomplete.values()),
         ]
+        self._last_indexes: tuple[RemoteLogSegmentId, RebuiltIndexes] | None = None
+        """Those of the segment that was last asked for: both are made in one pass over its log."""
         self.plan = RepairPlan()
 
     def _of_partition(self, metadata: RemoteLogSegmentMetadata) -> list[Manifest]:
@@ -165,10 +167,7 @@ class _Planner:
         """A part, made again. Raises DamagedPartError, DamagedLogError."""
         metadata = manifest.metadata
         if suffix in _INDEXES:
-            async for _ in stored_batches(self._tier, manifest):
-                # Each batch is checked: indexes of a damaged log are worth nothing.
-                pass
-            indexes = await rebuild_indexes(_LogObject(self._tier), metadata)
+            indexes = await self._indexes_of(manifest)
             is_offset = suffix == IndexType.OFFSET.value
             return indexes.offset_index if is_offset else indexes.time_index
         if suffix not in _OTHERS:
@@ -187,6 +186,17 @@ class _Planner:
         parts = {each: manifest.parts[each] for each in manifest.parts if each != suffix}
         by_id[metadata.id] = manifest._replace(parts=parts)
         return await producers_at_end(self._tier, lineage, by_id)
+
+    async def _indexes_of(self, manifest: Manifest) -> RebuiltIndexes:
+        """Both indexes, made from the batches. Raises DamagedPartError, DamagedLogError."""
+        segment_id = manifest.metadata.segment_id
+        if self._last_indexes is None or self._last_indexes[0] != segment_id:
+            async for _ in stored_batches(self._tier, manifest):
+                # Each batch is checked: indexes of a damaged log are worth nothing.
+                pass
+            indexes = await rebuild_indexes(_LogObject(self._tier), manifest.metadata)
+            self._last_indexes = (segment_id, indexes)
+        return self._last_indexes[1]
 
     async def _history(
         self, manifest: Manifest, segments: Sequence[RemoteLogSegmentMetadata], *, may_read: bool
